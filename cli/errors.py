@@ -14,9 +14,12 @@ import click
 from tidegate.model.errors import ErrorInfo, TidegateError
 
 FAILED = 1
+"""Exit code of what went wrong, as Flink's command line has it."""
 MISUSE = 2
+"""Exit code of wrong use, which click and shells have, too."""
 _MISUSE_CODES = ("misuse", "configuration")
 _DETAIL_LINES = 8
+"""The innermost frames of a traceback; the whole one is in the log."""
 
 
 class ProgramFailed(TidegateError):

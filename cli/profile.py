@@ -11,6 +11,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.task_metrics import PROFILE
 
 _LEAST_SHARE = 0.005
+"""Half a percent: less is noise of the sampling."""
 _WAITS = ("backpressured", "idle")
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidegate.taskmanager.compatibility.operators import Finding
 
 ALL_RESTORES, SOME_DROPPED, CANNOT, NOT_KNOWN = 0, 1, 2, 3
+"""Exit codes: the worst operator counts, and only what restores as a whole is 0 (docs/adr/0115)."""
 _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 _WORDS = {
     "RESTORES": "restores",

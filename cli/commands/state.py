@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from tidegate.state_reader import Checkpoint, Operator, State, StateDifference
 
 TABLE_ROWS = 50
+"""A screen or two; `--limit` shows more."""
 CELL_CHARACTERS = 120
+"""A longer cell is cut, so that a table of a few columns stays readable."""
 LINE_CHARACTERS = 200
+"""A longer row is cut: this is two lines of most terminals."""
 
 
 @click.group()

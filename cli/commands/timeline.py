@@ -19,10 +19,12 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.convert import checkpoint_metrics_from_pb
 
 SUBTASKS_SHOWN = 40
+"""The slowest ones: a screen of bars."""
 MIN_BAR, MAX_BAR = 12, 72
 _FIGURES_WIDTH = 50
 """Characters of a line that are neither name nor bar."""
 _NAME_CHARACTERS = 32
+"""Room for a vertex of a few chained operators."""
 _NARROW, _NARROW_NAME_CHARACTERS = 110, 12
 _UNALIGNED = " U"
 _LEAST_WAIT_MS = 0.1

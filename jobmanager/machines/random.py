@@ -4,6 +4,7 @@ that a run can be repeated."""
 from __future__ import annotations
 
 _MASK = (1 << 64) - 1
+"""SplitMix64 counts in 64 bits."""
 
 
 class SplitMix64:

@@ -21,6 +21,7 @@ MAX_MEMBERS = 10_000
 UNPACKED_TIMES = 4
 """A zip may unpack to so many times the largest upload."""
 _CHUNK_BYTES = 1 << 20
+"""Bounds the memory of an upload; Python's calls cost little beside a megabyte."""
 _NAME = re.compile(r"[\w][\w.+ ()-]{0,127}")
 _SCRIPTS, _ZIPS = (".py",), (".zip", ".pyz", ".jar")
 _DRIVE = re.compile(r"[A-Za-z]:")

@@ -38,6 +38,7 @@ AT_ONCE = 2
 WAITING = 16
 """Chosen, not measured: more requests at once are refused instead of queued."""
 KEPT_BYTES = 64 * 1024
+"""The end of what a program printed: a traceback is shorter."""
 _SUBMITTED, _GRAPH = ".tidegate-submitted", ".tidegate-graph"
 """Files beside the job file, in which the client tells us."""
 

@@ -20,6 +20,7 @@ from tidegate.model.values import JsonObject
 from tidegate.store.job_archives import JobArchives
 
 KEPT_JOBS = 16
+"""Archives in memory: what a few open pages look at."""
 OVERVIEW, APPLICATIONS = "/jobs/overview", "/applications/overview"
 PAGE_ITEMS = "/web/jobs"
 """Entries of the page's own list."""

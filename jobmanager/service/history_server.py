@@ -31,6 +31,7 @@ from tidegate.model.options import HistoryOptions, RestOptions
 from tidegate.store.job_archives import JobArchives
 
 ALL = -1
+"""Flink's value of `historyserver.archive.retained-jobs` for no limit."""
 _JSON = {"content-type": "application/json; charset=UTF-8", "access-control-allow-origin": "*"}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Jobs that are over</title>
 <style>body{{font:16px system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0}}</style>

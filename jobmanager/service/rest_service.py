@@ -20,6 +20,7 @@ from tidegate.model.options import HistoryOptions, JobManagerOptions, RestOption
 from tidegate.store.job_archives import JobArchives
 
 PROGRAM_THREADS = 2
+"""For work on files of programs: as many as may run at once (`runs.AT_ONCE`)."""
 _ANY_INTERFACE = ("0.0.0.0", "::")
 
 

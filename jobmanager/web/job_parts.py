@@ -18,6 +18,7 @@ from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import ReadingSpan, failing_commits
 
 MAX_EXCEPTIONS = 20
+"""What the page has room for; REST has all that are kept."""
 
 
 def job_head(job: JobView) -> JsonObject:

@@ -35,6 +35,7 @@ WRITE_TIMEOUT_MS = 30_000
 RETRY_MS = 1_000
 """When a page that lost its stream should come again."""
 _MAX_EVENT_ID = 512
+"""Our own are far shorter."""
 _HEADERS = {
     "content-type": "text/event-stream; charset=UTF-8",
     "cache-control": "no-store",

@@ -14,6 +14,7 @@ UNIX = "unix:"
 _UNIX_PATH_LIMIT = 103
 """``sun_path`` without its end, on the platform that has the least (macOS)."""
 _BACKLOG = 4096
+"""Every consumer of a large job may connect at once; the kernel lowers it to its own limit."""
 _SILENT_S, _PROBE_S, _PROBES = 5, 2, 5
 """A silent peer is probed after ``_SILENT_S`` seconds, every ``_PROBE_S`` seconds, and counts as gone after ``_PROBES``
 probes without an answer, where the system lets these be set. Chosen, not measured: 15 s in all."""

@@ -20,6 +20,7 @@ Steps: TypeAlias = Generator[float, None, None]
 driver waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
 
 AT_ONCE = 0.0
+"""The driver looks for mails and does not wait."""
 _SAMPLES = 60
 """As many as Flink's histogram of mailbox latencies keeps (``TaskIOMetricGroup.java``)."""
 UNTIL_WOKEN = math.inf

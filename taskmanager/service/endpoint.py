@@ -23,6 +23,7 @@ from tidegate.taskmanager.service.subtasks.control_streams import Align, Subtask
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _TOKEN_BYTES = 16
+"""128 bits cannot be guessed."""
 
 
 async def start_endpoint(

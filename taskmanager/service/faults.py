@@ -31,6 +31,7 @@ _KILL = re.compile(r"kill@(\d+)")
 _DROP = re.compile(r"drop-acknowledgement@(\d+)")
 _DELAY = re.compile(r"delay-edge:(.+)")
 _CHUNK_BYTES = 1 << 16
+"""The buffer of asyncio's streams."""
 
 Tell = Callable[[str, Message], None]
 

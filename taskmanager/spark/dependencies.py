@@ -23,6 +23,7 @@ from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 _INSTALL_LIMIT_S = 600
 """Chosen, not measured: large wheels by a slow network."""
 _TAIL = 2000
+"""Characters: pip says last why it failed."""
 
 
 def use_requirements(files: Mapping[str, bytes], place: Path) -> None:

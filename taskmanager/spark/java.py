@@ -11,6 +11,7 @@ from pathlib import Path
 from tidegate.model.errors import ExternalError
 
 OLDEST = 17
+"""PySpark 4 needs it."""
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ADVICE = f"Spark needs Java {OLDEST} or newer: install one (such as the package default-jre-headless) or set JAVA_HOME"
 

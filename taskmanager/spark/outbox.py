@@ -14,7 +14,9 @@ from tidegate.pb import subtask_pb2
 from tidegate.wire import control_frames as frames
 
 PRINTED_BYTES = 1 << 20
+"""Unsent: beyond it user code waits, so that a subtask that prints without end keeps no memory."""
 GATHERED_BYTES = 16 << 10
+"""Lines are sent together up to this, so that a loop of prints costs few messages."""
 
 
 class ControlOutbox:

@@ -34,6 +34,7 @@ from tidegate.taskmanager.state.files.segments import (
 _FILE_BYTES = 2048
 """More than an Arrow file needs besides its elements: schema, footer, padding."""
 _LARGE_BYTES = 64 << 10
+"""An element that is worth a chunk of its own: copying a smaller one costs less than the chunk."""
 
 
 @dataclass(slots=True)

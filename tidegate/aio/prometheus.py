@@ -28,6 +28,7 @@ NAME = "prom"
 _log = logging.getLogger(__name__)
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9:_]")
 _PORT_MAX = 65_535
+"""The highest port of TCP."""
 
 
 @dataclass(frozen=True, slots=True)

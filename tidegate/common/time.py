@@ -8,6 +8,7 @@ from dataclasses import dataclass
 __all__ = ["Duration", "Instant", "Time"]
 
 _NANOS_PER_MS = 1_000_000
+"""A conversion."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 200
+"""Characters of a committable in a message: it may hold all records of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)

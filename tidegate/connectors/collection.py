@@ -16,6 +16,7 @@ from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader
 from tidegate.model.values import Record
 
 _BATCH_RECORDS = 4096
+"""Bounds what a slice of Python objects costs, and is enough for the cost of a batch to vanish."""
 
 
 class CollectionSource(Source):

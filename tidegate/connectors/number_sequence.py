@@ -20,6 +20,7 @@ from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 BATCH_ROWS = 65536
+"""As many rows as a frame has at most."""
 
 Generate = Callable[[int, int], pa.RecordBatch]
 """``generate(first, count)``: the rows of the numbers ``first`` to ``first + count - 1``."""

@@ -33,6 +33,7 @@ LOOK_S = 0.1
 """Between two tries to lead. A try is one system call; what follows, the ports and the jobs, takes longer than this."""
 _LOCK, _CONTACT, _STANDBYS = "leader", "contact", "standbys"
 _SESSION = 1
+"""A lock file has no sessions: there is one for as long as the process lives."""
 
 
 class LedByAnother(ExternalError):

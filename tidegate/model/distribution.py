@@ -14,6 +14,7 @@ from dataclasses import dataclass
 WINDOW = 10_000
 """Flink's ``CompletedCheckpointStatsSummary``: percentiles are over as many values."""
 PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
+"""Those of Flink's statistics of checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)

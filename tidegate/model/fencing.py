@@ -10,7 +10,9 @@ from __future__ import annotations
 from tidegate.model.ids import Generation
 
 _DIGITS = 16
+"""64 bits; texts of one length are ordered as their numbers are."""
 UNORDERED = 0
+"""The term of a JobManager without high availability."""
 
 
 def make_generation(term: int, suffix: str) -> Generation:

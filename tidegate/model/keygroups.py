@@ -11,6 +11,7 @@ UPPER_BOUND_MAX_PARALLELISM = 32768
 """Flink's ``KeyGroupRangeAssignment``."""
 
 _MASK = 0xFFFFFFFF
+"""Java's int."""
 
 
 class KeyGroupRange(NamedTuple):

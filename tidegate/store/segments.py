@@ -29,6 +29,7 @@ MEMORY_STATE_MAX_BYTES = 5 << 20
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _HINT_MAX = 48
+"""Characters of a file's name that are only for readers: names stay far below 255 bytes."""
 
 
 class FileSegmentStore:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from tidegate.model.values import Record
 
 _SHOWN = 5
+"""Enough to see a pattern in a failed test's message."""
 
 
 def assert_exactly_once(

@@ -45,7 +45,9 @@ __all__ = [
 ]
 
 _SLOTS = 16
+"""Slots cost nothing until they are used; tests share the cluster."""
 _PARALLELISM = 2
+"""The least that has an exchange between subtasks."""
 
 __getattr__ = refusing(
     __name__,

@@ -24,6 +24,7 @@ from tidegate.model.errors import CorruptFrame
 from tidegate.wire.user_events import decode_user_event, encode_user_event
 
 PROTOCOL_VERSION = 1
+"""Changes when a peer of the version before could not talk to us."""
 
 _Message = TypeVar("_Message", "Hello", "Refused", "Credit")
 

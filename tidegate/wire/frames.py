@@ -29,11 +29,16 @@ from tidegate.wire.channel_messages import encode_event
 
 MAGIC = b"TGF1"
 VERSION = 1
+"""The version of the header; a peer with another one is refused."""
 HEADER_BYTES = 40
+"""The size of `_HEADER`."""
 DEFAULT_MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
+"""A frame has 2 MiB unless one record has more; a larger length is damage, and must not be allocated."""
 _SCRATCH_BYTES = 64 * 1024
+"""For headers and small payloads, which are read together; larger payloads are read to their place."""
 _HEADER = struct.Struct("<4sBBHIIQQII")
 _CHECKED_BYTES = 32
+"""What stands before the checksum."""
 _CHECKSUM_AT = struct.Struct("<I")
 
 
@@ -59,6 +64,7 @@ class FrameFlags(IntFlag):
 
 
 _ALL_FLAGS = 15
+"""The others are refused."""
 
 
 @dataclass(frozen=True, slots=True)

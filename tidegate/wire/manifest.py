@@ -40,6 +40,7 @@ _HEADER = re.compile(
     rb'\{"format":"tidegate-checkpoint","version":(0|[1-9]\d{0,8}),"size_bytes":(0|[1-9]\d{0,17}),"xxh3_64":"([0-9a-f]{16})"\}\n'
 )
 _HEADER_MAX_BYTES = 160
+"""What `_HEADER` matches is shorter."""
 
 _T = TypeVar("_T")
 

@@ -16,6 +16,7 @@ RATE_WINDOW_MS = 5_000
 PROFILE = "profile."
 """Begins the names of user metrics that are the profile of a subtask: ms by kind of work."""
 NANOS_PER_MS = 1_000_000
+"""Flink has this metric in nanoseconds."""
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 FAILING_COMMIT_TIME = "failingCommitTime"

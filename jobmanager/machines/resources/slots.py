@@ -21,6 +21,7 @@ from tidegate.jobmanager.machines.events import ReportedSlot
 from tidegate.model.ids import AllocationId, JobId
 
 CONTRADICTIONS_TOLERATED = 1
+"""A heartbeat may have left before the request that it contradicts arrived; the next one has not."""
 
 
 class SlotState(Enum):

@@ -15,6 +15,7 @@ from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
 MISSING_REPORTS_TOLERATED = 1
+"""A report may have left before the deployment arrived; the next one has not."""
 
 _E = ExecutionState
 

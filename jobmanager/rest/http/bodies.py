@@ -18,6 +18,7 @@ BODY_TIMEOUT_MS = 30_000
 UPLOAD_TIMEOUT_MS = 300_000
 """Chosen, not measured: a slow client gets this long for a program."""
 _CHUNK_BYTES = 256 * 1024
+"""Bounds the memory of an upload, however many there are."""
 
 
 async def read_body(request: web.Request) -> bytes:

@@ -16,6 +16,7 @@ from tidegate.model.values import Json, JsonObject
 E = TypeVar("E", bound=Enum)
 
 _NUMBER_DIGITS = 18
+"""As many as always fit Java's long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _STREAM = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _STRING, _LONG_STRING, _END, _NULL = b"\x73", b"\x72", b"\x74", b"\x7c", b"\x78", b"\x70"
 _SERIALIZABLE, _WITH_WRITE_OBJECT = b"\x02", b"\x03"
 _SHORT_STRING_MAX = 65_535
+"""Java's serialization has the length of a short text in two bytes."""
 
 
 def failure_cause(error: ErrorInfo) -> JsonObject:

@@ -26,6 +26,7 @@ FACTORY = "org.apache.flink.traces.otel.OpenTelemetryTraceReporterFactory"
 NAME = "otel"
 SCOPE = "org.apache.flink.runtime.checkpoint.CheckpointStatsTracker"
 _NANOS_PER_MS = 1_000_000
+"""OpenTelemetry's times are in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from tidegate.taskmanager.state.rocksdb.keys import decode_key, encode_key
 STEP_MS = 5.0
 """The length of a step everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""
 STEP_ROWS = 512
+"""Between two looks at the clock: far less than `STEP_MS` for most functions."""
 
 _GROUP = struct.Struct(">H")
 """The key group stands behind the bytes of a key, which tell where they end."""

@@ -41,6 +41,7 @@ _INFINITE = 1 << 20
 _FARTHEST = int(np.log(np.finfo(np.float64).max) / np.log(_GAMMA))
 """Logarithm of the largest number."""
 _MOST_HELD = 1 << 18
+"""Rows between two compactions: a compaction sorts, which pays for itself over several batches of 65,536."""
 
 _HASHES = pa.list_(pa.uint64())
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int64()), ("count", pa.int64())]))

@@ -35,6 +35,7 @@ from tidegate.taskmanager.state.handles import StateStore
 from tidegate.taskmanager.state.timers import Timer
 
 BROADCAST_INPUT = 1
+"""Behind the keyed or plain one, as in Flink's broadcast operators."""
 
 
 class BroadcastStates:

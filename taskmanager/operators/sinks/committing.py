@@ -26,6 +26,7 @@ FIRST_BACKOFF_S = 0.01
 MAX_BACKOFF_S = 0.5
 """The pause before a retry doubles from one to the other."""
 _SHOWN = 3
+"""Names in a line of the log; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.wire.frames import EncodedBatch
 
 FORMAT_VERSION = 1
+"""The version of files of channel state; a reader refuses a newer one."""
 METADATA_KEY = b"tidegate"
 WATERMARK_KEY = b"tidegate.watermark"
 IN_FLIGHT = "in_flight"

@@ -14,7 +14,9 @@ import time
 _COUNTS_WAITS = sys.platform.startswith("linux")
 """Other systems do not report the waits of a single thread; there all time is the step's."""
 _MANY = 16
+"""So many waits are no accident, however many records there were."""
 _FEW_RECORDS = 8
+"""A function that calls a service waits for each of them or each few; the interpreter's lock is waited for far less often."""
 
 
 class StepMeter:

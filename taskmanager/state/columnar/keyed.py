@@ -32,7 +32,9 @@ STATE_NAME = "aggregates"
 KEY_PREFIX = "key."
 VALUE_PREFIX = "value."
 PIECE_ROWS = 1 << 15
+"""Copied at once by the snapshot thread: bounds what a snapshot holds besides the state."""
 RESTORE_ROWS = 1 << 16
+"""At once: as many as a batch has, which the index is made for."""
 
 
 class ColumnarKeyedState:

@@ -26,8 +26,11 @@ Same = Callable[[Places, Slots], npt.NDArray[np.bool_]]
 HashesOf = Callable[[Slots], Hashes]
 
 EMPTY = -1
+"""No slot; slots count from 0."""
 _FIRST_SIZE = 16
+"""Places of an empty group: small, since there may be 128 groups and few keys."""
 _EARLY = 2
+"""Groups for each call: the cost of growing is spread over many batches."""
 
 
 def mixed(values: NumpyColumn) -> Hashes:

@@ -41,7 +41,9 @@ _INDEX_AND_EPOCH_BYTES = 12
 _MIN_ROW_BYTES = 64
 """Bounds arrays so that no single one is larger than the memory: Linux would not reserve it."""
 _MAX_CAPACITY = (1 << 31) - (1 << 16)
+"""Slots are numbers of 32 bits, less a margin for the last page."""
 _MIN_PAGE, _MAX_PAGE = 16, 1024
+"""Rows that a key group takes at a time: few where a subtask owns many groups, since each leaves a part of its last page unused."""
 
 Counts = npt.NDArray[np.int64]
 

@@ -33,6 +33,7 @@ from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import ipc_file
 
 FORMAT_VERSION = 1
+"""The version of a state file (docs/state-format.md); a reader refuses a newer one."""
 KEY_GROUP = "key_group"
 DELETED = "deleted"
 ELEMENT = "element"

@@ -17,6 +17,7 @@ from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable
 from tidegate.taskmanager.state.heap.entries import EntryColumns, EntryFormat, kinds_of, to_columns
 
 PIECE_ENTRIES = 1 << 14
+"""Made columns at once by the snapshot thread: bounds what a snapshot holds besides the state."""
 
 
 class FrozenHeapTable:

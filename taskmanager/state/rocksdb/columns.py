@@ -28,6 +28,7 @@ from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES, column, decod
 
 DELETED = "deleted"
 BATCH_ENTRIES = 8192
+"""Bounds what is decoded at once, since values may be large; the cost of a batch is spread over enough of them."""
 
 
 @dataclass(frozen=True, slots=True)

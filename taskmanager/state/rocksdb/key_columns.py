@@ -18,6 +18,7 @@ _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
 _NONE, _WINDOW, _COUNT, _INT, _TEXT = ord("n"), ord("w"), ord("c"), ord("i"), ord("s")
 _INTEGER_ROW = np.dtype([("state", ">u2"), ("group", ">u2"), ("form", "u1"), ("key", ">i8"), ("space", "u1")])
 _TEXT_START = PREFIX_BYTES + 5
+"""Behind the form of the key and the four bytes of its length."""
 
 
 def batch_of(columns: Columns) -> pa.RecordBatch:

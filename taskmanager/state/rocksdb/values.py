@@ -24,6 +24,7 @@ _INT64 = struct.Struct("<cq")
 _DOUBLE = struct.Struct("<cd")
 _STAMP = struct.Struct("<q")
 STAMP_BYTES = 8
+"""A time in ms, 64 bits."""
 
 Encode = Callable[[StateValue], bytes]
 

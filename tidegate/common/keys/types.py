@@ -20,12 +20,17 @@ from tidegate.model.errors import NotSerializable
 from tidegate.model.values import Key
 
 _MASK = 0xFFFFFFFF
+"""Java's int."""
 _MASK64 = 0xFFFFFFFFFFFFFFFF
+"""Java's long."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NAN_BITS = 0x7FF8000000000000
+"""Java's `Double.doubleToLongBits` gives all NaNs the same."""
 NANOS_FACTOR = 51
+"""`java.time.Instant.hashCode` has it."""
 TRUE_HASH, FALSE_HASH = 1231, 1237
+"""`java.lang.Boolean.hashCode` gives these."""
 
 
 def hash_key(key: Key) -> int:

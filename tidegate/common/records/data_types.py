@@ -19,7 +19,9 @@ from tidegate.model.errors import InvalidJob
 __all__ = ["DataType", "DataTypes", "RowField", "RowType"]
 
 _MAX_LENGTH = 2**31 - 1
+"""Flink's `VarCharType.MAX_LENGTH`."""
 _MAX_DIGITS = 38
+"""Flink's `DecimalType.MAX_PRECISION`."""
 
 
 @dataclass(frozen=True)

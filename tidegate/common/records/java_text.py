@@ -12,7 +12,9 @@ import numpy as np
 from tidegate.model.values import FieldValue
 
 _PLAIN_FROM = 1e-3
+"""Java's `Double.toString` writes smaller magnitudes with an exponent."""
 _PLAIN_TO = 1e7
+"""It writes magnitudes from here on with one, too."""
 
 
 def double_text(value: float) -> str:

@@ -16,7 +16,9 @@ from tidegate.model.errors import CorruptData, SchemaMismatch
 BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _AHEAD_BYTES = 1 << 14
+"""Most records end within it; it grows fourfold where one does not."""
 _LONGEST_RECORD = 1 << 28
+"""256 MiB: a quote that never closes must not read a whole file into memory."""
 _LINE_ENDS = b"\r\n"
 
 

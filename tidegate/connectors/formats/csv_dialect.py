@@ -11,7 +11,9 @@ from functools import cached_property
 from typing import Any
 
 _LONGEST_UNLOOKED = 24
+"""Jackson's `CsvGenerator` quotes longer cells without looking, so Flink's files have them quoted."""
 _LONGEST_CELL = (1 << 31) - 1
+"""Java's int: what a cell may have in Flink."""
 csv.field_size_limit(_LONGEST_CELL)  # of the whole process; Python's own is 128 KiB
 
 

@@ -26,7 +26,9 @@ from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
 
 _BLOCK_RECORDS = 4096
+"""Bounds what Python's objects of a block take; the cost of a block is spread over enough of them."""
 _PIECE_BYTES = 1 << 20
+"""What is read at once: blocks of CSV files end behind as much (docs/adr/0107)."""
 
 
 @dataclass(frozen=True)

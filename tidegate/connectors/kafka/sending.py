@@ -27,6 +27,7 @@ DEFAULT_BATCH_BYTES = 1_000_000
 """librdkafka's default of ``batch.size``."""
 
 _ANY_PARTITION = -1
+"""librdkafka's `RD_KAFKA_PARTITION_UA`."""
 
 OnDelivery = Callable[[Any, Any], None]
 

@@ -32,6 +32,7 @@ GATHERED_ROWS = 1024
 GATHERED_BYTES = 1 << 20
 """Batches smaller than that are prepared together: what trickles in would cost as much for every few records."""
 SMALL_BYTES = 8 << 10
+"""Packed at the barrier, since it travels in the acknowledgement (docs/adr/0063)."""
 
 _LOG = logging.getLogger(__name__)
 

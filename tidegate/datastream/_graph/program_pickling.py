@@ -21,6 +21,7 @@ from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
 
 _MAX_DEPTH = 12
+"""Deep enough to name the culprit in what people write, and an end for objects that are made while one looks."""
 
 
 def pickle_program(program: VertexProgram) -> bytes:

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _WHOLE_FILE_BYTES = 2**62
+"""More than any file has."""
 _UTF_8 = ("utf-8", "utf8")
 
 

@@ -20,6 +20,7 @@ from tidegate.model.options.option import (
 )
 
 INT_MAX = 2**31 - 1
+"""Flink's option is a Java int."""
 LATER = Kind.WITHOUT_EFFECT
 _P = "execution.checkpointing"
 

@@ -19,6 +19,7 @@ from tidegate.model.options.option import (
 )
 
 PORT_MAX = 65_535
+"""The highest port of TCP."""
 _SHIPPED = "as in the config.yaml that Flink ships; Flink's built-in default is not set"
 
 

@@ -8,6 +8,7 @@ from tidegate.model.keygroups import UPPER_BOUND_MAX_PARALLELISM
 from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, MEMORY_SIZE, STRING, choice, option, optional
 
 INT_MAX = 2**31 - 1
+"""Flink's options are Java ints."""
 _R = "restart-strategy"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.model.options.option import BOOL, DURATION, INT, LIST, MEMORY_SIZE, STRING, option, optional
 
 PORT_MAX = 65535
+"""The highest port of TCP."""
 
 
 class WebOptions:

@@ -23,6 +23,7 @@ COMPRESSION_BITS = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+"""These four are bits of a record batch's attributes in Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)

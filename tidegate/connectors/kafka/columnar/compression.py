@@ -26,9 +26,12 @@ _LZ4_HEADER = bytes.fromhex("04224d18604082")
 """Magic, version 1 with independent blocks, blocks of 64 KiB, checksum of these two."""
 _LZ4_BLOCK = Struct("<I")
 _LZ4_BLOCK_BYTES = 64 << 10
+"""The block size that Kafka's Java client writes."""
 _LZ4_STORED = 1 << 31
+"""The highest bit of a block's length says that it is not compressed (LZ4's frame format)."""
 
 _READ_BYTES = 4 << 20
+"""Decompressed at once: bounds what is held twice."""
 
 
 class Undecodable(Exception):

@@ -26,6 +26,7 @@ _NO_SESSION = {"session_id": 0, "session_epoch": -1}
 _BATCH = struct.Struct(">qi4xbi2xi")
 """Base offset, length behind itself, (epoch of the leader), magic, CRC, (attributes), last offset's delta."""
 _LENGTH_BEGINS_AT = 12
+"""The length counts what stands behind itself: base offset and length have 12 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ _R = np.uint32(24)
 _BYTE = np.uint32(8)
 _POSITIVE = np.uint32(0x7FFFFFFF)
 _WORD_BYTES = 4
+"""Murmur2 reads 32 bits at a time."""
 
 Words = npt.NDArray[np.uint32]
 Positions = npt.NDArray[np.int64]

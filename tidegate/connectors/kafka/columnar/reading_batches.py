@@ -35,11 +35,14 @@ from tidegate.model.errors import CorruptData
 LIMIT_BYTES = 1 << 30
 """Decompressed, of one answer: positions fit 32 bits. Batches beyond it are fetched again."""
 _SMALLEST_RECORD_BYTES = 7
+"""Length, attributes, two deltas, no key, no value, no headers: a byte each."""
 _BEGIN = Struct(">qi")
 _ATTRIBUTES_BYTES = 1
+"""Kafka's protocol has one byte of attributes in each record."""
 _LONGEST_INT, _LONGEST_LONG = 5, 10
 _ABORT = b"\x00\x00"
 _CONTROL_KEY_BYTES = 4
+"""Version and type of a control record, two bytes each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ _LONGEST_PREFIX = 5
 _BLOCK_BYTES = 64 << 10
 """What fits the processor's cache is several times cheaper to scan."""
 _WORD_BITS = 64
+"""numpy works on masks of this width."""
 _LOWEST_BIT = np.array([0, *((byte & -byte).bit_length() - 1 for byte in range(1, 256))], np.int64)
 _NONE = np.zeros(0, np.int64)
 

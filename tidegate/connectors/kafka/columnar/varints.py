@@ -11,6 +11,7 @@ Zigzags = npt.NDArray[np.uint64]
 
 _ONE_BYTE = (np.arange(256, dtype=np.int64) >> 1) ^ -(np.arange(256, dtype=np.int64) & 1)
 _LONGEST = 10
+"""64 bits, seven in each byte."""
 
 
 class TooLong(Exception):

@@ -29,6 +29,7 @@ from tidegate.connectors.kafka.columnar.batch_layout import (
 _ATTRIBUTES = b"\x00"
 _NO_HEADERS = b"\x00"
 _LONGEST_TIME = 10
+"""Bytes of a 64-bit varint."""
 
 
 def encode(
