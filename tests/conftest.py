@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.unit.taskmanager.runtime import collecting
+
 pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"]
 
 TESTS = Path(__file__).parent
@@ -38,7 +40,8 @@ LONGEST = (
     "e2e/test_flink_cli.py",
     "browser/test_own_page.py",
 )
-"""Files that begin, so that no worker is alone with one of them in the end."""
+"""Files that begin, so that no worker is alone with one of them in the end. Behind them comes the simulator: a worker that has run everything
+else has a heap of a gigabyte, which its garbage collector walks through while worlds come and go, and takes half as long again."""
 
 # CI repeats the same examples, so that a change is judged by what it changed; `make soak` looks for new ones.
 settings.register_profile("tidegate", deadline=None, print_blob=True, derandomize=True)
@@ -57,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
         folder = name.partition("/")[0]
-        ranks[item] = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        ranks[item] = LONGEST.index(name) if name in LONGEST else len(LONGEST) + (folder != "sim")
         if item.get_closest_marker("e2e") and folder not in PROCESSES:
             raise pytest.UsageError(f"{item.nodeid} is an e2e test: CI looks for these in {', '.join(PROCESSES)}")
         if folder not in ("e2e", "sim"):
@@ -74,6 +77,12 @@ def _home_of_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_HOME", str(tmp_path_factory.mktemp("home")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _what_jobs_collected() -> Iterator[None]:
+    yield
+    collecting.forget_all()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ MAX_MISSING = 50
 LEAST_WAIT_MS = 0.1
 """Shorter waits are noise of the clock, and are not shown."""
 MAX_WAITS = 8
-"""The longest ones: what stands below them no longer explains the checkpoint."""
+"""The longest ones explain the checkpoint; the page has no room for each subtask."""
 
 
 def checkpoints_part(job: JobView) -> JsonObject:

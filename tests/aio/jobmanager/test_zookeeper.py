@@ -37,8 +37,6 @@ from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost
 from tidegate.pb import jobmanager_pb2 as pb
 
-pytestmark = pytest.mark.slow
-
 
 class Candidate:
     """A JobManager's side of an election, driven by hand."""

@@ -227,6 +227,7 @@ PLANTS = (
         "channels stay blocked when a checkpoint is given up",
         frozenset({LIVENESS}),
         patched(Aligning, "drop", _gives_up_and_stays_blocked),
+        first_seed=35,
     ),
     Plant(
         "channels stay blocked when barriers begin to overtake",
@@ -272,6 +273,7 @@ PLANTS = (
         "what was restored is not committed",
         frozenset({OUTPUT, TRANSACTIONS}),
         patched(Transactions, "commit", _commits_nothing_restored),
+        first_seed=146,
     ),
     Plant(
         "what was open at the checkpoint is committed",

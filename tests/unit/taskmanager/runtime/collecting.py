@@ -25,6 +25,12 @@ def worlds() -> list[str]:
         return sorted(_WORLDS)
 
 
+def forget_all() -> None:
+    """After each test, so that a worker of pytest does not keep the output of all that it ran."""
+    with _LOCK:
+        _WORLDS.clear()
+
+
 class CollectingSink(Sink):
     """Idempotent: a committable is known by its id."""
 
