@@ -8,7 +8,7 @@
 Words behind ``console``: ``until`` repeats a command until it prints what is shown; ``exact`` compares every number; ``fails``
 expects an exit code other than 0. Anything else on a page is not run.
 
-Shown and printed lines are compared as follows. Ids, dates, sizes, durations and numbers of two digits and more stand for any
+Shown and printed lines are compared as follows. Ids, dates, sizes, durations, the host of a leader and numbers of two digits and more stand for any
 like them; a single digit is meant. What an id was on the page is replaced by what it really was in the commands that follow, as
 a reader would do it. ``...`` stands for anything, also for several lines. Runs of spaces and of rules are one.
 """
@@ -39,6 +39,7 @@ _NAME_OF_A_FILE = re.compile(r"\bfile=(\S+)")
 _REMEMBERED = r"[0-9a-f]{32}|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|chk-\d+|(?<=-\d )\d+(?= alive)|(?<=\(pid )\d+"
 """What a reader copies from an output into the next command."""
 _ANY_LIKE_IT = {
+    r"\b[\w.-]+:\d+(?= leads in term)": r"[\w.-]+:\d+",
     r"(?<![0-9a-z])[0-9a-f]{8}(?=-\d+\.)": r"[0-9a-f]{8}",
     r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d UTC": r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d [\w+-]+",
     r"\b[\d.,]+ (?:B|[KMG]iB)\b": r"[\d.,]+ (?:B|[KMG]iB)",
