@@ -74,6 +74,13 @@ async def start_services(configuration: Configuration, services: Services, shutd
     await start_reporters(configuration, core, services)
     host = configuration.get(JobManagerOptions.RPC_ADDRESS)
     rest_host = configuration.get(RestOptions.ADDRESS) or host
-    await availability.publish(Contact(availability.process, f"{host}:{bound}", f"{rest_host}:{rest.port}"))
+    place = f"{host}:{_advertised(configuration, bound)}"
+    await availability.publish(Contact(availability.process, place, f"{rest_host}:{rest.port}"))
     services.started(f"jobs: {availability.told}", core.suspend)
     return Listening(bound, rest.port, availability.term)
+
+
+def _advertised(configuration: Configuration, bound: int) -> int:
+    """The port at which others reach it: ``jobmanager.rpc.port`` where it listens at another one, behind a proxy say (Flink: the same)."""
+    port = configuration.get(JobManagerOptions.RPC_PORT)
+    return port if port and configuration.get(JobManagerOptions.RPC_BIND_PORT) is not None else bound

@@ -14,6 +14,7 @@ import pytest
 from tests.aio.jobmanager.cluster import JOB, FakeTaskManager, client_of, run_job, running_job_manager
 from tests.ports import free_port
 from tidegate.cli.client import JobManagerClient
+from tidegate.coordination.drivers import make_retrieval
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.high_availability.standby import NO_LEADER, Standby
 from tidegate.model.configuration import Configuration
@@ -164,6 +165,18 @@ async def test_without_a_leader_a_standby_says_so(found: Leader | None, tmp_path
         client.close()
     finally:
         await standby.stop()
+
+
+async def test_behind_a_proxy_the_leader_is_found_at_the_port_that_it_advertises(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with running_job_manager(**place.settings, jobmanager_rpc_bind__port="0") as listening:
+        texts = {key.replace("__", "-").replace("_", "."): text for key, text in place.settings.items()}
+        retrieval = make_retrieval(Configuration.from_strings(texts))
+        leader = retrieval.leader()
+        assert leader is not None
+        assert listening.rpc_port != place.rpc
+        assert leader.contact.rpc.rpartition(":")[2] == str(place.rpc)
+        retrieval.close()
 
 
 async def test_ports_of_the_leader_of_the_same_machine_are_left_to_it(tmp_path: Path) -> None:
