@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import msgspec
 from google.protobuf.message import DecodeError
 
-from tidegate.coordination.port import Entries
+from tidegate.coordination.port import Deposed, Entries
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.states import JobState
@@ -83,19 +83,25 @@ class JobStore:
 
     # ---- a job's life ------------------------------------------------------------------------------------------------
 
-    def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> bool:
-        """The job is durable when this returns. ``False``: another leader has accepted a job of this id."""
+    def plan(self, job_id: JobId, request: pb.SubmitJobRequest) -> tuple[StoredPlan, bytes]:
+        """A job's entry, and the content of its file. One submission has one, however often it is added."""
         content = request.SerializeToString(deterministic=True)
-        plan = StoredPlan(
-            f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}", hashlib.sha256(content).hexdigest(), self._now_ms()
-        )
+        file = f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}"
+        return StoredPlan(file, hashlib.sha256(content).hexdigest(), self._now_ms()), content
+
+    def add(self, job_id: JobId, plan: StoredPlan, content: bytes) -> bool:
+        """The job is durable when this returns. ``False``: another leader has accepted a job of this id."""
         with self._file(plan.file, "keep") as (files, path):
             files.make_directory(path.rpartition("/")[0])
             files.write(path, [content])
-        if self._entries.create(f"{PLANS}/{job_id}", msgspec.json.encode(plan)):
-            return True
-        self._delete_file(plan.file)
-        return False
+        try:
+            is_ours = self._entries.create(f"{PLANS}/{job_id}", msgspec.json.encode(plan))
+        except Deposed:
+            self._delete_file(plan.file)
+            raise
+        if not is_ours:
+            self._delete_file(plan.file)
+        return is_ours
 
     def note_attempt(self, job_id: JobId, attempt: int) -> None:
         """Before an attempt of this number is deployed: names of files and transactions hold it, so it must not come again."""
@@ -153,10 +159,11 @@ class JobStore:
     # ---- the next leader ---------------------------------------------------------------------------------------------
 
     def jobs(self) -> Iterator[StoredJob | UnreadableJob]:
-        """Those that have not ended, in the order of their submission. What has ended is removed on the way."""
+        """Those that have not ended, in the order of their submission. What has ended is removed on the way, and what was never accepted."""
         ended = set(self._entries.names(RESULTS))
         for name in ended:
             self.remove(JobId(name))
+        self._remove_unnamed()
         found = []
         for name in self._entries.names(PLANS):
             place = f"{PLANS}/{name}"
@@ -171,6 +178,22 @@ class JobStore:
             except ValueError as error:
                 yield UnreadableJob(f"{self.directory}/{place}", CorruptData(f"{place}: {error}"))
         yield from (job for _, job in sorted(found, key=lambda one: one[0]))
+
+    def _remove_unnamed(self) -> None:
+        """Submissions of leaders that were killed before they accepted them. None while an entry cannot be read: it may name any of them."""
+        named = set()
+        for name in self._entries.names(PLANS):
+            place = f"{PLANS}/{name}"
+            content = self._entries.get(place)
+            try:
+                named.add(self._read_plan(place, content).file if content is not None else "")
+            except CorruptData:
+                return
+        with self._file(SUBMISSIONS, "look for") as (files, path):
+            found = [f"{SUBMISSIONS}/{name}" for name in files.sizes(path)]
+        for file in found:
+            if file not in named:
+                self._delete_file(file)
 
     def _stored(self, job_id: JobId, plan: StoredPlan) -> StoredJob:
         with self._file(plan.file, "read") as (files, path):

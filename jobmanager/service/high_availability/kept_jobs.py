@@ -89,8 +89,10 @@ class KeptJobs:
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
         """Raises ``InvalidJob`` when another leader has accepted a job of this id."""
 
+        plan, content = self._store.plan(job_id, request)
+
         def add() -> None:
-            if not self._store.add(job_id, request):
+            if not self._store.add(job_id, plan, content):
                 raise InvalidJob(f"job {job_id} was submitted before; build the graph again to get another id")
 
         await self._written(job_id, add)
