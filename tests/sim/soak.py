@@ -1,4 +1,7 @@
-"""Schedules for as long as wanted: ``python -m tests.sim.soak [--minutes 10] [--first-seed N]``; exits 1 at the first failure."""
+"""Schedules of leaders, and of the whole protocol for as long as wanted; exits 1 at the first failure.
+
+python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--first-seed N]
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,46 @@ import argparse
 import itertools
 import sys
 import time
+from collections import Counter
 
+from tests.sim.leadership.world import World
 from tests.sim.schedule import Schedule
 from tests.sim.seeds import seed_of_commit
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--leaders", type=int, default=10_000, help="schedules of leaders alone")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of schedules of the whole protocol")
     parser.add_argument("--first-seed", type=int, default=seed_of_commit())
     arguments = parser.parse_args()
-    ends_at, events, faults, checkpoints = time.monotonic() + 60 * arguments.minutes, 0, 0, 0
-    for seed in itertools.count(arguments.first_seed):
+    return leaders(arguments.first_seed, arguments.leaders) or protocol(arguments.first_seed, arguments.minutes)
+
+
+def leaders(first_seed: int, count: int) -> int:
+    """Returns the exit code."""
+    faults: Counter[str] = Counter()
+    terms = calls = 0
+    for seed in range(first_seed, first_seed + count):
+        world = World(seed)
+        try:
+            world.run()
+        except AssertionError as error:
+            print(f"seed {seed}: {error}", file=sys.stderr)
+            return 1
+        faults.update(world.faults)
+        terms, calls = terms + len(world.leaders), calls + len(world.history.calls)
+    told = ", ".join(f"{number} {kind}" for kind, number in sorted(faults.items()))
+    print(
+        f"{count} schedules of leaders from seed {first_seed}: {terms} terms, {calls} calls of the pointer, {told}: every law held"
+    )
+    return 0
+
+
+def protocol(first_seed: int, minutes: float) -> int:
+    """Returns the exit code."""
+    ends_at, events, faults, checkpoints = time.monotonic() + 60 * minutes, 0, 0, 0
+    for seed in itertools.count(first_seed):
         try:
             outcome = Schedule(seed).run()
         except AssertionError as error:
@@ -27,7 +58,7 @@ def main() -> int:
         checkpoints += outcome.checkpoints
         if time.monotonic() > ends_at:
             break
-    count = seed - arguments.first_seed + 1
+    count = seed - first_seed + 1
     print(f"{count} schedules, {events} events, {faults} faults, {checkpoints} checkpoints: every law held")
     return 0
 

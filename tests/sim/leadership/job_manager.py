@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 JOB, LAST_CHECKPOINT = "job", 6
 PLAN, COUNTER, ATTEMPT = "plan", "counter", "attempt"
+SUBMISSION = "submission/"
 RETRY_MS = 100
 
 
@@ -89,6 +90,7 @@ class SimTerm:
         self.next_id = 1
         self.kept: list[int] = []
         self.is_known = False
+        self.began_ms = self.world.now_ms
         self.is_ready = False
         """It has looked for jobs: clients are answered after that."""
 
@@ -137,28 +139,39 @@ class SimTerm:
 
     def _load(self) -> None:
         self.is_ready = True
+        self.sweep()
         if self.store.entries.get(RESULT):
             self._clean()
         elif PLAN in self.store.entries and not self.is_known:
             self.is_known = True
             self.run()
 
+    def sweep(self) -> None:
+        """Submissions that no plan names: whoever wrote them was killed or deposed before they were accepted."""
+        named = self.store.entries.get(PLAN)
+        for name in [name for name in self.store.files if name.startswith(SUBMISSION) and name != named]:
+            self.store.files.discard(name)
+
     def submit(self, client: str) -> None:
         """``PLAN`` holds which of the submissions is the job. After the end of the job its id is free again, as in Flink: that is not asked for here."""
         if self.is_known or not self.is_ready:
             return
         self.is_known = True
-        value = f"{client}/{self.world.unique()}"
+        value = f"{SUBMISSION}{client}/{self.world.unique()}"
+        self.store.files.add(value)
 
         def accepted(result: object) -> None:
             if result:
                 self.world.accepted(client)
                 self.run()
+            else:
+                self.store.files.discard(value)
 
         self.write(lambda: not self.store.has_ended and self.store.create(self.number, PLAN, value), accepted)
 
     def run(self) -> None:
         self.kept, last = self.found()
+        self.world.history.read(self.kept[-1] if self.kept else 0, self.began_ms, self.world.now_ms)
         self.next_id = int(self.store.entries.get(COUNTER, "0")) + 1
         self.attempt = last + 1
         noted = str(self.attempt)
@@ -183,7 +196,13 @@ class SimTerm:
         """``_metadata``: any process can write it, also one that leads no more."""
         self.store.files.add(f"pointer/{number}")
         name, place = f"pointer/{number}", self.generation
-        self.write(lambda: self.store.create(self.number, name, place), lambda _: self._committed(number))
+        call = self.world.history.write(number, self.world.now_ms)
+
+        def committed(_: object) -> None:
+            call.ended_ms = self.world.now_ms
+            self._committed(number)
+
+        self.write(lambda: self.store.create(self.number, name, place), committed)
 
     def _committed(self, number: int) -> None:
         self.kept.append(number)
@@ -214,7 +233,7 @@ class SimTerm:
             self.store.delete(self.number, RESULT)
             self.store.has_ended = True
 
-        self.write(clean, lambda _: None)
+        self.write(clean, lambda _: self.sweep())
 
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
 

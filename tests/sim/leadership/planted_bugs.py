@@ -13,6 +13,8 @@ from tidegate.model import fencing
 from tidegate.model.ids import Generation
 
 _create = Store.create
+_pointers = Store.pointers
+_get_in_line = Leadership._get_in_line
 _on = writes.FencedWrites.on
 _fenced_off = fencing.fenced_off
 
@@ -62,6 +64,20 @@ def _whoever_asks(self: Store, term: int, name: str, value: str) -> bool:
     return True
 
 
+def _from_a_server_that_is_behind(self: Store) -> list[int]:
+    """One pointer less, where there are two: the newest has not got there yet."""
+    return _pointers(self)[:-1] or _pointers(self)
+
+
+def _waits_in_no_line(self: Leadership) -> Sequence[LeadershipCommand]:
+    """As one that led before and believes to be in line still."""
+    return _get_in_line(self) if not self._highest else ()
+
+
+def _looks_at_no_file(self: SimTerm) -> None:
+    """Nobody misses what nobody names."""
+
+
 PLANTS = (
     Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "_seal", _confirms_first)),
     Plant("the pointer is read before the lock", frozenset({2}), patched(SimTerm, "found", _as_before_the_lock)),
@@ -75,4 +91,11 @@ PLANTS = (
         "a checkpoint is removed before the pointer moved", frozenset({3}), patched(SimTerm, "remove", _discards_first)
     ),
     Plant("two clients submit one id at a failover", frozenset({6}), patched(Store, "create", _whoever_asks)),
+    Plant(
+        "the pointer is read where it is old",
+        frozenset({2, 3}),
+        patched(Store, "pointers", _from_a_server_that_is_behind),
+    ),
+    Plant("one that led never waits again", frozenset({5}), patched(Leadership, "_get_in_line", _waits_in_no_line)),
+    Plant("submissions that nothing names stay", frozenset({8}), patched(SimTerm, "sweep", _looks_at_no_file)),
 )

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from tests.sim.leadership.job_manager import SimJobManager, SimTerm
+from tests.sim.leadership.history import History
+from tests.sim.leadership.job_manager import SUBMISSION, SimJobManager, SimTerm
 from tests.sim.leadership.laws import LawBroken, require
 from tests.sim.leadership.store import Store
 from tests.sim.leadership.task_manager import SimTaskManager
@@ -24,6 +25,8 @@ from tidegate.model.leadership import Connected, LockAcquired, Lost, Suspended
 
 SESSION_MS, BEAT_MS, SUSPENDED_MS = 5_000, 1_000, 3_000
 FAULTS_UNTIL_MS, LIMIT_MS = 60_000, 240_000
+SOON_MS, POLLS = 20_000, 5
+"""After the last fault has passed: the end of a session, and answers of the store that may take 8 s each. Then it is looked so often, once a second."""
 CLIENTS = ("one", "two")
 
 
@@ -33,6 +36,7 @@ class World:
         self.now_ms = 0
         self.interval_ms = self.draw.choice((200, 1_000, 4_000))
         self.store = Store(SESSION_MS)
+        self.history = History()
         self.task_managers = [SimTaskManager(self.store.is_over), SimTaskManager(self.store.is_over)]
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -251,15 +255,40 @@ class World:
         self.watch_lock()
         self.at(self.draw.randint(0, 20_000), self.submit)
         self.at(self.draw.randint(0, 10_000), self.fault)
-        while self._events and self.now_ms < LIMIT_MS:
+        self.at(FAULTS_UNTIL_MS, self._when_calm)
+        self._run_until(lambda: not self.is_rough and self.is_over, LIMIT_MS)
+        require(5, self.is_over, f"the job has not ended: {sorted(self.store.entries)}, accepted {self._accepted}")
+        require(6, not self.store.entries, f"left: {sorted(self.store.entries)}")
+        self.history.check()
+        self._check_files()
+        return self
+
+    def _run_until(self, is_over: Callable[[], bool], limit_ms: int) -> None:
+        while self._events and self.now_ms < limit_ms and not is_over():
             self.now_ms, _, call = heapq.heappop(self._events)
             call()
             self._check_owners()
-            if not self.is_rough and self.is_over:
-                break
-        require(5, self.is_over, f"the job has not ended: {sorted(self.store.entries)}, accepted {self._accepted}")
-        require(6, not self.store.entries, f"left: {sorted(self.store.entries)}")
-        return self
+
+    def _when_calm(self) -> None:
+        """Somebody leads soon after the last fault, and goes on leading."""
+        calm_ms = max([self.now_ms, *self._stopped_until.values(), *self._cut_until.values()])
+        for poll in range(POLLS):
+            self.at(calm_ms - self.now_ms + SOON_MS + 1_000 * poll, self._poll)
+
+    def _poll(self) -> None:
+        states = {jm.name: jm.leadership.state for jm in self.job_managers}
+        is_led = LeadershipState.LEADING in states.values()
+        require(5, is_led or self.is_over, f"nobody leads, long after the last fault: {states}")
+
+    def _check_files(self) -> None:
+        """What a killed or deposed leader left is gone when the next one has looked through the store."""
+        terms = len(self.leaders)
+        for job_manager in list(self.job_managers):
+            self._replace(job_manager)
+        is_led = lambda: len(self.leaders) > terms and any(jm.term and jm.term.is_ready for jm in self.job_managers)  # noqa: E731
+        self._run_until(is_led, self.now_ms + LIMIT_MS)
+        left = sorted(name for name in self.store.files if name.startswith(SUBMISSION))
+        require(8, not left, f"files that nothing names: {left}")
 
     @property
     def is_over(self) -> bool:
