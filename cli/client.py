@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import grpc
 
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, CHANNEL_OPTIONS
-from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, Unreachable
+from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import common_pb2
@@ -75,18 +75,40 @@ class JobManagerClient:
         restore_path: str = "",
         allow_non_restored_state: bool = False,
     ) -> JobId:
-        """Upload what the graph needs and submit it. Raises the error that refuses it."""
-        for content in blobs.values():
-            self._put(content)
+        """Upload what the graph needs and submit it. Raises the error that refuses it.
+
+        Where jobs outlive their JobManager and this one is lost meanwhile, the next one is asked whether it knows the job, and else given it again."""
         request = pb.SubmitJobRequest(
             graph=graph_to_pb(graph),
             restore_path=restore_path,
             allow_non_restored_state=allow_non_restored_state,
             client_version=VERSION,
         )
-        answer = self._call(lambda: self._stub.SubmitJob(request, timeout=CALL_TIMEOUT_S * 2))
-        _raise_if(answer)
-        return JobId(answer.job_id)
+        outlives = self._learn_standbys()
+        lost_at = 0.0
+        while True:
+            try:
+                if not (lost_at and self._knows(graph.job_id)):
+                    self._submit_once(request, blobs)
+                return graph.job_id
+            except Unreachable:
+                lost_at = lost_at or time.monotonic()
+                if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
+                    raise
+                time.sleep(_FAILOVER_PAUSE_S)
+                self._look_elsewhere()
+
+    def _submit_once(self, request: pb.SubmitJobRequest, blobs: Mapping[BlobKey, bytes]) -> None:
+        for content in blobs.values():
+            self._put(content)
+        _raise_if(self._call(lambda: self._stub.SubmitJob(request, timeout=CALL_TIMEOUT_S * 2)))
+
+    def _knows(self, job_id: JobId) -> bool:
+        try:
+            self.status(job_id)
+        except UnknownJob:
+            return False
+        return True
 
     def watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         """The status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""

@@ -11,15 +11,27 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.aio.jobmanager.cluster import JOB, FakeTaskManager, client_of, run_job, running_job_manager
+from tests.aio.jobmanager.cluster import (
+    JOB,
+    KEY,
+    PROGRAM,
+    FakeTaskManager,
+    client_of,
+    make_graph,
+    run_job,
+    running_job_manager,
+)
 from tests.ports import free_port
 from tidegate.cli.client import JobManagerClient
 from tidegate.coordination.drivers import make_retrieval
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.high_availability.standby import NO_LEADER, Standby
+from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import Unreachable
+from tidegate.model.ids import JobId
 from tidegate.model.leadership import Contact, Leader
+from tidegate.pb import jobmanager_pb2 as pb
 
 LIMIT_S = 60
 
@@ -130,6 +142,32 @@ async def test_a_client_that_is_given_a_standby_goes_to_the_leader_and_waits_bey
         assert await asyncio.wait_for(asyncio.to_thread(until_led), LIMIT_S) == JOB
         assert (await asyncio.to_thread(client.cluster)).term == 2
         watching.close()
+        client.close()
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["behind-acceptance", "before-acceptance"])
+async def test_a_client_whose_submission_is_not_answered_has_its_job_run_once_by_the_next_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    """The leader is lost behind, or before, the point from which the job is kept."""
+    keep, lost = ClientServicer._keep, asyncio.Event()
+
+    async def kept_and_lost(self: ClientServicer, job_id: JobId, request: pb.SubmitJobRequest) -> None:
+        if lost.is_set() or is_kept:
+            await keep(self, job_id, request)
+        if not lost.is_set():
+            lost.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(ClientServicer, "_keep", kept_and_lost)
+    async with leader_and_standby(tmp_path) as (_, first, second, ends, _):
+        client = JobManagerClient(f"127.0.0.1:{first.rpc}")
+        submitting = asyncio.create_task(asyncio.to_thread(client.submit, make_graph(), {KEY: PROGRAM}))
+        await asyncio.wait_for(lost.wait(), LIMIT_S)
+        ends.set()
+        assert await asyncio.wait_for(submitting, LIMIT_S) == JOB
+        assert client.address == f"localhost:{second.rpc}"
+        assert [job.job_id for job in await asyncio.to_thread(client.list_jobs, True)] == [JOB]
         client.close()
 
 
