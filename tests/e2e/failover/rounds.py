@@ -1,0 +1,154 @@
+"""A file job and a Kafka-to-Kafka job, both exactly once, while the leader of their cluster is struck again and again.
+
+Nobody submits or restores anything for them: whatever a round does, they go on, and in the end readers see each record once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+from tests.e2e.cluster import JOBS
+from tests.e2e.counts_run import QUICK_RESTART, CountsRun
+from tests.e2e.failover.cluster import FailoverCluster
+from tests.e2e.soak_run import PARTITIONS, Feeder, Plan, check
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tests.e2e.watching import TERMINAL, JobWatch
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_reading import read_topic
+from tidegate.pb import jobmanager_pb2 as pb
+
+JOB_LIMIT_S = 300
+Attempts = dict[tuple[str, int], int]
+
+
+class Feeding:
+    """Records, as long as the context lasts: a few hundred a second, so that every transaction has some."""
+
+    def __init__(self, feeder: Feeder, pace: int = 20) -> None:
+        self._feeder, self._pace = feeder, pace
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feeding", daemon=True)
+
+    def __enter__(self) -> Feeding:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(HANG_LIMIT_S)
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.05):
+            self._feeder.feed(self._feeder.fed + 2 * self._pace)
+
+
+class Rounds:
+    def __init__(self, cluster: FailoverCluster, broker: KafkaBroker, directory: Path, name: str) -> None:
+        self.cluster = cluster
+        self.broker = broker
+        self.directory = directory
+        self.plan = Plan(name, 0, 0, ())
+        self.feeder = Feeder(broker, self.plan.topics)
+        broker.create_topic(self.plan.output, PARTITIONS)
+        self.files: list[CountsRun] = []
+        self.file_job = self.kafka_job = ""
+
+    # --- jobs ----------------------------------------------------------------------------------------
+
+    def start_file_job(self, seconds: int = 20) -> None:
+        run = CountsRun(self.directory / f"file-{len(self.files)}", seconds=seconds, rows=2_000 * seconds, interval=300)
+        self.files.append(run)
+        self.file_job = run.submit(self.cluster).job_id
+
+    def start_kafka_job(self) -> None:
+        plan, notes = self.plan, self.directory / "notes"
+        notes.mkdir(parents=True)
+        arguments = ["--servers", self.broker.servers, "--inputs", *plan.topics, "--output", plan.output]
+        arguments += ["--group", f"{plan.name}-group", "--notes", str(notes), "--interval", "300"]
+        settings = {"execution.checkpointing.dir": str(self.directory / "kafka-checkpoints"), **QUICK_RESTART}
+        watch = self.cluster.submit(JOBS / "kafka_copy.py", *arguments, parallelism=2, settings=settings)
+        self.kafka_job = watch.job_id
+        watch.wait_running()
+
+    def ensure_jobs(self) -> None:
+        """The file job ends by itself: the next one begins."""
+        if not self.kafka_job:
+            self.start_kafka_job()
+        if not self.file_job or self.state_of(self.file_job) in TERMINAL:
+            self.start_file_job()
+        for job_id in (self.file_job, self.kafka_job):
+            self.progresses(job_id)
+
+    def jobs(self) -> list[str]:
+        """Ids of all that the leader knows."""
+        request = pb.ListJobsRequest(include_terminal=True)
+        return [job.job_id for job in self.cluster.stub.ListJobs(request, timeout=HANG_LIMIT_S).jobs]
+
+    def state_of(self, job_id: str) -> str:
+        watch = self.cluster.watch(job_id)
+        return str(watch.wait_for(lambda m: True, HANG_LIMIT_S, "its status is told").status.state)
+
+    def progresses(self, job_id: str) -> JobWatch:
+        """It runs, and completes two more checkpoints under this leader; or it has ended well."""
+        watch = self.cluster.watch(job_id)
+        first = watch.wait_for(lambda m: m.is_running or m.status.state == "FINISHED", JOB_LIMIT_S, "it runs")
+        completed = first.status.checkpoints_completed
+        watch.wait_for(
+            lambda m: m.status.state == "FINISHED" or m.status.checkpoints_completed >= completed + 2,
+            JOB_LIMIT_S,
+            "it completes checkpoints",
+        )
+        assert watch.last is not None
+        assert watch.last.status.state in ("RUNNING", "FINISHED"), watch.summary()
+        return watch
+
+    def attempts(self) -> Attempts:
+        """Of the Kafka job, which never ends."""
+        watch = self.cluster.watch(self.kafka_job)
+        last = watch.wait_for(lambda m: m.is_running, JOB_LIMIT_S, "it runs")
+        return {(v.name, s.index): s.attempt for v in last.status.vertices for s in v.subtasks}
+
+    # --- what is asked -------------------------------------------------------------------------------
+
+    def next_leader(self) -> float:
+        """Seconds until another one leads and both jobs go on under it."""
+        began = time.monotonic()
+        self.cluster.wait_led()
+        for job_id in (self.file_job, self.kafka_job):
+            self.progresses(job_id)
+        return time.monotonic() - began
+
+    def end(self) -> None:
+        """The jobs end, and what readers see is exact."""
+        for job_id in [self.file_job] if self.file_job else []:
+            self.cluster.watch(job_id).wait_finished(JOB_LIMIT_S)
+        done = self.cluster.cli("stop", self.kafka_job, "-p", str(self.directory / "sp"), "-m", self.cluster.address)
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.assert_exact()
+
+    def assert_exact(self) -> None:
+        for run in self.files:
+            run.assert_exact()
+        messages = read_topic(self.broker.servers, self.plan.output)
+        rows = [json.loads(message.value) for message in messages]
+        found = [(row["key"], row["from"], row["n"], row["twice"]) for row in rows]
+        read = Plan(self.plan.name, len(found), 0, ())
+        check(read, found, [message.partition for message in messages])
+        missing = {topic: self._gaps(topic, found) for topic in self.plan.topics}
+        assert not any(missing.values()), f"records are missing: {missing}"
+
+    def _gaps(self, topic: str, found: list[tuple[str, str, int, int]]) -> list[int]:
+        """Numbers that are not there, of those below the highest that was fed."""
+        there = {n for _, one, n, _ in found if one == topic}
+        return sorted(set(range(self.feeder.fed // 2)) - there)[:5]
+
+    def wait_all_read(self) -> None:
+        """Everything that was fed is committed to the output."""
+        wait_until(
+            lambda: len(read_topic(self.broker.servers, self.plan.output)) >= self.feeder.fed,
+            JOB_LIMIT_S,
+            "all is copied",
+        )

@@ -1,0 +1,38 @@
+"""Leaders that three ZooKeeper servers elect are struck at aimed points: the next one goes on, and what readers see is exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.failover.cluster import FailoverCluster
+from tests.e2e.failover.rounds import Feeding, Rounds
+from tests.servers.kafka_broker import KafkaBroker
+
+
+@pytest.mark.timeout(600, method="signal")
+def test_both_jobs_are_exact_although_the_leader_is_killed_and_stopped_around_the_commit(
+    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Killed before the pointer; killed after it, when no confirm has left; stopped before the pointer for longer than its session, after which it goes on
+    with its write, and is refused. No subtask is restarted."""
+    rounds = Rounds(struck, broker, tmp_path, "struck")
+    with Feeding(rounds.feeder):
+        rounds.ensure_jobs()
+        before = rounds.attempts()
+        for door in ("before-pointer", "after-pointer"):
+            rounds.ensure_jobs()
+            struck.at_door(door, struck.kill_leader)
+            print(f"killed {door}: the jobs go on after {rounds.next_leader():.1f} s")
+            struck.add_standby()
+            assert rounds.attempts() == before, "nothing was restarted"
+        rounds.ensure_jobs()
+        stopped = []
+        struck.at_door("before-pointer", lambda: stopped.append(struck.stop_leader()))
+        print(f"stopped before the pointer: the jobs go on after {rounds.next_leader():.1f} s")
+        struck.resume(stopped[0])
+        rounds.ensure_jobs()
+        assert rounds.attempts() == before
+    rounds.wait_all_read()
+    rounds.end()
