@@ -186,3 +186,26 @@ def kafka(found: list[KafkaFigures], path: Path) -> None:
     right.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def failover(strikes: dict[str, dict[str, list[dict[str, float]]]], path: Path) -> None:
+    """Every strike a point: by what was killed, the next checkpoint and the longest gap of each system."""
+    measures = {
+        "checkpoint_s": "s to the next checkpoint",
+        "gap_s": "s, longest gap in output",
+        "restarted": "subtasks restarted",
+    }
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    for axes, (kind, systems) in zip(panels, strikes.items(), strict=True):
+        for place, (system, found) in enumerate(systems.items()):
+            for number, measure in enumerate(measures):
+                heights = [one[measure] for one in found]
+                across = number + 0.25 * place + np.linspace(0, 0.15, len(heights))
+                axes.plot(across, heights, ".", color=f"C{place}", label=system if number == 0 else None)
+        axes.set_xticks(np.arange(len(measures)) + 0.2, list(measures.values()), fontsize=7)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"a {kind} is killed")
+        axes.legend()
+        axes.grid(alpha=0.3, axis="y")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
