@@ -27,9 +27,8 @@ from tidegate.cli.main import main
 from tidegate.jobmanager.machines.commands import ConfirmCheckpoint, SubmitTask
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.task_managers import outbox
+from tidegate.jobmanager.service.task_managers.calls import send
 from tidegate.store.checkpoints import CheckpointStorage
-
-_send = outbox.send
 
 
 def hold(door: str, about: str = "") -> None:
@@ -60,7 +59,7 @@ def held(function: Callable[..., Any], *, before: str = "", after: str = "") -> 
 
 async def _held_send(stub: Any, generation: str, call: Any, timeout_ms: int) -> Any:
     """The loop of the whole process stands still at its door, as that of a stopped one does."""
-    answer = await _send(stub, generation, call, timeout_ms)
+    answer = await send(stub, generation, call, timeout_ms)
     if isinstance(call, SubmitTask):
         hold("between-deployments")
     if isinstance(call, ConfirmCheckpoint):
