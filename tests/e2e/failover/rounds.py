@@ -1,6 +1,6 @@
 """A file job and a Kafka-to-Kafka job, both exactly once, while the leader of their cluster is struck again and again.
 
-Nobody submits or restores anything for them: whatever a round does, they go on, and in the end readers see each record once.
+No round submits or restores anything for them: whatever it does, they go on, and in the end readers see each record once.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Rounds:
         return watch
 
     def attempts(self) -> Attempts:
-        """Of the Kafka job, which never ends."""
+        """The Kafka job's: it never ends."""
         watch = self.cluster.watch(self.kafka_job)
         last = watch.wait_for(lambda m: m.is_running, JOB_LIMIT_S, "it runs")
         return {(v.name, s.index): s.attempt for v in last.status.vertices for s in v.subtasks}

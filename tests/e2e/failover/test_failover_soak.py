@@ -150,7 +150,7 @@ def test_a_leader_is_killed_while_a_job_is_stopped(
 def test_zookeeper_loses_its_quorum_and_has_it_again(
     struck: FailoverCluster, broker: KafkaBroker, zookeeper: ZooKeeperServers, tmp_path: Path
 ) -> None:
-    """Nothing is committed meanwhile, subtasks go on, and whoever leads afterwards goes on with them."""
+    """Nothing is committed meanwhile, subtasks go on, and the next leader, the same or the other, goes on with them."""
     with exact_in_the_end(struck, broker, tmp_path, "quorum") as rounds:
         before = rounds.attempts()
         for number in (0, 1):

@@ -19,7 +19,7 @@ class Call:
     is_write: bool
     began_ms: int
     ended_ms: float = inf
-    """Of a write that was never granted: never."""
+    """A write that was never granted has no end."""
 
 
 @dataclass

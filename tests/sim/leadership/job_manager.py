@@ -147,7 +147,7 @@ class SimTerm:
             self.run()
 
     def sweep(self) -> None:
-        """Submissions that no plan names: whoever wrote them was killed or deposed before they were accepted."""
+        """Removes submissions that no plan names: their leader was killed or deposed before they were accepted."""
         named = self.store.entries.get(PLAN)
         for name in [name for name in self.store.files if name.startswith(SUBMISSION) and name != named]:
             self.store.files.discard(name)

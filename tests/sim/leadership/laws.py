@@ -5,7 +5,7 @@
    does not restore from, or from beyond
 3  the pointer is one register: it never goes back, what it names is there, and what leaders wrote and read has one order
 4  a leader that is paused or deposed confirms, deploys and removes nothing
-5  soon after the last fault somebody leads, and goes on leading, and the job ends
+5  soon after the last fault a JobManager leads, and goes on leading, and the job ends
 6  a job with a result never runs again, and nothing of it is left; a job id is accepted once
 8  no file of the store is left that nothing names, once another leader has looked through it
 

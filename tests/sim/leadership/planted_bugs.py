@@ -75,7 +75,7 @@ def _waits_in_no_line(self: Leadership) -> Sequence[LeadershipCommand]:
 
 
 def _looks_at_no_file(self: SimTerm) -> None:
-    """Nobody misses what nobody names."""
+    """Files that no entry names stay where they are."""
 
 
 PLANTS = (

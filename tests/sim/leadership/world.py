@@ -270,7 +270,7 @@ class World:
             self._check_owners()
 
     def _when_calm(self) -> None:
-        """Somebody leads soon after the last fault, and goes on leading."""
+        """A JobManager leads soon after the last fault, and goes on leading."""
         calm_ms = max([self.now_ms, *self._stopped_until.values(), *self._cut_until.values()])
         for poll in range(POLLS):
             self.at(calm_ms - self.now_ms + SOON_MS + 1_000 * poll, self._poll)
