@@ -27,6 +27,7 @@ from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChann
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
 from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
@@ -161,7 +162,10 @@ class SubtaskBuilder:
             work=self._make_input(services, assembled, snapshots, gate),
             partitions=outputs,
             snapshots=snapshots,
-            flush_ms=self.program.flush_ms(self.settings.flush_ms),
+            flush=FlushTimer(
+                self.program.flush_ms(self.settings.flush_ms),
+                tolerated_ms=COLUMNS_TOLERATED_MS if assembled.chain.is_columnar else 0.0,
+            ),
         )
 
     def _watch(self, chain: OperatorChain, outputs: Sequence[KeyedPartition], gate: InputGate | None) -> None:

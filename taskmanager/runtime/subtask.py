@@ -20,6 +20,7 @@ from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.flushing import FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import SubtaskInput
 from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Steps
 from tidegate.taskmanager.runtime.ports import (
@@ -52,7 +53,7 @@ class SubtaskLoop:
         work: SubtaskInput,
         partitions: Sequence[ResultPartition],
         snapshots: SnapshotDriver,
-        flush_ms: int | None,
+        flush: FlushTimer,
     ) -> None:
         self._life = subtask
         self._chain = chain
@@ -65,10 +66,9 @@ class SubtaskLoop:
         self._mailbox = services.mailbox
         self._port = services.port
         self._clock = services.clock
-        self._flush_ms = flush_ms
+        self._flush = flush
         self._probe = services.probe
         self._check = services.check
-        self._flush_at_ms: float | None = None
         self._metrics_at_ms = self._clock.monotonic_ms()
         self._congested = False
         self._held: list[Barrier] = []
@@ -101,8 +101,10 @@ class SubtaskLoop:
         if not self._life.is_over:
             worked = self._alarms.fire() or worked
             self._snapshots.look_at_outputs()
-            worked = self._advance() or worked
-            self._flush_when_due()
+            self._flush.begin(self._clock.monotonic_ms())
+            advanced = self._advance()
+            worked = advanced or worked
+            self._flush_when_due(advanced=advanced)
             self._tell_metrics_when_due()
         return worked
 
@@ -237,16 +239,11 @@ class SubtaskLoop:
         else:
             self._work.trigger(barrier)
 
-    def _flush_when_due(self) -> None:
-        if not self._counters.unflushed or self._flush_ms is None:
-            return
-        now_ms = self._clock.monotonic_ms()
-        if self._flush_at_ms is None:
-            self._flush_at_ms = now_ms + self._flush_ms
-        if now_ms >= self._flush_at_ms:
+    def _flush_when_due(self, *, advanced: bool) -> None:
+        if self._flush.is_due(self._clock.monotonic_ms(), unflushed=self._counters.unflushed, advanced=advanced):
             for partition in self._partitions:
                 partition.flush()
-            self._counters.unflushed, self._flush_at_ms = False, None
+            self._counters.unflushed = False
 
     def _tell_metrics_when_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -261,8 +258,8 @@ class SubtaskLoop:
         alarm_ms = self._alarms.next_ms()
         if alarm_ms is not None:
             limits.append(alarm_ms - self._clock.now_ms())
-        if self._flush_at_ms is not None:
-            limits.append(self._flush_at_ms - now_ms)
+        if self._flush.at_ms is not None:
+            limits.append(self._flush.at_ms - now_ms)
         if self._life.state is life.LifeState.CLOSING:
             limits.append(DRAIN_CHECK_MS)
         if self._life.state is life.LifeState.RUNNING and not self._congested:

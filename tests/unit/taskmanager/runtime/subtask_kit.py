@@ -32,6 +32,7 @@ from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
+from tidegate.taskmanager.runtime.flushing import FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
@@ -112,7 +113,7 @@ class Subtask:
             ),
             partitions=[self.partition],
             snapshots=self.snapshots,
-            flush_ms=flush_ms,
+            flush=FlushTimer(flush_ms),
         )
 
     def _chain(self) -> OperatorChain:
@@ -129,6 +130,9 @@ class Subtask:
 
     def assert_at(self, state: life.LifeState) -> None:
         assert self.life.state is state
+
+    def pass_time(self, ms: float) -> None:
+        self.clock.ms += ms
 
     def send(self, channel: int, *items: Any) -> None:
         self.gate.queues[channel].extend(items)

@@ -285,6 +285,30 @@ def test_what_was_emitted_leaves_after_the_buffer_timeout(flush_ms: int | None, 
     assert [*seen, subtask.partition.flushes] == flushes
 
 
+def test_a_result_does_not_wait_for_the_function_of_the_next_record() -> None:
+    subtask = Subtask(channels=1, flush_ms=5)
+    subtask.operator.on_process = lambda _: subtask.pass_time(500)
+    subtask.send(0, *(numbers(1) for _ in range(4)))
+    seen = []
+    while subtask.loop.step():
+        seen.append(subtask.partition.flushes)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_results_of_quick_functions_are_gathered_for_the_buffer_timeout_also_after_a_slow_one() -> None:
+    subtask = Subtask(channels=1, flush_ms=5)
+    costs = iter([500, *([1] * 100)])
+    subtask.operator.on_process = lambda _: subtask.pass_time(next(costs))
+    subtask.send(0, *(numbers(1) for _ in range(101)))
+    flushes = []
+    while subtask.loop.step():
+        flushes.append(subtask.partition.flushes)
+    assert flushes[0] == 1
+    assert (
+        flushes[-1] - flushes[-41] == 8
+    )  # of forty steps of 1 ms: every fifth, when the next would end behind the time
+
+
 def test_timers_fire_between_two_slices_and_not_after_the_end_of_data() -> None:
     subtask = Subtask(channels=1)
     fired: list[int] = []

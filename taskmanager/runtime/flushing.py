@@ -1,0 +1,54 @@
+"""When the records that outputs have gathered leave, although their frames are not full.
+
+    begin ─▶ one step of the mailbox loop ─▶ is_due: flush now, or gather on until ``at_ms``
+
+Law: as far as steps take what they took before, no record waits longer for others than the buffer timeout. Outputs are flushed
+between two steps only, so they are flushed when the next step would end behind the time: a function that takes half a second
+for each record would otherwise keep the result of one record back until it is done with the next.
+Flink flushes from a thread of its own (``RecordWriter.OutputFlusher``), which would take the interpreter away from functions.
+"""
+
+from __future__ import annotations
+
+_FALL = 0.25
+"""How fast the estimate follows quicker steps; up it goes at once. Chosen, not measured: one slow function among quick ones is
+remembered for some sixteen steps, each of which sends a small frame."""
+COLUMNS_TOLERATED_MS = 20.0
+"""A step over 65,536 rows in columns takes 5 to 15 ms. At full load the frames to several consumers are fuller, and cheaper for each
+row, when they wait for the next step too; a function of columns that takes longer has its results sent at once."""
+
+
+class FlushTimer:
+    """``timeout_ms``: ``execution.buffer-timeout.interval``; ``None``: frames leave when they are full, and with events."""
+
+    def __init__(self, timeout_ms: int | None, tolerated_ms: float = 0.0) -> None:
+        """``tolerated_ms``: the next step may end so much behind the time."""
+        self._timeout_ms = timeout_ms
+        self._tolerated_ms = tolerated_ms
+        self.at_ms: float | None = None
+        """When what is gathered has to leave at the latest; ``None``: nothing waits."""
+        self._began_ms = 0.0
+        self._step_ms = 0.0
+
+    def begin(self, now_ms: float) -> None:
+        """A step begins."""
+        self._began_ms = now_ms
+
+    def is_due(self, now_ms: float, *, unflushed: bool, advanced: bool) -> bool:
+        """``unflushed``: something is gathered. ``advanced``: the step worked on records or events, so it tells what one
+        takes."""
+        if self._timeout_ms is None:
+            return False
+        if advanced:
+            took_ms = now_ms - self._began_ms
+            self._step_ms = took_ms if took_ms >= self._step_ms else self._step_ms + _FALL * (took_ms - self._step_ms)
+        if not unflushed:
+            self.at_ms = None
+            return False
+        if self.at_ms is None:
+            self.at_ms = now_ms + self._timeout_ms
+        next_ms = now_ms + max(0.0, self._step_ms - self._tolerated_ms) if advanced else now_ms
+        if next_ms < self.at_ms:
+            return False
+        self.at_ms = None
+        return True
