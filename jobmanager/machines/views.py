@@ -151,6 +151,8 @@ class CheckpointsView:
     last_restored_ms: int | None = None
     """When the state of ``last_restored`` was given to the tasks."""
     summary: CheckpointSummary = field(default_factory=CheckpointSummary)
+    beyond: tuple[CheckpointView, ...] = ()
+    """The slowest and the last failed ones of those that have left the history, newest first."""
 
 
 @dataclass(frozen=True, slots=True)

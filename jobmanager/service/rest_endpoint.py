@@ -185,7 +185,8 @@ class RestEndpoint:
         if job is None:
             return {}
         told = await archived_answers(self.router, job)
-        return {**told, **await archived_parts(job, self.pages.parts.builds_of(job), self._backend)}
+        builds, causes = self.pages.parts.builds_of(job), self.pages.plots.causes
+        return {**told, **await archived_parts(job, builds, self._backend, causes)}
 
     def drop(self) -> None:
         """Invalidates all caches after a change by a user, who wants to see it."""

@@ -14,6 +14,7 @@ from tidegate.jobmanager.machines.views import JobView
 from tidegate.jobmanager.rest.archiver import MAX_SUBTASKS
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.history import OVERVIEW, PAGE_ITEMS, History
+from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
 from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part
 from tidegate.jobmanager.web.cluster_parts import job_item, settings
 from tidegate.jobmanager.web.job_parts import subtasks_part
@@ -28,7 +29,9 @@ def path_of(job_id: JobId) -> str:
     return f"/web/jobs/{job_id}"
 
 
-async def archived_parts(job: JobView, builds: Iterable[tuple[str, Build]], backend: Backend) -> dict[str, str]:
+async def archived_parts(
+    job: JobView, builds: Iterable[tuple[str, Build]], backend: Backend, causes: CheckpointCauses
+) -> dict[str, str]:
     """JSON by path. ``builds``: the parts that every view of the job has. Other work goes on between two of them."""
     kept: dict[str, dict[str, JsonObject | list[JsonObject] | None]] = {"parts": {}, "subtasks": {}, "checkpoint": {}}
     for name, build in builds:
@@ -38,9 +41,9 @@ async def archived_parts(job: JobView, builds: Iterable[tuple[str, Build]], back
         for vertex in job.vertices:
             kept["subtasks"][vertex.vertex_id] = subtasks_part(vertex, backend.measures)
             await asyncio.sleep(0)
-    for checkpoint in job.checkpoints.history:
+    for checkpoint in (*job.checkpoints.history, *job.checkpoints.beyond):
         number = checkpoint.checkpoint_id
-        kept["checkpoint"][str(number)] = checkpoint_part(job, number, backend.now_ms())
+        kept["checkpoint"][str(number)] = checkpoint_part(job, number, backend.now_ms(), causes)
         await asyncio.sleep(0)
     whole = {**kept, "settings": settings(backend.configuration, job)}
     return {path_of(job.job_id): _encoded(whole), PAGE_ITEMS: _encoded({"jobs": [job_item(job)]})}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import CheckpointView, JobView
 from tidegate.jobmanager.rest.responses.checkpoints import find_checkpoint
+from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses, missing_places
 from tidegate.model.checkpoint_travel import (
     Phase,
     Track,
@@ -21,6 +22,7 @@ from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import JsonObject
 
 MAX_MISSING = 50
+"""The page has room for no more, and of a thousand that wait for one the first few tell as much."""
 LEAST_WAIT_MS = 0.1
 """Shorter waits are noise of the clock, and are not shown."""
 MAX_WAITS = 8
@@ -41,6 +43,7 @@ def checkpoints_part(job: JobView) -> JsonObject:
         "interval_ms": option(CheckpointingOptions.INTERVAL),
         "timeout_ms": option(CheckpointingOptions.TIMEOUT),
         "history": [_item(checkpoint) for checkpoint in view.history],
+        "beyond": [_item(checkpoint) for checkpoint in view.beyond],
         "latest": {
             "completed": _id(view.last_completed),
             "failed": _id(view.last_failed),
@@ -50,7 +53,7 @@ def checkpoints_part(job: JobView) -> JsonObject:
     }
 
 
-def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> JsonObject | None:
+def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: CheckpointCauses) -> JsonObject | None:
     """One checkpoint with all its tracks; ``None`` when the history has forgotten it. Times are after the trigger."""
     view = find_checkpoint(job.checkpoints, checkpoint_id)
     if view is None:
@@ -59,12 +62,20 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> JsonObject
     tracks = _tracks(view, job, numbers)
     manager = job_manager_track(view, max((track.end_ms for track in tracks), default=0.0))
     everybody = tracks if manager is None else [*tracks, manager]
-    missing = [] if view.acknowledged >= view.expected else _missing(view, job)
+    missing = [] if view.acknowledged >= view.expected else missing_places(job, view)
+    names = [subtask_name(vertex.name, subtask.index) for vertex, subtask in missing]
+    noted = causes.of(job, view)
+    told = [noted.get((vertex.vertex_id, subtask.index), "") for vertex, subtask in missing[:MAX_MISSING]]
     return {
         **_item(view),
-        "words": explained(view, everybody, missing, now_ms),
-        "missing": missing[:MAX_MISSING],
-        "total_ms": max([track.end_ms for track in everybody], default=0.0),
+        "words": explained(view, everybody, names, now_ms, _root(names, told)),
+        "missing": names[:MAX_MISSING],
+        "missing_count": len(names),
+        "open": [
+            [numbers[vertex.vertex_id], subtask.index, cause]
+            for (vertex, subtask), cause in zip(missing, told, strict=False)
+        ],
+        "total_ms": max([_given_up_ms(view), *(track.end_ms for track in everybody)]),
         "longest": _longest(tracks, manager),
         "manager": None if manager is None else [[phase.value, round(ms, 2)] for phase, ms in manager.spans],
         "tracks": [_track(track, numbers) for track in tracks],
@@ -121,15 +132,14 @@ def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> l
     ]
 
 
-def _missing(view: CheckpointView, job: JobView) -> list[str]:
-    """Subtasks that run and have not acknowledged."""
-    there = {(part.attempt.vertex_id, part.attempt.subtask) for part in view.subtasks}
-    return [
-        subtask_name(vertex.name, subtask.index)
-        for vertex in job.vertices
-        for subtask in vertex.subtasks
-        if subtask.current.state.value != "FINISHED" and (vertex.vertex_id, subtask.index) not in there
-    ]
+def _root(names: Sequence[str], causes: Sequence[str]) -> str:
+    """Of the first in the order of the data: what stands behind it waits for it."""
+    return f"{names[0]}: {causes[0]}" if causes and causes[0] else ""
+
+
+def _given_up_ms(view: CheckpointView) -> float:
+    """When it failed, after the trigger; 0: it did not."""
+    return float(view.end_ms - view.trigger_ms) if view.status == "FAILED" and view.end_ms is not None else 0.0
 
 
 def _longest(tracks: Sequence[Track], manager: Track | None) -> str:

@@ -50,7 +50,7 @@ def job_part(job: JobView, backend: Backend) -> JsonObject:
 
 def rates_part(job: JobView, measures: MetricStore) -> JsonObject:
     """By vertex id; a vertex nothing was heard of is absent."""
-    found = ((vertex.vertex_id, _rates(vertex, measures)) for vertex in job.vertices)
+    found = ((vertex.vertex_id, rates_of(vertex, measures)) for vertex in job.vertices)
     return {vertex_id: rates for vertex_id, rates in found if rates is not None}
 
 
@@ -89,20 +89,29 @@ def _vertex(job: JobView, vertex: VertexView) -> JsonObject:
     }
 
 
-def _rates(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
-    """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind."""
+def rates_of(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
+    """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind. What is
+    over has counts, and no rates."""
     attempts = [subtask.current.attempt for subtask in vertex.subtasks]
+    living = [subtask.current.attempt for subtask in vertex.subtasks if not subtask.current.state.is_terminal]
     counters = [found for found in map(measures.metrics_of, attempts) if found is not None]
     if not counters:
         return None
-    spans = [span for span in map(measures.span_of, attempts) if span is not None]
+    spans = [span for span in map(measures.span_of, living) if span is not None]
     marks = [metrics.watermark_ms for metrics in counters if metrics.HasField("watermark_ms")]
-    incoming = [span.per_second("records_in") for span in spans]
     return {
         "records_in": sum(metrics.records_in for metrics in counters),
         "records_out": sum(metrics.records_out for metrics in counters),
         "late": sum(metrics.late_records_dropped for metrics in counters),
         "failing_commits_ms": max(ms for metrics in counters for ms in (0, *failing_commits(metrics).values())),
+        "watermark_ms": min(marks) if len(marks) == len(counters) else None,
+        **(_per_second(spans) if spans else {}),
+    }
+
+
+def _per_second(spans: Sequence[ReadingSpan]) -> JsonObject:
+    incoming = [span.per_second("records_in") for span in spans]
+    return {
         "in_s": round(sum(incoming), 1),
         "out_s": _sum(spans, "records_out"),
         "bytes_in_s": _sum(spans, "bytes_in"),
@@ -111,7 +120,6 @@ def _rates(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
         "backpressured": _shares(spans, "backpressured_ms"),
         "idle": _shares(spans, "idle_ms"),
         "skew": round(skew_percent(incoming)) if len(incoming) > 1 else 0,
-        "watermark_ms": min(marks) if len(marks) == len(counters) else None,
     }
 
 
@@ -122,7 +130,7 @@ def _sum(spans: Sequence[ReadingSpan], counter: str) -> float:
 def _shares(spans: Sequence[ReadingSpan], counter: str) -> list[float]:
     """The highest and the mean, between 0 and 1."""
     shares = [_share(span, counter) for span in spans]
-    return [round(max(shares), 3), round(sum(shares) / len(shares), 3)] if shares else [0.0, 0.0]
+    return [round(max(shares), 3), round(sum(shares) / len(shares), 3)]
 
 
 def _share(span: ReadingSpan, counter: str) -> float:
@@ -139,7 +147,10 @@ def _subtask(subtask: SubtaskView, measures: MetricStore) -> JsonObject:
         "host": current.host,
         "start_ms": current.start_ms,
         "end_ms": current.end_ms,
-        **_measured(measures.metrics_of(current.attempt), measures.span_of(current.attempt)),
+        **_measured(
+            measures.metrics_of(current.attempt),
+            None if current.state.is_terminal else measures.span_of(current.attempt),
+        ),
     }
 
 

@@ -2,6 +2,7 @@
 
     /                  our page                 /web/<file>      its scripts and styles
     /web/events        what changes             /web/settings    options with their defaults
+    /web/plots         the last quarter of an hour of a job, a vertex or a subtask
     /docs/             the documentation, where it is built
     /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
 
@@ -11,20 +12,22 @@ into the page as markup would do nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
 
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.http.errors import RestError, not_found
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found
 from tidegate.jobmanager.web.archived import found_parts
 from tidegate.jobmanager.web.cluster_parts import settings
 from tidegate.jobmanager.web.documentation import FOLDER, Documentation
 from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
 from tidegate.jobmanager.web.live import Live
 from tidegate.jobmanager.web.parts import PageParts
+from tidegate.jobmanager.web.plots import Plots
 from tidegate.model.ids import parse_job_id
 from tidegate.model.options import RestOptions
 
@@ -52,7 +55,8 @@ class Pages:
         self._backend = backend
         self._respond = respond
         self._api = api
-        self.parts = PageParts(backend)
+        self.plots = Plots(backend)
+        self.parts = PageParts(backend, self.plots.causes)
         self.live = Live(backend, self.parts)
         self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
         self._documentation = Documentation()
@@ -66,6 +70,7 @@ class Pages:
         routes.add_get("/", self._guarded(self._index))
         routes.add_get("/web/events", self._guarded(self.live.answer))
         routes.add_get("/web/settings", self._guarded(self._settings))
+        routes.add_get("/web/plots", self._guarded(self._plots))
         routes.add_get("/web/{name:.+}", self._guarded(self._file))
         routes.add_get(FOLDER, self._guarded(self._to_documentation))
         routes.add_get(FOLDER + "/{name:.*}", self._guarded(self._of_documentation))
@@ -76,7 +81,14 @@ class Pages:
         async def close(_: web.Application) -> None:
             self.live.close()
 
+        async def watch(_: web.Application) -> AsyncIterator[None]:
+            looking = asyncio.create_task(self.plots.run(), name="plots")
+            yield
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
         application.on_shutdown.append(close)
+        application.cleanup_ctx.append(watch)
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         return self._files.answer(request, INDEX)
@@ -86,6 +98,16 @@ class Pages:
         if not self._files.has(name):
             raise not_found(f"Unable to load requested file {request.path}.")
         return self._files.answer(request, name)
+
+    async def _plots(self, request: web.Request) -> web.StreamResponse:
+        query = request.query
+        subtask = query.get("subtask", "-1")
+        try:
+            return self._respond(
+                200, self.plots.answer(parse_job_id(query.get("job", "")), query.get("vertex", ""), int(subtask))
+            )
+        except ValueError as error:
+            raise bad_request(f"Cannot resolve query parameters (job, vertex, subtask): {error}") from None
 
     async def _settings(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("job")

@@ -17,6 +17,7 @@ import xxhash
 from tidegate.jobmanager.machines.views import JobView
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.web.archived import Build, archived_items, found_parts, parts_of_view
+from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
 from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part, checkpoints_part
 from tidegate.jobmanager.web.cluster_parts import cluster_part, jobs_part
 from tidegate.jobmanager.web.job_parts import accumulators_part, exceptions_part, job_part, rates_part, subtasks_part
@@ -54,8 +55,9 @@ class PagePart:
 class PageParts:
     """Parts by view; those of one view that several pages look at are built once."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, causes: CheckpointCauses) -> None:
         self._backend = backend
+        self._causes = causes
         self._kept: dict[Shown, tuple[float, list[PagePart]]] = {}
 
     async def of(self, shown: Shown) -> list[PagePart]:
@@ -131,7 +133,8 @@ class PageParts:
         if vertex is not None:
             builds.append(("subtasks", lambda: subtasks_part(vertex, self._backend.measures)))
         if checkpoint_id is not None:
-            builds.append(("checkpoint", lambda: checkpoint_part(job, checkpoint_id, self._backend.now_ms())))
+            now_ms = self._backend.now_ms
+            builds.append(("checkpoint", lambda: checkpoint_part(job, checkpoint_id, now_ms(), self._causes)))
         return builds
 
 

@@ -1,7 +1,11 @@
-"""What a page must have for keyboards and screen readers, looked up in the document: a list of what is wrong."""
+"""What a page must have for keyboards and screen readers, looked up in the document: a list of what is wrong.
+
+Beside our own rules, all of axe-core's: its script comes with ``axe-playwright-python``.
+"""
 
 from __future__ import annotations
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 _FAULTS = """() => {
@@ -76,3 +80,9 @@ def faults(page: Page) -> list[str]:
 def faint_texts(page: Page) -> list[str]:
     """Texts whose contrast is below what WCAG AA asks for."""
     return list(page.evaluate(_CONTRASTS))
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core reports, with the first element of each."""
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:120]}" for each in found]

@@ -22,6 +22,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     vertex,
 )
 from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.web.series import STEP_MS
 from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.graph import JobGraph, Partitioner
 from tidegate.model.ids import AttemptId, CheckpointId, JobId
@@ -39,6 +40,7 @@ class Stage:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stage", daemon=True)
         self.url = ""
+        self._looks = 0
 
     def __enter__(self) -> Stage:
         self._thread.start()
@@ -58,6 +60,12 @@ class Stage:
     def close_streams(self) -> None:
         """As a JobManager that goes away does; pages may come again."""
         self.do(self._endpoint.pages.live.close)
+
+    def look(self) -> None:
+        """A step of the plots is recorded, five seconds after the last one."""
+        self._looks += 1
+        at_ms = self.scene.now_ms() + self._looks * STEP_MS
+        self.do(lambda: self._endpoint.pages.plots.look(at_ms))
 
     def do(self, act: Callable[[], T]) -> T:
         """Run it on the loop, wake every page, and give what it gave."""

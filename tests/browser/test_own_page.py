@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.accessible import faint_texts, faults
+from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
 from tests.contract.rest.scene import Scene
-from tests.unit.jobmanager.machines.cluster_kit import running_job, until_triggered
+from tests.unit.jobmanager.machines.cluster_kit import Cluster, running_job, until_triggered
+from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb.common_pb2 import Accumulator
 
@@ -25,6 +27,9 @@ VIEWS = {
     "vertices": "#/jobs/{job}/vertices/{vertex}",
     "checkpoints": "#/jobs/{job}/checkpoints",
     "travel": "#/jobs/{job}/checkpoints/7",
+    "unfinished": "#/jobs/{job}/checkpoints/9",
+    "plots": "#/jobs/{job}/plots",
+    "plots of a vertex": "#/jobs/{job}/plots/{vertex}",
     "exceptions": "#/jobs/{job}/exceptions",
     "settings": "#/jobs/{job}/configuration",
     "configuration": "#/configuration",
@@ -59,10 +64,13 @@ def settled(page: Page) -> Page:
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
 def test_every_view_is_accessible_and_fits(stage: Stage, open_page: OpenPage, width: int, theme: str) -> None:
+    stage.do(lambda: until_triggered(stage.scene.cluster, 9))
+    stage.look()
     for view in VIEWS:
         page = settled(open_page(url_of(stage, view), width, theme))
         assert faults(page) == [], view
         assert faint_texts(page) == [], view
+        assert violations(page) == [], view
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is wider than the window"
         for tab in page.locator(".tabs [aria-current=page]").all():
             expect(tab).to_be_in_viewport(ratio=0.9)  # its line lies on the border
@@ -105,6 +113,68 @@ def test_a_checkpoint_travels_as_the_api_says(stage: Stage, open_page: OpenPage)
     expect(page.locator(".stage").first).to_have_text("2 done")
     page.get_by_role("link", name="The checkpoint before").click()
     expect(page.locator("h2").first).to_have_text("Checkpoint 6")
+
+
+def test_a_checkpoint_that_is_not_finished_is_drawn_to_now_with_who_is_missing_and_why(
+    stage: Stage, open_page: OpenPage
+) -> None:
+    cluster = stage.scene.cluster
+    stage.do(lambda: until_triggered(cluster, 9))
+    stage.do(lambda: cluster.acknowledge(cluster.attempt("Source: clicks -> parse"), 9))
+    page = settled(open_page(url_of(stage, "unfinished")))
+    expect(page.locator(".lane.open")).to_have_count(9)
+    cause = "the trigger waits in it: its output is full, and no busy vertex behind it is known"
+    expect(page.locator("[data-words]")).to_contain_text(f"Source: clicks -> parse (2): {cause}.")
+    expect(page.locator(".lane.open .cause").first).to_have_text(cause)
+    expect(page.locator(".lane.open .cause").nth(2)).to_contain_text(
+        "no barrier has come from Source: clicks -> parse (2)"
+    )
+    stage.do(lambda: cluster.decline(cluster.attempt("enrich -> filter"), 9))
+    expect(page.locator(".badge").nth(1)).to_have_text("failed")
+    expect(page.locator(".lane.open").first.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("Subtask 2: not acknowledged when it was given up after .*: the trigger waits in it")
+    )
+
+
+def test_plots_show_what_was_recorded_of_a_job_a_vertex_a_subtask_and_functions(
+    stage: Stage, open_page: OpenPage
+) -> None:
+    stage.scene.attempts.user = {"enrich.hits": 4.0}
+    for _ in range(3):
+        stage.look()
+    page = settled(open_page(url_of(stage, "plots")))
+    plots = page.locator("figure.plot")
+    expect(plots.first).to_contain_text("Records per second")
+    expect(plots).to_have_count(6)
+    page.get_by_role("combobox", name="What is plotted").select_option(label="enrich -> filter")
+    expect(page.get_by_role("img", name="enrich.hits. value: last 8")).to_be_visible()
+    page.get_by_role("combobox", name="Subtask").select_option(label="Subtask 2")
+    expect(page.get_by_role("img", name="enrich.hits. value: last 4")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Subtask")).to_have_value("1")
+    page.get_by_role("searchbox").fill("nothing like it")
+    expect(page.get_by_text("No metric has such a name.")).to_be_visible()
+
+
+def test_a_job_that_is_over_shows_no_rates(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "graph")))
+    expect(page.locator(".vertex").first).to_contain_text("191/s in")
+    stage.do(lambda: stage.scene.post(JobCancelRequested(job_of(stage.scene))))
+    stage.do(stage.scene.cluster.cancel_tasks)
+    expect(page.locator(".badge").first).to_have_text("canceled")
+    expect(page.locator(".facts")).not_to_contain_text("/s")
+    expect(page.locator(".graph")).not_to_contain_text("/s")
+    expect(page.locator(".vertex .loads b").first).to_have_text("–")
+
+
+def test_a_job_that_waits_for_slots_is_amber(open_page: OpenPage) -> None:
+    cluster = Cluster()
+    cluster.register("tm-1", 1)
+    cluster.submit(pipeline(), {})
+    with Stage(Scene(cluster)) as stage:
+        page = settled(open_page(stage.url))
+        expect(page.locator(".badge.warn").first).to_have_text("waiting for slots")
+        page.goto(f"{stage.url}#/jobs/{job_of(stage.scene)}")
+        expect(page.locator("h1 + .badge.warn")).to_have_text("waiting for slots")
 
 
 def test_accumulators_of_a_vertex(stage: Stage, open_page: OpenPage) -> None:
@@ -238,6 +308,7 @@ def test_a_lost_connection_is_said_and_found_again(stage: Stage, open_page: Open
     page.context.set_offline(True)
     stage.close_streams()
     expect(page.locator(".pulse")).to_have_text("connection lost")
+    expect(page.locator("#main")).to_have_css("opacity", "0.55")
     page.context.set_offline(False)
     expect(page.locator(".pulse")).to_have_text("live")
     troubles.clear()

@@ -127,14 +127,18 @@ def job_manager_track(moments: Moments, last_ms: float) -> Track | None:
     return Track(JOB_MANAGER, spans, None)
 
 
-def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str], now_ms: int) -> str:
-    """In one line: where the time went, or what it waits for. ``tracks``: the JobManager's, if there is one, is the last."""
+def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str], now_ms: int, cause: str = "") -> str:
+    """In one line: where the time went, or what it waits for. ``tracks``: the JobManager's, if there is one, is the last.
+    ``cause``: why the first of those that are missing has not acknowledged, where it is known."""
+    why = f" {cause}." if cause else ""
     if moments.status == "FAILED":
         waited = "" if moments.acknowledged >= moments.expected else f"; no acknowledgement of {_listed(missing)}"
-        return f"It failed: {moments.failure or 'no reason is known'}{waited}."
+        return f"It failed: {(moments.failure or 'no reason is known').rstrip('.')}{waited}.{why}"
     if moments.completed_ms is None:
         waits_for = "_metadata to be written" if moments.acknowledged >= moments.expected else _listed(missing)
-        return f"In progress for {show_duration_ms(max(0, now_ms - moments.trigger_ms))}: it waits for {waits_for}."
+        return (
+            f"In progress for {show_duration_ms(max(0, now_ms - moments.trigger_ms))}: it waits for {waits_for}.{why}"
+        )
     subtasks = [track for track in tracks if track.name != JOB_MANAGER]
     total_ms = float(moments.completed_ms - moments.trigger_ms)
     if not subtasks or total_ms <= 0:

@@ -21,6 +21,9 @@ from tidegate.model.distribution import Samples
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
 
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
+KEPT_BEYOND = 5
+"""Chosen, not measured: so many failed ones, and so many of the slowest, outlive the history, which a job that goes wrong once in
+an hour has long left when somebody looks."""
 
 
 class _Record:
@@ -96,10 +99,42 @@ class _Summary:
         return self._shown
 
 
+class _Remarkable:
+    """What outlives the history: the last that failed, and the slowest that did not."""
+
+    def __init__(self) -> None:
+        self._failed: deque[_Record] = deque(maxlen=KEPT_BEYOND)
+        self._slowest: list[_Record] = []
+
+    def add(self, record: _Record) -> list[_Record]:
+        """``record`` leaves the history; returns those that are forgotten: itself, one that made room for it, or none."""
+        if record.view.status == FAILED:
+            oldest = [self._failed[0]] if len(self._failed) == KEPT_BEYOND else []
+            self._failed.append(record)
+            return oldest
+        if record.view.status != COMPLETED:
+            return [record]
+        self._slowest = sorted([*self._slowest, record], key=_duration_ms, reverse=True)
+        forgotten, self._slowest = self._slowest[KEPT_BEYOND:], self._slowest[:KEPT_BEYOND]
+        return forgotten
+
+    def views(self) -> tuple[CheckpointView, ...]:
+        """Newest first."""
+        kept = [record.view for record in (*self._failed, *self._slowest)]
+        return tuple(sorted(kept, key=lambda view: view.checkpoint_id, reverse=True))
+
+
+def _duration_ms(record: _Record) -> int:
+    view = record.view
+    return 0 if view.end_ms is None else view.end_ms - view.trigger_ms
+
+
 class CheckpointStatistics:
     def __init__(self, history: int) -> None:
         self._history: deque[_Record] = deque(maxlen=max(1, history))
+        self._beyond = _Remarkable()
         self._by_id: dict[CheckpointId, _Record] = {}
+        """Those of the history and beyond: what comes late is added to them."""
         self._completed = self._failed = self._in_progress = self._restored = 0
         self._last_completed: _Record | None = None
         self._last_failed: _Record | None = None
@@ -116,7 +151,8 @@ class CheckpointStatistics:
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
     ) -> None:
         if len(self._history) == self._history.maxlen:
-            self._by_id.pop(self._history[0].view.checkpoint_id, None)
+            for forgotten in self._beyond.add(self._history[0]):
+                self._by_id.pop(forgotten.view.checkpoint_id, None)
         record = _Record(
             CheckpointView(checkpoint_id, IN_PROGRESS, snapshot_type, is_periodic, trigger_ms=now_ms, expected=expected)
         )
@@ -215,4 +251,5 @@ class CheckpointStatistics:
             last_restored=shown(self._last_restored),
             last_restored_ms=self._last_restored_ms,
             summary=self._summary.view(),
+            beyond=self._beyond.views(),
         )

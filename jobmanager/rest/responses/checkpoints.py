@@ -147,9 +147,10 @@ def checkpoint_config(job: JobView) -> JsonObject:
 
 
 def find_checkpoint(view: CheckpointsView, checkpoint_id: int) -> CheckpointView | None:
-    """In the history, or one of the latest, which outlive it."""
+    """In the history, or one of those that outlive it: the latest, the slowest, the last failed."""
     latest = (view.last_completed, view.last_savepoint, view.last_failed)
-    return next((c for c in (*view.history, *latest) if c is not None and c.checkpoint_id == checkpoint_id), None)
+    everything = (*view.history, *latest, *view.beyond)
+    return next((c for c in everything if c is not None and c.checkpoint_id == checkpoint_id), None)
 
 
 def external_path(location: str) -> str:

@@ -20,7 +20,7 @@ export const live = new Live(render);
 
 function route() {
   const path = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/").filter(Boolean);
-  if (path[0] === "jobs" && path[1]) return { name: "job", job: path[1], tab: path[2] || "graph", item: path[3] };
+  if (path[0] === "jobs" && path[1]) return { name: "job", job: path[1], tab: path[2] || "graph", item: path[3], part: path[4] };
   const name = ["submit", "logs", "configuration"].includes(path[0]) ? path[0] : "cluster";
   return { name, item: path[1] };
 }
@@ -44,6 +44,7 @@ function render() {
     performance.mark("tg-render");
     const where = route();
     const context = { where, data: live.data, nowMs: live.nowMs(), kept, render };
+    document.documentElement.dataset.live = live.state;
     patch(top, header(context, live.state));
     const { title, content } = VIEWS[where.name](context);
     if (document.title !== `${title} · tidegate`) document.title = `${title} · tidegate`;

@@ -30,7 +30,7 @@ export function checkpointsTab({ data, nowMs }) {
     ),
     history.length === 0
       ? h("section", { key: "none", class: "card" }, h("p", { class: "empty" }, checkpoints.interval_ms === null ? "This job takes no periodic checkpoints (execution.checkpointing.interval is not set). You can still take one, or a savepoint." : "No checkpoint yet."))
-      : [strip(job, history, nowMs), table(job, history, nowMs), places(checkpoints)],
+      : [strip(job, history, nowMs), table(job, history, nowMs), beyond(job, checkpoints, nowMs), places(checkpoints)],
   ];
 }
 
@@ -60,15 +60,20 @@ function strip(job, history, nowMs) {
   );
 }
 
-function table(job, history, nowMs) {
+// What outlives the history: a failure or a slow one of an hour ago.
+function beyond(job, { beyond: rows }, nowMs) {
+  return rows && rows.length > 0 && table(job, rows, nowMs, "beyond", "The slowest and the failed before these");
+}
+
+function table(job, history, nowMs, key = "history", title = "History") {
   const columns = ["Duration", "State size", "Acknowledged"];
   return h(
     "section",
-    { key: "history", class: "card", "aria-labelledby": "history-title" },
-    h("header", {}, h("h2", { id: "history-title" }, "History")),
+    { key, class: "card", "aria-labelledby": `${key}-title` },
+    h("header", {}, h("h2", { id: `${key}-title` }, title)),
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "History of checkpoints" },
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": key === "history" ? "History of checkpoints" : "Table of checkpoints before these" },
       h(
         "table",
         {},

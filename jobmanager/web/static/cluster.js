@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { bytes, duration, moment, plural, whole } from "./format.js";
-import { badge, isOver, taskCounts } from "./states.js";
+import { isOver, jobBadge, taskCounts } from "./states.js";
 
 const HUES = ["#0b7285", "#5f3dc4", "#a6401b", "#2b7a3d", "#9c2b6b", "#1864ab", "#7a5c00", "#495057"];
 const SILENT_MS = 45000;
@@ -49,7 +49,7 @@ function jobTable(key, title, jobs, nowMs, empty) {
       ? h("p", { class: "empty" }, empty)
       : h(
           "div",
-          { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+          { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${title}` },
           h(
             "table",
             {},
@@ -66,7 +66,7 @@ function jobRow(job, nowMs) {
     "tr",
     { key: job.id },
     h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}` }, job.name)),
-    h("td", {}, badge(job.state), job.waiting_for && h("span", { class: "muted small" }, ` waits for ${job.waiting_for}`)),
+    h("td", {}, jobBadge(job), job.waiting_for && h("span", { class: "muted small" }, ` waits for ${job.waiting_for}`)),
     h("td", { class: "small nowrap" }, taskCounts(job.tasks)),
     h("td", { class: "num" }, completed === null ? "–" : whole(completed), failed > 0 && h("span", { class: "muted" }, ` · ${failed} failed`)),
     h("td", { class: "num" }, job.restarts === null ? "–" : whole(job.restarts)),

@@ -59,9 +59,11 @@ function update(node, value) {
   }
   const before = node.tgProps || {};
   for (const name in before) if (!(name in value.props)) set(node, name, null, before[name]);
-  for (const name in value.props) if (value.props[name] !== before[name] || name === "value") set(node, name, value.props[name], before[name]);
+  const isList = value.tag === "select"; // its value is one of its options, which have to be there first
+  for (const name in value.props) if ((value.props[name] !== before[name] || name === "value") && !(isList && name === "value")) set(node, name, value.props[name], before[name]);
   node.tgProps = value.props;
   if (!value.props.own) patch(node, value.children); // `own`: somebody else fills it
+  if (isList) set(node, "value", value.props.value);
 }
 
 function set(node, name, value, before) {

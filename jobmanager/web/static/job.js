@@ -2,11 +2,12 @@
 
 import { h } from "./dom.js";
 import { duration, moment, plural, whole } from "./format.js";
-import { badge, isOver } from "./states.js";
+import { isOver, jobBadge } from "./states.js";
 import { cancelJob, stopJob, takeCheckpoint, takeSavepoint } from "./actions.js";
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { travelTab } from "./travel.js";
+import { plotsTab } from "./plots.js";
 import { exceptionsTab } from "./exceptions.js";
 import { settingsCard } from "./configuration.js";
 
@@ -19,13 +20,14 @@ export function jobView(context) {
   if (!job || job.id !== where.job) return { title: "Job", content: h("p", { key: "wait", class: "muted" }, "Asking the JobManager …") };
   return {
     title: job.name,
-    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job, data.rates), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}`, class: "stack" }, tab(context))],
+    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job, data.rates), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}-${where.part ?? ""}`, class: "stack" }, tab(context))],
   };
 }
 
 function tab(context) {
   const { where } = context;
   if (where.tab === "checkpoints") return where.item === undefined ? checkpointsTab(context) : travelTab(context);
+  if (where.tab === "plots") return plotsTab(context);
   if (where.tab === "exceptions") return exceptionsTab(context);
   if (where.tab === "configuration") return settingsCard(context, where.job);
   return where.tab === "vertices" ? verticesTab(context) : graphTab(context);
@@ -40,7 +42,7 @@ function heading(job, data, nowMs) {
     h(
       "div",
       { class: "title" },
-      h("div", { class: "line" }, h("h1", {}, job.name), badge(job.state)),
+      h("div", { class: "line" }, h("h1", {}, job.name), jobBadge(job)),
       h(
         "p",
         { class: "line muted small" },
@@ -78,6 +80,7 @@ function tabs(job, where, checkpoints, exceptions) {
     ["graph", "", "Graph", 0],
     ["vertices", "/vertices", "Vertices", job.vertices.length],
     ["checkpoints", "/checkpoints", "Checkpoints", taken],
+    ["plots", "/plots", "Plots", 0],
     ["exceptions", "/exceptions", "Exceptions", failures],
     ["configuration", "/configuration", "Configuration", 0],
   ];

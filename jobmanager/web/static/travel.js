@@ -16,6 +16,7 @@ const PHASES = [
 const MANAGER = { trigger: "sent", _metadata: "metadata", confirm: "confirm" };
 const STAGES = ["barrier on its way", "aligning", "freezing state", "writing state", "acknowledging", "done"];
 const STAGE_LOOKS = ["st-way", "ph-align", "ph-sync", "ph-async", "ph-ack", "st-done"];
+const OPEN = "not acknowledged";
 const SHOWN = 6;
 const MORE = 100;
 const PLAY_MS = 6000;
@@ -25,14 +26,17 @@ export function travelTab(context) {
   const { checkpoint, job } = data;
   if (checkpoint === undefined) return h("p", { key: "wait", class: "muted" }, "Asking the JobManager …");
   if (checkpoint === null) return h("p", { key: "gone", class: "note" }, `The history has no checkpoint ${where.item} (any more). `, h("a", { href: `#/jobs/${job.id}/checkpoints` }, "All checkpoints"));
+  const open = checkpoint.open.map(([vertex, subtask, cause]) => ({ vertex, subtask, cause, key: String([vertex, subtask]) }));
   const tracks = checkpoint.tracks.map(track);
   const state = (kept[`travel-${job.id}-${checkpoint.id}`] ||= { atMs: null, shown: {}, isPlaying: false });
-  const totalMs = Math.max(checkpoint.total_ms, 0.1);
+  const sinceMs = checkpoint.status === "IN_PROGRESS" ? nowMs - checkpoint.trigger_ms : 0;
+  const totalMs = Math.max(checkpoint.total_ms, sinceMs, 0.1);
+  const isShown = tracks.length > 0 || open.length > 0;
   const critical = new Set(checkpoint.path.map(String));
   return [
     summary(checkpoint, job, nowMs),
-    tracks.length > 0 && over(job, tracks, totalMs, state, checkpoint, render),
-    tracks.length > 0 && timeline(job, tracks, totalMs, state, checkpoint, critical, render),
+    isShown && over(job, tracks, totalMs, state, checkpoint, render),
+    isShown && timeline(job, tracks, open, totalMs, state, checkpoint, critical, render),
     tracks.length > 0 && causes(job, tracks, checkpoint),
   ];
 }
@@ -66,7 +70,7 @@ function summary(checkpoint, job, nowMs) {
       fact("State size", bytes(checkpoint.size_bytes), inFlight ? `${bytes(inFlight)} in flight` : ""),
     ),
     checkpoint.location && h("p", { key: "place", class: "small muted" }, "In ", checkpoint.location.startsWith("memory:") ? "the JobManager’s memory" : h("code", {}, checkpoint.location)),
-    checkpoint.missing.length > 0 && h("p", { key: "missing", class: "note warn" }, `No acknowledgement (yet) of ${checkpoint.missing.slice(0, 12).join(", ")}${checkpoint.missing.length > 12 ? " and more" : ""}.`),
+    checkpoint.missing_count > 0 && h("p", { key: "missing", class: "note warn" }, `No acknowledgement${checkpoint.status === "IN_PROGRESS" ? " yet" : ""} of ${checkpoint.missing.slice(0, 12).join(", ")}${checkpoint.missing_count > 12 ? ` and ${whole(checkpoint.missing_count - 12)} more` : ""}.`),
   ];
 }
 
@@ -106,10 +110,12 @@ function over(job, tracks, totalMs, state, checkpoint, render) {
   );
 }
 
-function told({ moments_ms: at }, atMs) {
+function told({ moments_ms: at, status, end_ms, trigger_ms }, atMs) {
+  const failedMs = end_ms - trigger_ms;
   if (at.confirmed !== null && atMs >= at.confirmed) return "confirmed";
   if (at.completed !== null && atMs >= at.completed) return "complete";
   if (at.sealed !== null && atMs >= at.sealed) return "all acknowledged";
+  if (status === "FAILED" && atMs >= failedMs) return "given up";
   return at.sent !== null && atMs >= at.sent ? "on its way" : "triggered";
 }
 
@@ -122,7 +128,7 @@ function stages(vertex, tracks, atMs) {
   const counts = [0, 0, 0, 0, 0, 0];
   for (const each of tracks) counts[stageOf(each, atMs)] += 1;
   counts[0] += vertex.parallelism - tracks.length;
-  const words = counts.map((count, stage) => count > 0 && `${vertex.parallelism > 1 ? `${count} ` : ""}${STAGES[stage]}`).filter(Boolean);
+  const words = counts.map((count, stage) => count > 0 && `${vertex.parallelism > 1 ? `${count} ` : ""}${stage === 0 && tracks.length < vertex.parallelism ? OPEN : STAGES[stage]}`).filter(Boolean);
   return [
     h("span", { class: "name" }, vertex.name),
     h("span", { class: "stages", "aria-hidden": "true" }, counts.map((count, stage) => count > 0 && h("i", { class: STAGE_LOOKS[stage], style: { width: `${(count / vertex.parallelism) * 100}%` } }))),
@@ -154,7 +160,7 @@ function play(state, totalMs, render) {
 
 // ---- time by subtask -------------------------------------------------------------------------------------------------
 
-function timeline(job, tracks, totalMs, state, checkpoint, critical, render) {
+function timeline(job, tracks, open, totalMs, state, checkpoint, critical, render) {
   const left = (ms) => `${(100 * ms) / totalMs}%`;
   return h(
     "section",
@@ -163,20 +169,20 @@ function timeline(job, tracks, totalMs, state, checkpoint, critical, render) {
       "header",
       {},
       h("h2", { id: "timeline-title" }, "Time by subtask"),
-      h("ul", { class: "legend", "aria-label": "Legend" }, PHASES.map(([look, text]) => h("li", {}, h("i", { class: `ph-${look}` }), text)), h("li", {}, h("i", { class: "ph-metadata" }), "JobManager")),
+      h("ul", { class: "legend", "aria-label": "Legend" }, PHASES.map(([look, text]) => h("li", {}, h("i", { class: `ph-${look}` }), text)), open.length > 0 && h("li", {}, h("i", { class: "ph-open" }), OPEN), h("li", {}, h("i", { class: "ph-metadata" }), "JobManager")),
     ),
     h(
       "div",
       { class: "lanes" },
       h("div", { class: "axis", "aria-hidden": "true" }, [0, 0.25, 0.5, 0.75, 1].map((share) => h("span", { style: { left: `${share * 100}%` } }, duration(totalMs * share)))),
       h("div", { class: "marks", "aria-hidden": "true" }, ["sent", "sealed", "completed"].map((name) => checkpoint.moments_ms[name] !== null && h("i", { key: name, style: { left: left(Math.min(totalMs, checkpoint.moments_ms[name])) } })), h("i", { key: "head", class: "head", style: { left: left(state.atMs ?? totalMs) } })),
-      job.vertices.map((vertex, number) => laneGroup(vertex, tracks.filter((each) => each.vertex === number), left, critical, state, render)),
+      job.vertices.map((vertex, number) => laneGroup(vertex, tracks.filter((each) => each.vertex === number), open.filter((each) => each.vertex === number), { left, totalMs, checkpoint }, critical, state, render)),
       checkpoint.manager && managerLane(checkpoint, left),
     ),
   );
 }
 
-function laneGroup(vertex, tracks, left, critical, state, render) {
+function laneGroup(vertex, tracks, open, { left, totalMs, checkpoint }, critical, state, render) {
   const slowest = [...tracks].sort((a, b) => critical.has(b.key) - critical.has(a.key) || b.endMs - a.endMs);
   const limit = state.shown[vertex.id] || SHOWN;
   const shown = slowest.slice(0, limit).sort((a, b) => a.subtask - b.subtask);
@@ -189,22 +195,44 @@ function laneGroup(vertex, tracks, left, critical, state, render) {
     "div",
     { key: vertex.id, class: "lane-group" },
     h("h3", {}, vertex.name, rest > 0 && h("span", { class: "muted small" }, `the slowest ${limit} of ${whole(tracks.length)}`)),
-    h("ul", {}, shown.map((each) => lane(each, vertex, left, critical.has(each.key)))),
+    h("ul", {}, open.slice(0, limit).map((each) => openLane(each, totalMs, checkpoint)), shown.map((each) => lane(each, vertex, left, critical.has(each.key), checkpoint))),
+    open.length > limit && h("p", { class: "small muted" }, `${whole(open.length - limit)} more have not acknowledged`),
     rest > 0 && h("button", { type: "button", class: "link small", onclick: more }, `Show ${Math.min(rest, MORE)} more`),
   );
 }
 
-function lane(each, vertex, left, isCritical) {
+// Who has not acknowledged: hatched up to now, or to when the checkpoint was given up, with the cause in words below it.
+function openLane(each, totalMs, checkpoint) {
+  const name = `Subtask ${each.subtask + 1}`;
+  const isOver = checkpoint.status !== "IN_PROGRESS";
+  const untilMs = isOver ? checkpoint.end_ms - checkpoint.trigger_ms : totalMs;
+  const words = `${OPEN}${isOver ? ` when it was given up after ${duration(untilMs)}` : ` for ${duration(untilMs)}`}${each.cause ? `: ${each.cause}` : ""}`;
+  return h(
+    "li",
+    { key: `open-${each.key}`, class: "lane open" },
+    h("span", { class: "label" }, name),
+    h("span", { class: "run", role: "img", "aria-label": `${name}: ${words}`, title: words }, h("i", { class: "ph-open", style: { left: "0%", width: `${(100 * untilMs) / totalMs}%` } })),
+    h("span", { class: "at" }, "–"),
+    each.cause && h("span", { class: "cause" }, each.cause),
+  );
+}
+
+function lane(each, vertex, left, isCritical, checkpoint) {
   const starts = [0, ...each.ends];
   const name = `Subtask ${each.subtask + 1}`;
   const words = PHASES.map(([, text], at) => `${text} ${duration(each.spans[at])}`).join(", ");
   return h(
     "li",
     { key: each.key, class: isCritical ? "lane critical" : "lane" },
-    h("span", { class: "label" }, isCritical && h("i", { class: "path-dot", "aria-hidden": "true" }), name, each.isUnaligned && " · unaligned", isCritical && h("span", { class: "hidden-text" }, ", on the critical path")),
+    h("span", { class: "label" }, isCritical && h("i", { class: "path-dot", "aria-hidden": "true" }), name, each.isUnaligned && " · unaligned", isLate(each, checkpoint) && " · late", isCritical && h("span", { class: "hidden-text" }, ", on the critical path")),
     h("span", { class: "run", role: "img", "aria-label": `${name}: ${words}`, title: words.replaceAll(", ", "\n") }, PHASES.map(([look], at) => each.spans[at] > 0 && h("i", { class: `ph-${look}`, style: { left: left(starts[at]), width: left(each.spans[at]) } }))),
     h("span", { class: "at" }, duration(each.endMs)),
   );
+}
+
+// It acknowledged when the checkpoint had been given up.
+function isLate(each, { status, end_ms, trigger_ms }) {
+  return status === "FAILED" && end_ms !== null && each.endMs > end_ms - trigger_ms;
 }
 
 function managerLane(checkpoint, left) {

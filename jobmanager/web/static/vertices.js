@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { clock, duration, perSecond, plural, short, watermark, whole } from "./format.js";
 import { graph } from "./graph.js";
-import { badge, colour, meter, taskCounts } from "./states.js";
+import { badge, colour, isOver, meter, taskCounts } from "./states.js";
 import { windowTable } from "./window.js";
 
 const SKEWED = 25;
@@ -33,7 +33,7 @@ function graphOf({ data, nowMs, where }) {
       return [
         h("span", { class: "name" }, vertex.name),
         h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, found && vertex.state === "RUNNING" ? flow(found) : vertex.state.toLowerCase())),
-        h("span", { class: "sub" }, h("span", { class: "mark" }, "watermark"), h("span", {}, found ? watermark(found.watermark_ms, nowMs) : "–")),
+        h("span", { class: "sub" }, h("span", { class: "mark" }, "watermark"), h("span", {}, found ? watermark(found.watermark_ms, nowMs) : "–", found?.late > 0 && h("b", { class: "late" }, ` · ${short(found.late)} late`))),
         h("span", { class: "loads" }, load("busy", found?.busy, ""), load("backpr.", found?.backpressured, "bp")),
       ];
     },
@@ -41,6 +41,7 @@ function graphOf({ data, nowMs, where }) {
 }
 
 function flow(found) {
+  if (found.in_s === undefined) return "running";
   return found.in_s > 0 || found.records_in > 0 ? `${perSecond(found.in_s)} in` : `${perSecond(found.out_s)} out`;
 }
 
@@ -51,14 +52,14 @@ function load(name, shares, kind) {
 
 function figures({ rates = {} }, checkpoints, job) {
   const sources = job.vertices.filter((vertex) => !job.edges.some((edge) => edge.target === vertex.id));
-  const read = sources.reduce((sum, vertex) => sum + (rates[vertex.id]?.out_s || 0), 0);
+  const sum = (name) => sources.reduce((total, vertex) => total + (rates[vertex.id]?.[name] || 0), 0);
   const last = checkpoints && checkpoints.history.find((item) => item.status === "COMPLETED");
   const late = Object.values(rates).reduce((sum, found) => sum + found.late, 0);
   const fact = (name, value, small) => h("div", {}, h("dt", {}, name), h("dd", {}, value, small && h("small", {}, ` ${small}`)));
   return h(
     "dl",
     { key: "facts", class: "facts" },
-    fact("From sources", perSecond(read)),
+    isOver(job.state) ? fact("From sources", short(sum("records_out")), "records") : fact("From sources", perSecond(sum("out_s"))),
     fact("Tasks", whole(job.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0)), `in ${plural(job.vertices.length, "vertex", "vertices")}`),
     fact("Last checkpoint", last ? duration(last.end_ms - last.trigger_ms) : "–", last ? `no. ${last.id}` : ""),
     fact("Checkpoints", checkpoints ? whole(checkpoints.counts.completed) : "–", checkpoints && checkpoints.counts.failed ? `${checkpoints.counts.failed} failed` : ""),
@@ -74,10 +75,10 @@ export function verticesTab(context) {
 
 function vertexTable({ data, nowMs, where }) {
   const { job, rates = {} } = data;
-  const columns = ["In", "Out", "Records in", "Records out", "Busy", "Backpressured", "Watermark"];
+  const columns = ["In", "Out", "Records in", "Records out", "Late", "Busy", "Backpressured", "Watermark"];
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Vertices" },
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of vertices" },
     h(
       "table",
       {},
@@ -97,6 +98,7 @@ function vertexTable({ data, nowMs, where }) {
             h("td", { class: "num" }, perSecond(found.out_s)),
             h("td", { class: "num" }, short(found.records_in)),
             h("td", { class: "num" }, short(found.records_out)),
+            h("td", { class: "num" }, found.late > 0 ? h("span", { class: "badge warn plain", title: "Records dropped since they came behind the watermark" }, short(found.late)) : short(found.late)),
             h("td", { class: "num" }, meter(found.busy, "busy", "Busy")),
             h("td", { class: "num" }, meter(found.backpressured, "backpressured", "Backpressured")),
             h("td", { class: "num" }, watermark(found.watermark_ms, nowMs)),
@@ -117,7 +119,7 @@ function accumulators({ accumulators: told }, chosen) {
     h("header", {}, h("h2", { id: "accumulators-title" }, chosen ? `Accumulators of ${chosen.name}` : "Accumulators"), h("span", { class: "muted small" }, "of all subtasks together")),
     h(
       "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Accumulators" },
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of accumulators" },
       h(
         "table",
         {},
@@ -156,6 +158,6 @@ function subtasks({ data, nowMs, kept, render }, vertex) {
       skew > SKEWED && h("span", { class: "badge warn", title: "Mean deviation of the subtasks' input rates from their mean" }, `uneven input: ${skew} %`),
       h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close"),
     ),
-    rows === null ? h("p", { class: "empty" }, "Asking the JobManager …") : windowTable({ key: `table-${vertex.id}`, label: `Subtasks of ${vertex.name}`, columns, rows, kept, render }),
+    rows === null ? h("p", { class: "empty" }, "Asking the JobManager …") : windowTable({ key: `table-${vertex.id}`, label: `Table of subtasks of ${vertex.name}`, columns, rows, kept, render }),
   );
 }

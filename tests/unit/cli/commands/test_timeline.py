@@ -86,7 +86,9 @@ def test_one_in_progress_says_whom_it_waits_for() -> None:
 def test_a_failed_one_says_why() -> None:
     status = checkpoint(SOURCE, completed_ms=None, expected=2, failure="Checkpoint expired before completing.")
     status.status = "FAILED"
-    assert "It failed: Checkpoint expired before completing." in why(status, ["window (1)"])
+    assert "It failed: Checkpoint expired before completing; no acknowledgement of window (1)." in why(
+        status, ["window (1)"]
+    )
     assert why(status, ["window (1)"]).endswith("no acknowledgement of window (1).")
 
 

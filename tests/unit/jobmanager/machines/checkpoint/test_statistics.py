@@ -75,3 +75,23 @@ def test_what_is_told_of_beside_the_history_is_discarded_too() -> None:
     assert seen.last_savepoint is not None
     assert not seen.last_savepoint.discarded
     assert [view.discarded for view in seen.history] == [False]
+
+
+def test_the_slowest_and_the_last_failed_ones_outlive_the_history() -> None:
+    stats = CheckpointStatistics(history=2)
+    for number in range(1, 41):
+        checkpoint_id = CheckpointId(number)
+        stats.on_started(checkpoint_id, SnapshotType.CHECKPOINT, 1000 * number, 1, is_periodic=True)
+        if number % 5 == 0:
+            stats.on_failed(checkpoint_id, 1000 * number + 1, "late")
+        else:
+            stats.on_completed(checkpoint_id, 1000 * number + number % 19, 9)
+    seen = stats.view(None)
+    assert [view.checkpoint_id for view in seen.history] == [40, 39]
+    failed = [view.checkpoint_id for view in seen.beyond if view.status == "FAILED"]
+    slowest = [view.checkpoint_id for view in seen.beyond if view.status == "COMPLETED"]
+    assert failed == [35, 30, 25, 20, 15]
+    assert slowest == [37, 36, 18, 17, 16]
+    stats.on_acknowledged(ATTEMPT, CheckpointId(15), 16_000, CheckpointMetrics(sync_ms=3), 7)
+    late = next(view for view in stats.view(None).beyond if view.checkpoint_id == 15)
+    assert [part.ack_ms for part in late.subtasks] == [16_000]

@@ -1,0 +1,153 @@
+"""What the page plots: once in a step, figures of each job that runs, of its vertices and subtasks, and of their functions.
+
+A job that is over keeps its plots until the JobManager forgets it. Nothing is read from TaskManagers for this: their reports are here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+
+from tidegate.jobmanager.machines.views import CheckpointView, JobView, VertexView
+from tidegate.jobmanager.rest.backend import Backend, MetricStore
+from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
+from tidegate.jobmanager.web.job_parts import rates_of
+from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
+from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.ids import JobId
+from tidegate.model.values import JsonObject
+from tidegate.wire.task_metrics import PROFILE
+
+LOOK_MS = 1_000
+"""So often checkpoints in progress are looked at, and every fifth time figures are recorded."""
+_START_OF_TIME_MS = -(2**62)
+"""Watermarks below it are those of sources that gave none."""
+
+Checkpointed = Mapping[Scope, tuple[float, float]]
+"""Bytes of state and duration in ms of the last complete checkpoint."""
+
+_log = logging.getLogger(__name__)
+
+
+class Plots:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._series: dict[JobId, Series] = {}
+        self._checkpointed: dict[JobId, tuple[int, Checkpointed]] = {}
+        self._due_ms = 0
+        self.causes = CheckpointCauses(backend.measures)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            try:
+                self.look(self._backend.now_ms())
+            except Exception:  # noqa: BLE001  (a driver: figures for a page must not end the endpoint)
+                _log.exception("figures could not be recorded for plots")
+            await asyncio.sleep(LOOK_MS / 1000)
+
+    def look(self, now_ms: int) -> None:
+        """Notes why checkpoints in progress wait; once in a step it records everything."""
+        jobs = self._backend.views.jobs()
+        running = [job for job in jobs if not job.state.is_terminal]
+        for job in running:
+            if job.checkpoints.in_progress:
+                self.causes.note(job)
+        if now_ms < self._due_ms:
+            return
+        self._due_ms = now_ms + STEP_MS
+        known = {job.job_id for job in jobs}
+        self.causes.keep(known)
+        self._series = {job_id: series for job_id, series in self._series.items() if job_id in known}
+        self._checkpointed = {job_id: kept for job_id, kept in self._checkpointed.items() if job_id in known}
+        for job in running:
+            self._series.setdefault(job.job_id, Series()).record(now_ms, self._told(job, now_ms))
+
+    def answer(self, job_id: JobId, vertex_id: str, subtask: int) -> JsonObject:
+        """Of a job (``vertex_id`` is empty), a vertex (``subtask`` is -1) or a subtask."""
+        series = self._series.get(job_id, Series())
+        return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
+
+    def _told(self, job: JobView, now_ms: int) -> Iterator[tuple[Scope, Mapping[str, float]]]:
+        measures, checkpointed = self._backend.measures, self._last(job)
+        by_vertex = {vertex.vertex_id: _of_vertex(vertex, measures, now_ms) for vertex in job.vertices}
+        yield JOB, _of_job(job, by_vertex) | _state(checkpointed, JOB)
+        for vertex in job.vertices:
+            scope = (vertex.vertex_id, -1)
+            yield scope, by_vertex[vertex.vertex_id] | _state(checkpointed, scope) | _user(vertex, measures)
+        for vertex in job.vertices:
+            for subtask in vertex.subtasks:
+                alone = VertexView(vertex.vertex_id, vertex.name, 1, 1, (subtask,))
+                scope = (vertex.vertex_id, subtask.index)
+                yield scope, _of_vertex(alone, measures, now_ms) | _state(checkpointed, scope) | _user(alone, measures)
+
+    def _last(self, job: JobView) -> Checkpointed:
+        """Made once for each checkpoint."""
+        view = job.checkpoints.last_completed
+        if view is None:
+            return {}
+        kept = self._checkpointed.get(job.job_id)
+        if kept is None or kept[0] != view.checkpoint_id:
+            kept = self._checkpointed[job.job_id] = (view.checkpoint_id, _checkpointed(view))
+        return kept[1]
+
+
+def _checkpointed(view: CheckpointView) -> Checkpointed:
+    found: dict[Scope, tuple[float, float]] = {}
+    took_ms = 0 if view.end_ms is None else view.end_ms - view.trigger_ms
+    found[JOB] = (float(view.size_bytes), float(took_ms))
+    for part in view.subtasks:
+        size, took = float(part.size_bytes), float(max(0, part.ack_ms - view.trigger_ms))
+        vertex = (part.attempt.vertex_id, -1)
+        before = found.get(vertex, (0.0, 0.0))
+        found[vertex] = (before[0] + size, max(before[1], took))
+        found[part.attempt.vertex_id, part.attempt.subtask] = (size, took)
+    return found
+
+
+def _state(checkpointed: Checkpointed, scope: Scope) -> dict[str, float]:
+    if scope not in checkpointed:
+        return {}
+    size, took_ms = checkpointed[scope]
+    return {"state_bytes": size, "checkpoint_ms": took_ms}
+
+
+def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[str, float]:
+    rates = rates_of(vertex, measures)
+    if rates is None:
+        return {}
+    found = {name: float(rates[name]) for name in ("in_s", "out_s", "late") if name in rates}
+    found |= {name: float(rates[name][0]) for name in ("busy", "backpressured", "idle") if name in rates}
+    mark_ms = rates["watermark_ms"]
+    if mark_ms is not None and _START_OF_TIME_MS < mark_ms < END_OF_TIME:
+        found["lag_ms"] = float(now_ms - mark_ms)
+    return found
+
+
+def _of_job(job: JobView, by_vertex: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    told = [values for values in by_vertex.values() if values]
+    if not told:
+        return {}
+    targets = {edge.target for edge in job.graph.edges}
+    sources = {edge.source for edge in job.graph.edges}
+    lags = [values["lag_ms"] for values in told if "lag_ms" in values]
+    return {
+        "in_s": sum(values.get("out_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in targets),
+        "out_s": sum(values.get("in_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in sources),
+        "late": sum(values["late"] for values in told),
+        "busy": max(values.get("busy", 0.0) for values in told),
+        "backpressured": max(values.get("backpressured", 0.0) for values in told),
+        **({"lag_ms": max(lags)} if lags else {}),
+    }
+
+
+def _user(vertex: VertexView, measures: MetricStore) -> dict[str, float]:
+    """Metrics of functions, by ``operator.name``: summed over subtasks."""
+    found: dict[str, float] = {}
+    for subtask in vertex.subtasks:
+        counters = measures.metrics_of(subtask.current.attempt)
+        for name, value in {} if counters is None else counters.user.items():
+            if not name.startswith(PROFILE):
+                found[f"user.{name}"] = found.get(f"user.{name}", 0.0) + value
+    return found
