@@ -21,6 +21,7 @@ from tidegate.jobmanager.rest.archiver import archived_answers
 from tidegate.jobmanager.rest.backend import Backend, Core
 from tidegate.jobmanager.rest.handlers.checkpoints import CheckpointHandlers
 from tidegate.jobmanager.rest.handlers.cluster import ClusterHandlers
+from tidegate.jobmanager.rest.handlers.flame_graphs import FlameGraphs
 from tidegate.jobmanager.rest.handlers.jars import JarHandlers
 from tidegate.jobmanager.rest.handlers.jobs import JobHandlers
 from tidegate.jobmanager.rest.handlers.operations import Operations
@@ -85,6 +86,7 @@ class RestEndpoint:
             ClusterHandlers(backend),
             JobHandlers(backend),
             VertexHandlers(backend),
+            FlameGraphs(backend, outside.inspector),
             CheckpointHandlers(backend),
             SnapshotHandlers(backend, self._operations),
             ProcessHandlers(backend, outside.inspector),

@@ -2,13 +2,14 @@
 
 DumpThreads ─▶ own threads
            └─▶ control stream of each subtask ─▶ its reading thread, also while the mailbox is busy ─▶ Threads
+SampleStacks ─▶ control streams of those that are named ─▶ a thread for it, some seconds ─▶ Stacks
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tidegate.aio import inspection
 from tidegate.aio.pool import Pool
@@ -16,6 +17,8 @@ from tidegate.aio.rpc import BLOB_CHUNK_BYTES, ServerContext, abort
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+
+T = TypeVar("T")
 
 MAX_WAIT_MS = 5_000
 """Chosen, not measured: half of the time for which the JobManager waits for it."""
@@ -26,37 +29,37 @@ class Stream(Protocol):
     def send(self, message: subtask_pb2.ToSubtask) -> None: ...
 
 
-class ThreadDumps:
-    """Who waits for the threads of which subtask."""
+class SubtaskAnswers(Generic[T]):
+    """Who waits for the answer of which subtask."""
 
     def __init__(self) -> None:
-        self._waiting: dict[AttemptId, list[asyncio.Future[Sequence[common_pb2.ThreadInfo]]]] = {}
+        self._waiting: dict[AttemptId, list[asyncio.Future[Sequence[T]]]] = {}
 
-    def told(self, attempt: AttemptId, threads: Iterable[common_pb2.ThreadInfo]) -> None:
+    def told(self, attempt: AttemptId, answer: Iterable[T]) -> None:
         """A subtask answered."""
-        found = list(threads)
+        found = list(answer)
         for waiting in self._waiting.pop(attempt, ()):
             if not waiting.done():
                 waiting.set_result(found)
 
     async def take(
-        self, streams: Mapping[AttemptId, Stream], wait_ms: int
-    ) -> dict[AttemptId, Sequence[common_pb2.ThreadInfo]]:
+        self, streams: Mapping[AttemptId, Stream], wait_ms: int, question: subtask_pb2.ToSubtask
+    ) -> dict[AttemptId, Sequence[T]]:
         """Ask all of them; those that do not answer in time are absent."""
-        asked = {attempt: self._ask(attempt, stream) for attempt, stream in streams.items()}
+        asked = {attempt: self._ask(attempt, stream, question) for attempt, stream in streams.items()}
         if asked:
             await asyncio.wait(asked.values(), timeout=wait_ms / 1000)
         for attempt, waiting in asked.items():
             self._forget(attempt, waiting)
         return {attempt: waiting.result() for attempt, waiting in asked.items() if not waiting.cancelled()}
 
-    def _ask(self, attempt: AttemptId, stream: Stream) -> asyncio.Future[Sequence[common_pb2.ThreadInfo]]:
-        waiting: asyncio.Future[Sequence[common_pb2.ThreadInfo]] = asyncio.get_running_loop().create_future()
+    def _ask(self, attempt: AttemptId, stream: Stream, question: subtask_pb2.ToSubtask) -> asyncio.Future[Sequence[T]]:
+        waiting: asyncio.Future[Sequence[T]] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(attempt, []).append(waiting)
-        stream.send(_DUMP)
+        stream.send(question)
         return waiting
 
-    def _forget(self, attempt: AttemptId, waiting: asyncio.Future[Sequence[common_pb2.ThreadInfo]]) -> None:
+    def _forget(self, attempt: AttemptId, waiting: asyncio.Future[Sequence[T]]) -> None:
         waiting.cancel()  # one that was answered stays as it is
         of_attempt = self._waiting.get(attempt)
         if of_attempt is not None and waiting in of_attempt:
@@ -65,10 +68,15 @@ class ThreadDumps:
                 del self._waiting[attempt]
 
 
+ThreadDumps: TypeAlias = SubtaskAnswers[common_pb2.ThreadInfo]
+StackSamples: TypeAlias = SubtaskAnswers[common_pb2.SampledStack]
+
+
 class Inspected(Protocol):
     """The task executor, as this service sees it."""
 
     dumps: ThreadDumps
+    samples: StackSamples
 
     def streams(self) -> Mapping[AttemptId, Stream]: ...
     def task_name(self, attempt: AttemptId) -> str: ...
@@ -106,13 +114,29 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
         self, request: taskmanager_pb2.DumpThreadsRequest, context: object
     ) -> taskmanager_pb2.ThreadDump:
         own = [common_pb2.ThreadInfo(name=thread.name, stack=thread.stack) for thread in inspection.thread_dump()]
-        of_subtasks = await self._executor.dumps.take(self._executor.streams(), min(request.wait_ms, MAX_WAIT_MS))
+        wait_ms = min(request.wait_ms, MAX_WAIT_MS)
+        of_subtasks = await self._executor.dumps.take(self._executor.streams(), wait_ms, _DUMP)
         named = [
             common_pb2.ThreadInfo(name=f"{self._executor.task_name(attempt)} {thread.name}", stack=thread.stack)
             for attempt, threads in of_subtasks.items()
             for thread in threads
         ]
         return taskmanager_pb2.ThreadDump(threads=[*named, *own])
+
+    async def SampleStacks(
+        self, request: taskmanager_pb2.SampleStacksRequest, context: object
+    ) -> taskmanager_pb2.StackSamples:
+        wanted, options = set(request.attempts), request.options
+        streams = {attempt: s for attempt, s in self._executor.streams().items() if str(attempt) in wanted}
+        wait_ms = options.samples * options.delay_ms + MAX_WAIT_MS
+        question = subtask_pb2.ToSubtask(sample_stacks=options)
+        found = await self._executor.samples.take(streams, wait_ms, question)
+        return taskmanager_pb2.StackSamples(
+            subtasks=[
+                taskmanager_pb2.StackSamples.OfSubtask(attempt=str(attempt), stacks=stacks)
+                for attempt, stacks in found.items()
+            ]
+        )
 
 
 def _reader(request: taskmanager_pb2.ReadLogRequest) -> Callable[[], bytes]:

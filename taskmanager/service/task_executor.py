@@ -34,7 +34,7 @@ from tidegate.taskmanager.machines.task_manager import (
     TaskManagerMachine,
 )
 from tidegate.taskmanager.service.identity import Identity
-from tidegate.taskmanager.service.inspection import ThreadDumps
+from tidegate.taskmanager.service.inspection import StackSamples, ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
@@ -97,7 +97,7 @@ class TaskExecutor:
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
         self.measures = PendingMetrics()
-        self.dumps = ThreadDumps()
+        self.dumps, self.samples = ThreadDumps(), StackSamples()
         self._names: dict[AttemptId, str] = {}
         self._gathering = AckBatcher(self._send_acknowledgements, asyncio.get_running_loop().call_later)
         self._is_empty = asyncio.Event()

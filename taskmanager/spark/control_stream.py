@@ -26,6 +26,7 @@ from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
 from tidegate.taskmanager.exchange import addresses
+from tidegate.taskmanager.runtime.measuring.stack_sampler import sample_stacks
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
     CancelTask,
@@ -73,6 +74,8 @@ class ControlStream:
         self._outbox = ControlOutbox(self._socket)
         self._hung_up = threading.Event()
         self._is_ending = False
+        self._ident = threading.get_ident()
+        """Of the subtask's thread, which opens the stream."""
         self._call_ids = itertools.count(1)
         self._calls: dict[int, _Answers] = {}
         self._calls_lock = threading.Lock()
@@ -207,6 +210,9 @@ class ControlStream:
     def _on_message(self, message: subtask_pb2.ToSubtask) -> None:
         if message.HasField("dump_threads"):
             self._outbox.put(_threads())
+        elif message.HasField("sample_stacks"):
+            wanted = message.sample_stacks
+            threading.Thread(target=self._sample, args=(wanted,), name="stack sampler", daemon=True).start()
         elif message.HasField("answer"):
             with self._calls_lock:
                 answers = self._calls.get(message.answer.call_id)
@@ -216,6 +222,12 @@ class ControlStream:
             mail = mail_from_pb(message)
             if mail is not None:
                 self._deliver(mail)
+
+    def _sample(self, wanted: common_pb2.SampleStacksOptions) -> None:
+        """In a thread of its own, since it takes seconds."""
+        found = sample_stacks(self._ident, wanted.samples, wanted.delay_ms, wanted.depth)
+        stacks = [common_pb2.SampledStack(frames=each.frames, count=each.count, on_cpu=each.on_cpu) for each in found]
+        self._outbox.put(subtask_pb2.FromSubtask(stacks=subtask_pb2.FromSubtask.Stacks(stacks=stacks)))
 
     def _receive(self) -> subtask_pb2.ToSubtask:
         """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""

@@ -17,9 +17,9 @@ from tidegate.jobmanager.service.task_managers.inspection import Inspector
 from tidegate.model.errors import StorageError, Unreachable
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.pb import subtask_pb2
-from tidegate.pb.common_pb2 import ThreadInfo
+from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions, ThreadInfo
 from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerInspectionServicer_to_server
-from tidegate.taskmanager.service.inspection import InspectionService, Stream, ThreadDumps
+from tidegate.taskmanager.service.inspection import InspectionService, StackSamples, Stream, ThreadDumps
 
 ANSWERS, IS_SILENT = (parse_attempt_id(f"{'a' * 32}_{'b' * 32}_{index}_0") for index in (0, 1))
 
@@ -32,14 +32,19 @@ class Subtask:
         self._executor = executor
 
     def send(self, message: subtask_pb2.ToSubtask) -> None:
-        assert message.HasField("dump_threads")
-        if self._attempt == ANSWERS:
+        if self._attempt != ANSWERS:
+            return
+        if message.HasField("sample_stacks"):
+            stack = SampledStack(frames=["step", "map"], count=message.sample_stacks.samples, on_cpu=True)
+            self._executor.samples.told(self._attempt, [stack])
+        else:
+            assert message.HasField("dump_threads")
             self._executor.dumps.told(self._attempt, [ThreadInfo(name="mailbox", stack="in step()")])
 
 
 class Executor:
     def __init__(self) -> None:
-        self.dumps = ThreadDumps()
+        self.dumps, self.samples = ThreadDumps(), StackSamples()
 
     def streams(self) -> Mapping[AttemptId, Stream]:
         return {attempt: Subtask(attempt, self) for attempt in (ANSWERS, IS_SILENT)}
@@ -109,3 +114,13 @@ async def test_a_task_manager_that_is_gone() -> None:
         await server.stop(0)
         with pytest.raises(Unreachable):
             await Inspector().threads(address)
+
+
+async def test_stacks_of_those_that_answer_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.taskmanager.service.inspection.MAX_WAIT_MS", 50)
+    async with task_manager() as (_, address):
+        options = SampleStacksOptions(samples=7, delay_ms=1, depth=10)
+        found = await Inspector().sample(address, [ANSWERS, IS_SILENT], options)
+    assert {attempt: [(list(s.frames), s.count) for s in stacks] for attempt, stacks in found.items()} == {
+        ANSWERS: [(["step", "map"], 7)]
+    }

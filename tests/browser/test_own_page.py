@@ -29,6 +29,7 @@ VIEWS = {
     "travel": "#/jobs/{job}/checkpoints/7",
     "unfinished": "#/jobs/{job}/checkpoints/9",
     "plots": "#/jobs/{job}/plots",
+    "flames": "#/jobs/{job}/flames/{vertex}",
     "plots of a vertex": "#/jobs/{job}/plots/{vertex}",
     "exceptions": "#/jobs/{job}/exceptions",
     "settings": "#/jobs/{job}/configuration",
@@ -153,6 +154,19 @@ def test_plots_show_what_was_recorded_of_a_job_a_vertex_a_subtask_and_functions(
     expect(page.get_by_role("combobox", name="Subtask")).to_have_value("1")
     page.get_by_role("searchbox").fill("nothing like it")
     expect(page.get_by_text("No metric has such a name.")).to_be_visible()
+
+
+def test_flames_are_sampled_when_asked_for_and_a_frame_can_be_the_whole_width(
+    stage: Stage, open_page: OpenPage
+) -> None:
+    page = settled(open_page(url_of(stage, "flames")))
+    expect(page.get_by_role("button", name="job.Slow.map, line 12: 70 % of the samples")).to_be_visible()
+    expect(page.get_by_role("button", name="All samples: 100 % of the samples")).to_be_visible()
+    page.get_by_role("button", name="job.Slow.map, line 12").click()
+    expect(page.get_by_role("button", name="All samples")).to_have_count(0)
+    page.get_by_role("combobox", name="Which time").select_option(label="While it waits")
+    expect(page.get_by_role("button", name="tidegate.taskmanager.runtime.mailbox.Mailbox.wait")).to_be_visible()
+    expect(page.get_by_role("button", name="job.Slow.map, line 12: 25 % of the samples")).to_be_visible()
 
 
 def test_a_job_that_is_over_shows_no_rates(stage: Stage, open_page: OpenPage) -> None:

@@ -720,6 +720,63 @@ class ProducerAddress(_message.Message):
 Global___ProducerAddress: _TypeAlias = ProducerAddress  # noqa: Y015
 
 @_typing.final
+class SampledStack(_message.Message):
+    """How often the thread of a subtask was seen at one place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    ON_CPU_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    on_cpu: _builtins.bool
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """outermost first"""
+
+    def __init__(
+        self,
+        *,
+        frames: _abc.Iterable[_builtins.str] | None = ...,
+        count: _builtins.int = ...,
+        on_cpu: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "frames", b"frames", "on_cpu", b"on_cpu"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampledStack: _TypeAlias = SampledStack  # noqa: Y015
+
+@_typing.final
+class SampleStacksOptions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    DELAY_MS_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    samples: _builtins.int
+    delay_ms: _builtins.int
+    """between two"""
+    depth: _builtins.int
+    """innermost frames that are kept"""
+    def __init__(
+        self,
+        *,
+        samples: _builtins.int = ...,
+        delay_ms: _builtins.int = ...,
+        depth: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "depth", b"depth", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampleStacksOptions: _TypeAlias = SampleStacksOptions  # noqa: Y015
+
+@_typing.final
 class TaskMetrics(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -206,6 +206,26 @@ class FromSubtask(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
+    class Stacks(_message.Message):
+        """The answer to sample_stacks."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        STACKS_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def stacks(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.SampledStack]: ...
+        def __init__(
+            self,
+            *,
+            stacks: _abc.Iterable[_common_pb2.SampledStack] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["stacks", b"stacks"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
     class Request(_message.Message):
         """Each is answered by Answers with its call_id."""
 
@@ -248,6 +268,7 @@ class FromSubtask(_message.Message):
     OUTPUT_FIELD_NUMBER: _builtins.int
     THREADS_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -268,6 +289,8 @@ class FromSubtask(_message.Message):
     def threads(self) -> Global___FromSubtask.Threads: ...
     @_builtins.property
     def request(self) -> Global___FromSubtask.Request: ...
+    @_builtins.property
+    def stacks(self) -> Global___FromSubtask.Stacks: ...
     def __init__(
         self,
         *,
@@ -281,12 +304,13 @@ class FromSubtask(_message.Message):
         output: Global___FromSubtask.Output | None = ...,
         threads: Global___FromSubtask.Threads | None = ...,
         request: Global___FromSubtask.Request | None = ...,
+        stacks: Global___FromSubtask.Stacks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -488,6 +512,7 @@ class ToSubtask(_message.Message):
     DUMP_THREADS_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
+    SAMPLE_STACKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def deploy(self) -> Global___ToSubtask.Deploy: ...
     @_builtins.property
@@ -506,6 +531,8 @@ class ToSubtask(_message.Message):
     def refused(self) -> Global___ToSubtask.Refused: ...
     @_builtins.property
     def answer(self) -> Global___ToSubtask.Answer: ...
+    @_builtins.property
+    def sample_stacks(self) -> _common_pb2.SampleStacksOptions: ...
     def __init__(
         self,
         *,
@@ -518,12 +545,13 @@ class ToSubtask(_message.Message):
         dump_threads: Global___ToSubtask.DumpThreads | None = ...,
         refused: Global___ToSubtask.Refused | None = ...,
         answer: Global___ToSubtask.Answer | None = ...,
+        sample_stacks: _common_pb2.SampleStacksOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tidegate.pb import common_pb2 as tidegate_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtidegate/pb/taskmanager.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto\"\x11\n\x0fListLogsRequest\"z\n\x08LogFiles\x12,\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tidegate.pb.LogFiles.LogFile\x1a@\n\x07LogFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x13\n\x0bmodified_ms\x18\x03 \x01(\x03\"M\n\x0eReadLogRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\x11\n\x07own_log\x18\x02 \x01(\x08H\x00\x12\x10\n\x06stdout\x18\x03 \x01(\x08H\x00\x42\x06\n\x04\x66ile\"%\n\x12\x44umpThreadsRequest\x12\x0f\n\x07wait_ms\x18\x01 \x01(\x03\"6\n\nThreadDump\x12(\n\x07threads\x18\x01 \x03(\x0b\x32\x17.tidegate.pb.ThreadInfo\"d\n\x13\x41llocateSlotRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x12\n\nslot_index\x18\x04 \x01(\x05\"L\n\x0f\x46reeSlotRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\";\n\x11SubmitTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x12\n\ndeployment\x18\x02 \x01(\x0c\"8\n\x11\x43\x61ncelTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\"j\n\x12\x43onnectTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12/\n\tproducers\x18\x03 \x03(\x0b\x32\x1c.tidegate.pb.ProducerAddress\"\xd4\x01\n\x18TriggerCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x05 \x01(\x03\x12/\n\x07options\x18\x06 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointOptions\x12$\n\x1c\x61\x64vance_to_end_of_event_time\x18\x07 \x01(\x08\"\x91\x01\n\x18\x43onfirmCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x05 \x01(\x03\x12\x12\n\nmay_finish\x18\x06 \x03(\t\"\x9f\x01\n\x16\x41\x62ortCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12 \n\x13latest_completed_id\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_latest_completed_id\"\xb9\x01\n\x10\x43heckpointAnswer\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12=\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32+.tidegate.pb.CheckpointAnswer.AttemptsEntry\x1a\x43\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error:\x02\x38\x01\x32\xdc\x04\n\x0bTaskManager\x12\x42\n\x0c\x41llocateSlot\x12 .tidegate.pb.AllocateSlotRequest\x1a\x10.tidegate.pb.Ack\x12:\n\x08\x46reeSlot\x12\x1c.tidegate.pb.FreeSlotRequest\x1a\x10.tidegate.pb.Ack\x12>\n\nSubmitTask\x12\x1e.tidegate.pb.SubmitTaskRequest\x1a\x10.tidegate.pb.Ack\x12>\n\nCancelTask\x12\x1e.tidegate.pb.CancelTaskRequest\x1a\x10.tidegate.pb.Ack\x12@\n\x0b\x43onnectTask\x12\x1f.tidegate.pb.ConnectTaskRequest\x1a\x10.tidegate.pb.Ack\x12Y\n\x11TriggerCheckpoint\x12%.tidegate.pb.TriggerCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer\x12Y\n\x11\x43onfirmCheckpoint\x12%.tidegate.pb.ConfirmCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer\x12U\n\x0f\x41\x62ortCheckpoint\x12#.tidegate.pb.AbortCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer2\xe3\x01\n\x15TaskManagerInspection\x12?\n\x08ListLogs\x12\x1c.tidegate.pb.ListLogsRequest\x1a\x15.tidegate.pb.LogFiles\x12@\n\x07ReadLog\x12\x1b.tidegate.pb.ReadLogRequest\x1a\x16.tidegate.pb.BlobChunk0\x01\x12G\n\x0b\x44umpThreads\x12\x1f.tidegate.pb.DumpThreadsRequest\x1a\x17.tidegate.pb.ThreadDumpb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtidegate/pb/taskmanager.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto\"\x11\n\x0fListLogsRequest\"z\n\x08LogFiles\x12,\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1d.tidegate.pb.LogFiles.LogFile\x1a@\n\x07LogFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x13\n\x0bmodified_ms\x18\x03 \x01(\x03\"M\n\x0eReadLogRequest\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\x11\n\x07own_log\x18\x02 \x01(\x08H\x00\x12\x10\n\x06stdout\x18\x03 \x01(\x08H\x00\x42\x06\n\x04\x66ile\"%\n\x12\x44umpThreadsRequest\x12\x0f\n\x07wait_ms\x18\x01 \x01(\x03\"6\n\nThreadDump\x12(\n\x07threads\x18\x01 \x03(\x0b\x32\x17.tidegate.pb.ThreadInfo\"Z\n\x13SampleStacksRequest\x12\x10\n\x08\x61ttempts\x18\x01 \x03(\t\x12\x31\n\x07options\x18\x02 \x01(\x0b\x32 .tidegate.pb.SampleStacksOptions\"\x8e\x01\n\x0cStackSamples\x12\x35\n\x08subtasks\x18\x01 \x03(\x0b\x32#.tidegate.pb.StackSamples.OfSubtask\x1aG\n\tOfSubtask\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12)\n\x06stacks\x18\x02 \x03(\x0b\x32\x19.tidegate.pb.SampledStack\"d\n\x13\x41llocateSlotRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x12\n\nslot_index\x18\x04 \x01(\x05\"L\n\x0f\x46reeSlotRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\";\n\x11SubmitTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x12\n\ndeployment\x18\x02 \x01(\x0c\"8\n\x11\x43\x61ncelTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\"j\n\x12\x43onnectTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12/\n\tproducers\x18\x03 \x03(\x0b\x32\x1c.tidegate.pb.ProducerAddress\"\xd4\x01\n\x18TriggerCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x05 \x01(\x03\x12/\n\x07options\x18\x06 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointOptions\x12$\n\x1c\x61\x64vance_to_end_of_event_time\x18\x07 \x01(\x08\"\x91\x01\n\x18\x43onfirmCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x05 \x01(\x03\x12\x12\n\nmay_finish\x18\x06 \x03(\t\"\x9f\x01\n\x16\x41\x62ortCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x03 \x03(\t\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12 \n\x13latest_completed_id\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_latest_completed_id\"\xb9\x01\n\x10\x43heckpointAnswer\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12=\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32+.tidegate.pb.CheckpointAnswer.AttemptsEntry\x1a\x43\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error:\x02\x38\x01\x32\xdc\x04\n\x0bTaskManager\x12\x42\n\x0c\x41llocateSlot\x12 .tidegate.pb.AllocateSlotRequest\x1a\x10.tidegate.pb.Ack\x12:\n\x08\x46reeSlot\x12\x1c.tidegate.pb.FreeSlotRequest\x1a\x10.tidegate.pb.Ack\x12>\n\nSubmitTask\x12\x1e.tidegate.pb.SubmitTaskRequest\x1a\x10.tidegate.pb.Ack\x12>\n\nCancelTask\x12\x1e.tidegate.pb.CancelTaskRequest\x1a\x10.tidegate.pb.Ack\x12@\n\x0b\x43onnectTask\x12\x1f.tidegate.pb.ConnectTaskRequest\x1a\x10.tidegate.pb.Ack\x12Y\n\x11TriggerCheckpoint\x12%.tidegate.pb.TriggerCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer\x12Y\n\x11\x43onfirmCheckpoint\x12%.tidegate.pb.ConfirmCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer\x12U\n\x0f\x41\x62ortCheckpoint\x12#.tidegate.pb.AbortCheckpointRequest\x1a\x1d.tidegate.pb.CheckpointAnswer2\xb0\x02\n\x15TaskManagerInspection\x12?\n\x08ListLogs\x12\x1c.tidegate.pb.ListLogsRequest\x1a\x15.tidegate.pb.LogFiles\x12@\n\x07ReadLog\x12\x1b.tidegate.pb.ReadLogRequest\x1a\x16.tidegate.pb.BlobChunk0\x01\x12G\n\x0b\x44umpThreads\x12\x1f.tidegate.pb.DumpThreadsRequest\x1a\x17.tidegate.pb.ThreadDump\x12K\n\x0cSampleStacks\x12 .tidegate.pb.SampleStacksRequest\x1a\x19.tidegate.pb.StackSamplesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,28 +46,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DUMPTHREADSREQUEST']._serialized_end=331
   _globals['_THREADDUMP']._serialized_start=333
   _globals['_THREADDUMP']._serialized_end=387
-  _globals['_ALLOCATESLOTREQUEST']._serialized_start=389
-  _globals['_ALLOCATESLOTREQUEST']._serialized_end=489
-  _globals['_FREESLOTREQUEST']._serialized_start=491
-  _globals['_FREESLOTREQUEST']._serialized_end=567
-  _globals['_SUBMITTASKREQUEST']._serialized_start=569
-  _globals['_SUBMITTASKREQUEST']._serialized_end=628
-  _globals['_CANCELTASKREQUEST']._serialized_start=630
-  _globals['_CANCELTASKREQUEST']._serialized_end=686
-  _globals['_CONNECTTASKREQUEST']._serialized_start=688
-  _globals['_CONNECTTASKREQUEST']._serialized_end=794
-  _globals['_TRIGGERCHECKPOINTREQUEST']._serialized_start=797
-  _globals['_TRIGGERCHECKPOINTREQUEST']._serialized_end=1009
-  _globals['_CONFIRMCHECKPOINTREQUEST']._serialized_start=1012
-  _globals['_CONFIRMCHECKPOINTREQUEST']._serialized_end=1157
-  _globals['_ABORTCHECKPOINTREQUEST']._serialized_start=1160
-  _globals['_ABORTCHECKPOINTREQUEST']._serialized_end=1319
-  _globals['_CHECKPOINTANSWER']._serialized_start=1322
-  _globals['_CHECKPOINTANSWER']._serialized_end=1507
-  _globals['_CHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_start=1440
-  _globals['_CHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_end=1507
-  _globals['_TASKMANAGER']._serialized_start=1510
-  _globals['_TASKMANAGER']._serialized_end=2114
-  _globals['_TASKMANAGERINSPECTION']._serialized_start=2117
-  _globals['_TASKMANAGERINSPECTION']._serialized_end=2344
+  _globals['_SAMPLESTACKSREQUEST']._serialized_start=389
+  _globals['_SAMPLESTACKSREQUEST']._serialized_end=479
+  _globals['_STACKSAMPLES']._serialized_start=482
+  _globals['_STACKSAMPLES']._serialized_end=624
+  _globals['_STACKSAMPLES_OFSUBTASK']._serialized_start=553
+  _globals['_STACKSAMPLES_OFSUBTASK']._serialized_end=624
+  _globals['_ALLOCATESLOTREQUEST']._serialized_start=626
+  _globals['_ALLOCATESLOTREQUEST']._serialized_end=726
+  _globals['_FREESLOTREQUEST']._serialized_start=728
+  _globals['_FREESLOTREQUEST']._serialized_end=804
+  _globals['_SUBMITTASKREQUEST']._serialized_start=806
+  _globals['_SUBMITTASKREQUEST']._serialized_end=865
+  _globals['_CANCELTASKREQUEST']._serialized_start=867
+  _globals['_CANCELTASKREQUEST']._serialized_end=923
+  _globals['_CONNECTTASKREQUEST']._serialized_start=925
+  _globals['_CONNECTTASKREQUEST']._serialized_end=1031
+  _globals['_TRIGGERCHECKPOINTREQUEST']._serialized_start=1034
+  _globals['_TRIGGERCHECKPOINTREQUEST']._serialized_end=1246
+  _globals['_CONFIRMCHECKPOINTREQUEST']._serialized_start=1249
+  _globals['_CONFIRMCHECKPOINTREQUEST']._serialized_end=1394
+  _globals['_ABORTCHECKPOINTREQUEST']._serialized_start=1397
+  _globals['_ABORTCHECKPOINTREQUEST']._serialized_end=1556
+  _globals['_CHECKPOINTANSWER']._serialized_start=1559
+  _globals['_CHECKPOINTANSWER']._serialized_end=1744
+  _globals['_CHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_start=1677
+  _globals['_CHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_end=1744
+  _globals['_TASKMANAGER']._serialized_start=1747
+  _globals['_TASKMANAGER']._serialized_end=2351
+  _globals['_TASKMANAGERINSPECTION']._serialized_start=2354
+  _globals['_TASKMANAGERINSPECTION']._serialized_end=2658
 # @@protoc_insertion_point(module_scope)

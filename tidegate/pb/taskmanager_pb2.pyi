@@ -148,6 +148,71 @@ class ThreadDump(_message.Message):
 Global___ThreadDump: _TypeAlias = ThreadDump  # noqa: Y015
 
 @_typing.final
+class SampleStacksRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def attempts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def options(self) -> _common_pb2.SampleStacksOptions: ...
+    def __init__(
+        self,
+        *,
+        attempts: _abc.Iterable[_builtins.str] | None = ...,
+        options: _common_pb2.SampleStacksOptions | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "options", b"options"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampleStacksRequest: _TypeAlias = SampleStacksRequest  # noqa: Y015
+
+@_typing.final
+class StackSamples(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class OfSubtask(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        ATTEMPT_FIELD_NUMBER: _builtins.int
+        STACKS_FIELD_NUMBER: _builtins.int
+        attempt: _builtins.str
+        @_builtins.property
+        def stacks(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.SampledStack]: ...
+        def __init__(
+            self,
+            *,
+            attempt: _builtins.str = ...,
+            stacks: _abc.Iterable[_common_pb2.SampledStack] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "stacks", b"stacks"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SUBTASKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def subtasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___StackSamples.OfSubtask]: ...
+    def __init__(
+        self,
+        *,
+        subtasks: _abc.Iterable[Global___StackSamples.OfSubtask] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["subtasks", b"subtasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StackSamples: _TypeAlias = StackSamples  # noqa: Y015
+
+@_typing.final
 class AllocateSlotRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -429,6 +429,11 @@ class TaskManagerInspectionStub:
                 request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.FromString,
                 _registered_method=True)
+        self.SampleStacks = channel.unary_unary(
+                '/tidegate.pb.TaskManagerInspection/SampleStacks',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.SampleStacksRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.StackSamples.FromString,
+                _registered_method=True)
 
 
 class TaskManagerInspectionServicer:
@@ -454,6 +459,13 @@ class TaskManagerInspectionServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SampleStacks(self, request, context):
+        """Takes as long as the samples do; subtasks that do not answer are absent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskManagerInspectionServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -471,6 +483,11 @@ def add_TaskManagerInspectionServicer_to_server(servicer, server):
                     servicer.DumpThreads,
                     request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.SerializeToString,
+            ),
+            'SampleStacks': grpc.unary_unary_rpc_method_handler(
+                    servicer.SampleStacks,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.SampleStacksRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.StackSamples.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -555,6 +572,33 @@ class TaskManagerInspection:
             '/tidegate.pb.TaskManagerInspection/DumpThreads',
             tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.SerializeToString,
             tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SampleStacks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerInspection/SampleStacks',
+            tidegate_dot_pb_dot_taskmanager__pb2.SampleStacksRequest.SerializeToString,
+            tidegate_dot_pb_dot_taskmanager__pb2.StackSamples.FromString,
             options,
             channel_credentials,
             insecure,

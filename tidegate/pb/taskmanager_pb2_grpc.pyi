@@ -143,6 +143,8 @@ class TaskManagerInspectionStub:
     ReadLog: _grpc.UnaryStreamMultiCallable[_taskmanager_pb2.ReadLogRequest, _common_pb2.BlobChunk]
     """The end of a file, 64 MiB at most. Ends with "storage" when there is none."""
     DumpThreads: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.DumpThreadsRequest, _taskmanager_pb2.ThreadDump]
+    SampleStacks: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.SampleStacksRequest, _taskmanager_pb2.StackSamples]
+    """Takes as long as the samples do; subtasks that do not answer are absent."""
 
 @_typing.type_check_only
 class TaskManagerInspectionAsyncStub(TaskManagerInspectionStub):
@@ -153,6 +155,8 @@ class TaskManagerInspectionAsyncStub(TaskManagerInspectionStub):
     ReadLog: _aio.UnaryStreamMultiCallable[_taskmanager_pb2.ReadLogRequest, _common_pb2.BlobChunk]  # type: ignore[assignment]
     """The end of a file, 64 MiB at most. Ends with "storage" when there is none."""
     DumpThreads: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.DumpThreadsRequest, _taskmanager_pb2.ThreadDump]  # type: ignore[assignment]
+    SampleStacks: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.SampleStacksRequest, _taskmanager_pb2.StackSamples]  # type: ignore[assignment]
+    """Takes as long as the samples do; subtasks that do not answer are absent."""
 
 class TaskManagerInspectionServicer(metaclass=_abc_1.ABCMeta):
     """What people may look at: files and threads of the process and of its subtasks. Changes nothing."""
@@ -178,5 +182,13 @@ class TaskManagerInspectionServicer(metaclass=_abc_1.ABCMeta):
         request: _taskmanager_pb2.DumpThreadsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_taskmanager_pb2.ThreadDump, _abc.Awaitable[_taskmanager_pb2.ThreadDump]]: ...
+
+    @_abc_1.abstractmethod
+    def SampleStacks(
+        self,
+        request: _taskmanager_pb2.SampleStacksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_taskmanager_pb2.StackSamples, _abc.Awaitable[_taskmanager_pb2.StackSamples]]:
+        """Takes as long as the samples do; subtasks that do not answer are absent."""
 
 def add_TaskManagerInspectionServicer_to_server(servicer: TaskManagerInspectionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from tidegate.aio import inspection
 from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.handlers.flame_graphs import StackSampler
 from tidegate.jobmanager.rest.http.errors import RestError, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.responses import processes as process
@@ -19,7 +20,7 @@ from tidegate.model.values import JsonObject
 T = TypeVar("T")
 
 
-class TaskManagerInspector(Protocol):
+class TaskManagerInspector(StackSampler, Protocol):
     """``tidegate.jobmanager.service.task_managers.inspection.Inspector``."""
 
     async def logs(self, address: str) -> Sequence[LogFile]: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError
-from tidegate.jobmanager.rest.http.request import RestRequest, bad_query, subtask_ranges
+from tidegate.jobmanager.rest.http.request import RestRequest, subtask_ranges
 from tidegate.jobmanager.rest.responses import metrics
 from tidegate.jobmanager.rest.responses import vertices as vertex_answers
 from tidegate.jobmanager.rest.responses.tasks import endpoint, user_accumulators
@@ -13,9 +13,6 @@ from tidegate.model.values import JsonObject
 
 _V = "/jobs/:jobid/vertices/:vertexid"
 _S = f"{_V}/subtasks/:subtaskindex"
-SAMPLING_IS_OFF = -2
-"""``endTimestamp`` of a flame graph."""
-_FLAME_GRAPHS = ("full", "on_cpu", "off_cpu")
 
 
 class VertexHandlers:
@@ -28,7 +25,6 @@ class VertexHandlers:
             reads(_V, self._details, Kept.GRAPH),
             reads(f"{_V}/accumulators", self._accumulators, Kept.GRAPH),
             reads(f"{_V}/backpressure", self._backpressure),
-            reads(f"{_V}/flamegraph", self._flame_graph),
             reads(f"{_V}/jm-operator-metrics", known(self._coordinator_metrics)),
             reads(f"{_V}/metrics", known(self._metrics)),
             reads(f"{_V}/subtasktimes", self._times, Kept.GRAPH),
@@ -75,17 +71,6 @@ class VertexHandlers:
 
     def _watermarks(self, request: RestRequest) -> list[JsonObject]:
         return vertex_answers.watermarks(self._backend.vertex(request)[1], self._backend.measures)
-
-    def _flame_graph(self, request: RestRequest) -> JsonObject:
-        """Answers that sampling is disabled by configuration, as Flink does for every job, since stacks are not sampled
-        here."""
-        request.job_id()
-        request.vertex_id()
-        request.query_number("subtaskindex", 0)
-        kind = request.query.get("type", "full")
-        if kind.lower() not in _FLAME_GRAPHS:
-            raise bad_query("type", kind, f"one of {', '.join(_FLAME_GRAPHS)}")
-        return {"endTimestamp": SAMPLING_IS_OFF}
 
     # ---- metrics -----------------------------------------------------------------------------------------------------
 

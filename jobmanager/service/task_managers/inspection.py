@@ -10,8 +10,11 @@ import grpc.aio
 
 from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
+from tidegate.model.ids import AttemptId
 from tidegate.pb import taskmanager_pb2 as pb
+from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionStub
+from tidegate.wire.convert import attempt_from_text
 
 if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionAsyncStub
@@ -47,6 +50,16 @@ class Inspector:
             request = pb.DumpThreadsRequest(wait_ms=SUBTASK_WAIT_MS)
             answer = await call(stub.DumpThreads(request, timeout=TIMEOUT_S), address)
         return [ThreadInfo(thread.name, thread.stack) for thread in answer.threads]
+
+    async def sample(
+        self, address: str, attempts: Sequence[AttemptId], options: SampleStacksOptions
+    ) -> dict[AttemptId, Sequence[SampledStack]]:
+        """Takes as long as the samples do. Subtasks that did not answer are absent."""
+        limit_s = TIMEOUT_S + options.samples * options.delay_ms / 1000
+        request = pb.SampleStacksRequest(attempts=[str(attempt) for attempt in attempts], options=options)
+        async with _dialed(address) as stub:
+            answer = await call(stub.SampleStacks(request, timeout=limit_s), address)
+        return {attempt_from_text(each.attempt): list(each.stacks) for each in answer.subtasks}
 
 
 async def _read(address: str, request: pb.ReadLogRequest) -> bytes:

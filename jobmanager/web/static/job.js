@@ -7,6 +7,7 @@ import { cancelJob, stopJob, takeCheckpoint, takeSavepoint } from "./actions.js"
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { travelTab } from "./travel.js";
+import { flamesTab } from "./flames.js";
 import { plotsTab } from "./plots.js";
 import { exceptionsTab } from "./exceptions.js";
 import { settingsCard } from "./configuration.js";
@@ -27,6 +28,7 @@ export function jobView(context) {
 function tab(context) {
   const { where } = context;
   if (where.tab === "checkpoints") return where.item === undefined ? checkpointsTab(context) : travelTab(context);
+  if (where.tab === "flames") return flamesTab(context);
   if (where.tab === "plots") return plotsTab(context);
   if (where.tab === "exceptions") return exceptionsTab(context);
   if (where.tab === "configuration") return settingsCard(context, where.job);
@@ -81,6 +83,7 @@ function tabs(job, where, checkpoints, exceptions) {
     ["vertices", "/vertices", "Vertices", job.vertices.length],
     ["checkpoints", "/checkpoints", "Checkpoints", taken],
     ["plots", "/plots", "Plots", 0],
+    ["flames", "/flames", "Flames", 0],
     ["exceptions", "/exceptions", "Exceptions", failures],
     ["configuration", "/configuration", "Configuration", 0],
   ];

@@ -147,6 +147,8 @@ class SubtaskControl:
                 self._executor.measures.measured(attempt, message.metrics)
             case "threads":
                 self._executor.dumps.told(attempt, message.threads.threads)
+            case "stacks":
+                self._executor.samples.told(attempt, message.stacks.stacks)
             case "acknowledge":
                 number = message.acknowledge.checkpoint_id
                 self._executor.post(tv.SubtaskTold(attempt, message, acknowledged=number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
@@ -20,7 +20,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
-from tidegate.pb.common_pb2 import Accumulator, TaskMetrics
+from tidegate.pb.common_pb2 import Accumulator, SampledStack, SampleStacksOptions, TaskMetrics
 from tidegate.wire.task_metrics import ReadingSpan
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
@@ -118,6 +118,18 @@ class Inspected:
 
     async def threads(self, address: str) -> list[ThreadInfo]:
         return [ThreadInfo("MainThread", "a stack")]
+
+    async def sample(
+        self, address: str, attempts: Sequence[AttemptId], options: SampleStacksOptions
+    ) -> dict[AttemptId, Sequence[SampledStack]]:
+        loop, user = "tidegate.taskmanager.runtime.subtask.step:90", "job.Slow.map:12"
+        waits = "tidegate.taskmanager.runtime.mailbox.Mailbox.wait:77"
+        stacks = [
+            SampledStack(frames=[loop, user], count=60, on_cpu=True),
+            SampledStack(frames=[loop, user, "time.sleep:1"], count=10),
+            SampledStack(frames=[loop, waits], count=30),
+        ]
+        return dict.fromkeys(attempts, stacks)
 
 
 class Scene:

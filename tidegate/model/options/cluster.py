@@ -99,6 +99,28 @@ class RestOptions:
         deviation=_SHIPPED,
     )
     REFRESH_INTERVAL = option("web.refresh-interval", DURATION, "3 s", "How often a web page should ask.", minimum=1)
+    FLAMEGRAPH_ENABLED = option(
+        "rest.flamegraph.enabled",
+        BOOL,
+        "true",
+        "Sample the stacks of subtasks when somebody asks for the flame graph of a vertex.",
+        deviation="Flink's default is false; nothing is sampled before somebody asks",
+    )
+    FLAMEGRAPH_SAMPLES = option(
+        "rest.flamegraph.num-samples", INT, "100", "Samples of each subtask in a flame graph.", minimum=1, maximum=1000
+    )
+    FLAMEGRAPH_DELAY = option(
+        "rest.flamegraph.delay-between-samples", DURATION, "50 ms", "Time between two samples.", minimum=1
+    )
+    FLAMEGRAPH_REFRESH = option(
+        "rest.flamegraph.refresh-interval",
+        DURATION,
+        "1 min",
+        "Age from which a flame graph is sampled anew when it is asked for.",
+    )
+    FLAMEGRAPH_DEPTH = option(
+        "rest.flamegraph.stack-depth", INT, "100", "Innermost frames of a stack that are kept.", minimum=1, maximum=1000
+    )
     CANCEL_ENABLED = option("web.cancel.enable", BOOL, "true", "Show the cancel button in a web page.")
     ALLOW_ORIGIN = option(
         "web.access-control-allow-origin",

@@ -99,7 +99,7 @@ def test_an_option_may_fall_back_to_another_option() -> None:
 def test_keys_of_flink_without_effect_are_accepted_with_one_warning() -> None:
     configuration = Configuration.from_strings(
         {
-            "rest.flamegraph.enabled": "true",
+            "rest.profiling.enabled": "true",
             "execution.checkpointing.file-merging.max-file-size": "16 mb",
             "table.exec.state.ttl": "1 h",
         },
