@@ -27,7 +27,7 @@ MAX_NOTED = 20
 MANY = 0.5
 """The share of its time from which a subtask counts as busy, or as backpressured: more than half."""
 _NAMED = 3
-"""Producers that are named; of more the number is told."""
+"""Producers that are named; the others are counted."""
 
 
 class CheckpointCauses:
@@ -71,7 +71,7 @@ def missing_places(job: JobView, view: CheckpointView) -> list[tuple[VertexView,
 
 def causes_of(job: JobView, view: CheckpointView, measures: MetricStore) -> dict[Place, str]:
     missing = missing_places(job, view)
-    places = {(vertex.vertex_id, subtask.index) for vertex, subtask in missing}
+    places: set[Place] = {(vertex.vertex_id, subtask.index) for vertex, subtask in missing}
     return {
         (vertex.vertex_id, subtask.index): _cause(job, vertex, subtask, places, measures)
         for vertex, subtask in missing[:MAX_CAUSES]
@@ -112,7 +112,7 @@ def _silent_producers(job: JobView, vertex: VertexView, subtask: SubtaskView, mi
 
 
 def _held_by(job: JobView, vertex: VertexView, measures: MetricStore) -> str:
-    """The next vertex downstream that is not backpressured itself, whose functions hold everybody up."""
+    """The next vertex downstream that is not backpressured itself: its functions hold the others up."""
     by_id = {each.vertex_id: each for each in job.vertices}
     looked, ahead = set(), [vertex.vertex_id]
     while ahead:

@@ -133,7 +133,7 @@ def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> l
 
 
 def _root(names: Sequence[str], causes: Sequence[str]) -> str:
-    """Of the first in the order of the data: what stands behind it waits for it."""
+    """Returns the cause of the first in the order of the data, for which those behind it wait."""
     return f"{names[0]}: {causes[0]}" if causes and causes[0] else ""
 
 

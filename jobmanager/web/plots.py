@@ -15,7 +15,7 @@ from tidegate.jobmanager.web.checkpoint_causes import CheckpointCauses
 from tidegate.jobmanager.web.job_parts import rates_of
 from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
 from tidegate.model.channel_events import END_OF_TIME
-from tidegate.model.ids import JobId
+from tidegate.model.ids import JobId, VertexId
 from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import PROFILE
 
@@ -65,7 +65,7 @@ class Plots:
             self._series.setdefault(job.job_id, Series()).record(now_ms, self._told(job, now_ms))
 
     def answer(self, job_id: JobId, vertex_id: str, subtask: int) -> JsonObject:
-        """Of a job (``vertex_id`` is empty), a vertex (``subtask`` is -1) or a subtask."""
+        """Returns the rings of a job (``vertex_id`` is empty), of a vertex (``subtask`` is -1) or of a subtask."""
         series = self._series.get(job_id, Series())
         return {"step_ms": STEP_MS, "end_ms": series.last_ms, "series": series.show((vertex_id, subtask))}
 
@@ -117,7 +117,7 @@ def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[s
     rates = rates_of(vertex, measures)
     if rates is None:
         return {}
-    found = {name: float(rates[name]) for name in ("in_s", "out_s", "late") if name in rates}
+    found: dict[str, float] = {name: float(rates[name]) for name in ("in_s", "out_s", "late") if name in rates}
     found |= {name: float(rates[name][0]) for name in ("busy", "backpressured", "idle") if name in rates}
     mark_ms = rates["watermark_ms"]
     if mark_ms is not None and _START_OF_TIME_MS < mark_ms < END_OF_TIME:
@@ -125,7 +125,7 @@ def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[s
     return found
 
 
-def _of_job(job: JobView, by_vertex: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def _of_job(job: JobView, by_vertex: Mapping[VertexId, Mapping[str, float]]) -> dict[str, float]:
     told = [values for values in by_vertex.values() if values]
     if not told:
         return {}

@@ -1,6 +1,6 @@
 """Figures over the last quarter of an hour: rings of equal steps, all of a job written at once.
 
-record(now, {scope: {name: value}})    a step; what is not told in it is a gap
+record(now, {scope: {name: value}})    a step; what is missing in it is a gap
 show(scope)                            oldest first, with the time of the last step
 """
 
@@ -19,12 +19,12 @@ MAX_SERIES = 20_000
 """Chosen, not measured: of a job, 15 MB with 180 values of 4 bytes each. Later ones are left out; those of the job and of vertices come first."""
 
 Scope: TypeAlias = tuple[str, int]
-"""Of a job (``JOB``), a vertex (its id and -1), a subtask (the vertex's id and its index)."""
+"""What figures belong to: the job (``JOB``), a vertex (its id and -1) or a subtask (its vertex's id and its index)."""
 JOB: Scope = ("", -1)
 
 
 class Series:
-    """Of one job."""
+    """The rings of one job."""
 
     def __init__(self) -> None:
         self._rings: dict[Scope, dict[str, array[float]]] = {}
@@ -44,13 +44,12 @@ class Series:
         for scope, values in told:
             rings = self._rings.setdefault(scope, {})
             for name, value in values.items():
-                ring = rings.get(name)
-                if ring is None:
+                if name not in rings:
                     if self._count >= MAX_SERIES:
                         continue
                     self._count += 1
-                    ring = rings[name] = array("f", [math.nan] * SAMPLES)
-                ring[self._at] = value
+                    rings[name] = array("f", [math.nan] * SAMPLES)
+                rings[name][self._at] = value
 
     def show(self, scope: Scope) -> dict[str, list[float | None]]:
         """By name, oldest first; a gap is ``None``. As many values as there were steps, at most ``SAMPLES``."""

@@ -75,7 +75,7 @@ class ControlStream:
         self._hung_up = threading.Event()
         self._is_ending = False
         self._ident = threading.get_ident()
-        """Of the subtask's thread, which opens the stream."""
+        """The subtask's thread, which opens the stream."""
         self._call_ids = itertools.count(1)
         self._calls: dict[int, _Answers] = {}
         self._calls_lock = threading.Lock()

@@ -16,6 +16,7 @@ FILES = sorted(path for room in ("jobmanager", "taskmanager") for path in (ROOT 
 WITHOUT_INVARIANTS = {
     "CheckpointCommands": "builds commands",
     "CheckpointStatistics": "only shown; its count is compared by the coordinator",
+    "_Remarkable": "only shown",
     "Deployments": "builds commands; what it holds is computed from the graph",
     "Attempts": "decides by the executions, which check themselves",
     "Restoring": "hands manifests to executions",

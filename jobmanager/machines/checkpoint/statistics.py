@@ -22,8 +22,8 @@ from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
 
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
 KEPT_BEYOND = 5
-"""Chosen, not measured: so many failed ones, and so many of the slowest, outlive the history, which a job that goes wrong once in
-an hour has long left when somebody looks."""
+"""Chosen, not measured: so many failed ones, and so many of the slowest, outlive the history: a job that goes wrong once in an
+hour would show nothing of it soon after."""
 
 
 class _Record:

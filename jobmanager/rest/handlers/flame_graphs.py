@@ -1,4 +1,4 @@
-"""Flame graphs of vertices: stacks of their subtasks, sampled when somebody asks, and kept for a while.
+"""Flame graphs of vertices: stacks of their subtasks, sampled on request, and kept for a while.
 
     asked for the first time, or again after the refresh interval ─▶ one look at all subtasks, in the background
     until it is there: "wait for the first sample" (-3), or the graph before it
@@ -30,7 +30,7 @@ from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions
 ENDED, SAMPLING_IS_OFF, WAITING = -1, -2, -3
 """``endTimestamp`` where there is no graph, as in Flink."""
 MAX_KEPT = 32
-"""Chosen, not measured: a graph takes some 100 kB, and nobody looks at so many vertices at once."""
+"""Chosen, not measured: a graph takes some 100 kB, and so many vertices are more than the readers of one minute look at."""
 _KINDS: dict[str, Callable[[SampledStack], bool]] = {
     "full": lambda stack: True,
     "on_cpu": lambda stack: stack.on_cpu,

@@ -1,6 +1,6 @@
 """Stacks of the subtask's thread, looked at from another one for a while: what a flame graph is made of.
 
-Nothing is sampled until somebody asks, and then a bounded number of times. Frames outside of the mailbox loop (Spark's worker, the
+Nothing is sampled without a request, and then a bounded number of times. Frames outside of the mailbox loop (Spark's worker, the
 start of the subtask) are left out, since they are the same in every sample.
 """
 
@@ -31,7 +31,7 @@ class Sampled:
 def sample_stacks(
     ident: int, samples: int, delay_ms: float, depth: int, sleep: Callable[[float], object] = time.sleep
 ) -> list[Sampled]:
-    """Of the thread ``ident``; ends early when that has ended. ``depth``: the innermost frames that are kept."""
+    """Returns the stacks of the thread ``ident``; ends early when that has ended. ``depth``: the innermost frames that are kept."""
     found: Counter[tuple[tuple[str, ...], bool]] = Counter()
     if ident not in sys._current_frames():
         return []  # its clock must not be asked for: the system takes the id for an address

@@ -61,7 +61,7 @@ def cluster() -> Cluster:
 
 def causes(cluster: Cluster, told: Told, kept: CheckpointCauses | None = None) -> dict[str, str]:
     job = cluster.job()
-    names = {view.vertex_id: view.name for view in job.vertices}
+    names: dict[str, str] = {view.vertex_id: view.name for view in job.vertices}
     found = (kept or CheckpointCauses(told)).of(job, job.checkpoints.history[0])
     return {f"{names[vertex_id]} {index}": cause for (vertex_id, index), cause in found.items()}
 

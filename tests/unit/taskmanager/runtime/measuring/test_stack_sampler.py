@@ -9,7 +9,7 @@ from tidegate.taskmanager.runtime.measuring.stack_sampler import sample_stacks
 
 
 class Worker:
-    """A thread that waits in ``waits``, or computes in ``computes``, until it is told to end."""
+    """A thread that waits in ``waits``, or computes in ``computes``, until it has to end."""
 
     def __init__(self, work: Callable[[Worker], None]) -> None:
         self.ends = threading.Event()
