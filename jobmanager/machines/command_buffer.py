@@ -104,6 +104,10 @@ class CommandBuffer:
         self._timers.add(timer)
         self.emit(StartTimer(timer, max(0, delay_ms)))
 
+    def is_armed(self, timer: str) -> bool:
+        """The timer was started, and has neither fired nor been canceled."""
+        return timer in self._timers
+
     def cancel_timer(self, timer: str) -> None:
         if timer in self._timers:
             self._timers.discard(timer)

@@ -100,6 +100,22 @@ class CloseTaskManager:
 
 
 @dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start a TaskManager that registers under this id; answered by its registration, or by ``WorkerEnded``."""
+
+    worker_id: TaskManagerId
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """End a TaskManager that was started; answered by ``WorkerEnded``. Again: the same."""
+
+    worker_id: TaskManagerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateLocation:
     """Make the directory of a checkpoint or savepoint; answered by ``LocationCreated`` with the final location."""
 
@@ -211,6 +227,8 @@ Command = (
     | ConfirmCheckpoint
     | AbortCheckpoint
     | CloseTaskManager
+    | StartWorker
+    | StopWorker
     | CreateLocation
     | WriteManifest
     | ReadBackManifest

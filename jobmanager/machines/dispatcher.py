@@ -38,13 +38,17 @@ from tidegate.jobmanager.machines.events import (
     TaskStateChanged,
     TimerFired,
     WatermarkReported,
+    WorkerEnded,
+    WorkersFound,
 )
 from tidegate.jobmanager.machines.job.job_master import JobMaster
 from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups
 from tidegate.jobmanager.machines.resources.slots import AllocationGone
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
+from tidegate.jobmanager.machines.resources.workers import WORKERS_TIMER
 from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
 from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobSummary, JobView
+from tidegate.jobmanager.machines.worker_supply import WorkerSupply
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 
@@ -65,8 +69,10 @@ class Dispatcher:
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
         """``configuration``: the cluster's. Raises ``ConfigurationError``."""
         self._fx = CommandBuffer()
-        self._resources = ResourceManager(cluster_settings(configuration or {}), self._fx)
+        settings = cluster_settings(configuration or {})
+        self._resources = ResourceManager(settings, self._fx)
         self._jobs: dict[JobId, JobMaster] = {}
+        self._supply = WorkerSupply(settings.workers, self._jobs, self._resources, self._fx)
         self._watermarks = WatermarkGroups()
         self._start_ms = 0
 
@@ -74,11 +80,11 @@ class Dispatcher:
 
     def job(self, job_id: JobId) -> JobView | None:
         job = self._jobs.get(job_id)
-        return show.job_view(job, self._resources) if job else None
+        return show.job_view(job, self._resources, self._supply) if job else None
 
     def jobs(self) -> list[JobView]:
         """In the order of their submission, terminal ones included."""
-        return [show.job_view(job, self._resources) for job in self._jobs.values()]
+        return [show.job_view(job, self._resources, self._supply) for job in self._jobs.values()]
 
     def state_of(self, job_id: JobId) -> JobState | None:
         job = self._jobs.get(job_id)
@@ -90,10 +96,10 @@ class Dispatcher:
 
     def summaries(self) -> list[JobSummary]:
         """For questions that need no single subtask: ``jobs`` takes milliseconds for each thousand of them."""
-        return [show.job_summary(job) for job in self._jobs.values()]
+        return [show.job_summary(job, self._supply) for job in self._jobs.values()]
 
     def cluster(self) -> ClusterView:
-        return show.cluster_view(self._resources, self._fx.generation, self._start_ms)
+        return show.cluster_view(self._resources, self._supply, self._fx.generation, self._start_ms)
 
     def checkpoints(self, job_id: JobId) -> CheckpointsView | None:
         job = self._jobs.get(job_id)
@@ -112,6 +118,7 @@ class Dispatcher:
         self._fx.begin(now_ms)
         self._handle(event)
         self._serve_waiting_jobs()
+        self._supply.after(event)
         return self._fx.take()
 
     def check_invariants(self) -> None:
@@ -119,6 +126,7 @@ class Dispatcher:
         self._fx.check_invariants()
         self._resources.check_invariants()
         self._watermarks.check_invariants()
+        self._supply.check_invariants()
         for job in self._jobs.values():
             job.check_invariants()
 
@@ -131,6 +139,8 @@ class Dispatcher:
                 self._on_submitted(event)
             case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
                 self._on_task_manager(event)
+            case WorkersFound() | WorkerEnded():
+                self._supply.on(event)
             case CallAnswered():
                 self._on_answered(event)
             case WatermarkReported():
@@ -193,7 +203,9 @@ class Dispatcher:
                 if known is not None and known.registration.session != event.session:
                     self._lose(task_manager_id, "another process has registered under its id")
                 awaiting = [job_id for job_id, job in self._jobs.items() if job.awaits_attempts]
-                self._on_gone(self._resources.register(event, awaiting))
+                gone = self._resources.register(event, awaiting)
+                self._supply.on_registered(task_manager_id)
+                self._on_gone(gone)
                 for job_id in awaiting:
                     self._jobs[job_id].on_awaited(event)
             case TaskManagerHeartbeat():
@@ -206,8 +218,8 @@ class Dispatcher:
                 if self._resources.find(task_manager_id, event.session) is not None:
                     self._lose(task_manager_id, f"its connection broke ({event.reason})")
             case SlotFreed():
-                gone = self._resources.on_freed(task_manager_id, event.allocation_id)
-                self._on_gone([gone] if gone else [])
+                freed = self._resources.on_freed(task_manager_id, event.allocation_id)
+                self._on_gone([freed] if freed else [])
             case _:
                 assert_never(event)
 
@@ -215,6 +227,7 @@ class Dispatcher:
         self._resources.lose(task_manager_id, reason)
         for job in self._jobs.values():
             job.on_task_manager_lost(task_manager_id, f"TaskManager {task_manager_id} is lost: {reason}")
+        self._supply.on_lost(task_manager_id)
 
     def _on_gone(self, gone: Iterable[AllocationGone]) -> None:
         for allocation in gone:
@@ -265,6 +278,10 @@ class Dispatcher:
         owner, _, rest = timer.partition("/")
         if owner == HEARTBEAT_TIMER:
             self._lose(TaskManagerId(rest), "it is silent (heartbeat.timeout)")
+            return
+        if owner == WORKERS_TIMER:
+            kind, _, worker_id = rest.partition("/")
+            self._supply.on_timer(kind, TaskManagerId(worker_id))
             return
         job_id, kind, argument = [*rest.split("/"), ""][:3]
         self._jobs[JobId(job_id)].on_timer(kind, argument)

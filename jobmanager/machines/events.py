@@ -133,6 +133,21 @@ class TaskManagerConnectionLost:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkersFound:
+    """TaskManagers that an earlier JobManager of this cluster had started, and that run."""
+
+    worker_ids: tuple[TaskManagerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """A TaskManager that was started, or was to be, does not run. ``detail``: what is known of why, for people."""
+
+    worker_id: TaskManagerId
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallAnswered:
     """A command with a ``call_id`` reached its TaskManager and was answered (``error`` is ``None``: success), or failed
     for good (``Unreachable`` after the service's own retries). ``attempts``: errors of single attempts."""
@@ -271,6 +286,8 @@ Event = (
     | TaskManagerRegistered
     | TaskManagerHeartbeat
     | TaskManagerConnectionLost
+    | WorkersFound
+    | WorkerEnded
     | CallAnswered
     | SlotFreed
     | TaskStateChanged

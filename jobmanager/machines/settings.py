@@ -14,14 +14,35 @@ from tidegate.model.options import (
     FailoverStrategy,
     HeartbeatOptions,
     JobManagerOptions,
+    ResourceManagerDriver,
+    ResourceManagerOptions,
     RestartStrategyOptions,
     RestartStrategyType,
     RuntimeOptions,
     SlotOptions,
     StateRecoveryOptions,
+    TaskManagerOptions,
 )
 
 _LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How TaskManagers are started and stopped. ``slots``: of each of them; ``family``: how their names begin."""
+
+    slots: int = 1
+    min_slots: int = 0
+    max_slots: int = 2**31 - 1
+    max_slots_reason: str = "slotmanager.number-of-slots.max allows fewer"
+    redundant: int = 0
+    check_delay_ms: int = 50
+    idle_timeout_ms: int = 30_000
+    max_failures_per_minute: float = 10.0
+    retry_interval_ms: int = 3_000
+    registration_timeout_ms: int = 300_000
+    recovery_timeout_ms: int = 10_000
+    family: str = "worker-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,8 @@ class ClusterSettings:
     heartbeat_timeout_ms: int = 50_000
     spread_out: bool = False
     """``taskmanager.load-balance.mode: SLOTS``: the least used TaskManager first."""
+    workers: WorkerSettings | None = None
+    """``None``: TaskManagers are started by somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +110,36 @@ def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
     return ClusterSettings(
         heartbeat_timeout_ms=configuration.get(HeartbeatOptions.TIMEOUT),
         spread_out=configuration.to_strings().get(_LOAD_BALANCE_KEY, "NONE").upper() == "SLOTS",
+        workers=_worker_settings(configuration),
+    )
+
+
+def _worker_settings(configuration: Configuration) -> WorkerSettings | None:
+    options = ResourceManagerOptions
+    driver = configuration.get(options.DRIVER)
+    if driver is ResourceManagerDriver.NONE:
+        return None
+    slots, max_slots = configuration.get(TaskManagerOptions.NUM_SLOTS), configuration.get(options.MAX_SLOTS)
+    reason = f"{options.MAX_SLOTS.key} is {max_slots}"
+    processes = configuration.get(options.MAX_TASK_MANAGERS)
+    if driver is ResourceManagerDriver.PROCESS and processes is not None and processes * slots < max_slots:
+        max_slots = processes * slots
+        reason = (
+            f"this machine runs at most {processes} TaskManagers ({options.MAX_TASK_MANAGERS.key}) of {slots} slots "
+            f"({TaskManagerOptions.NUM_SLOTS.key})"
+        )
+    return WorkerSettings(
+        slots=slots,
+        min_slots=configuration.get(options.MIN_SLOTS),
+        max_slots=max_slots,
+        max_slots_reason=reason,
+        redundant=configuration.get(options.REDUNDANT),
+        check_delay_ms=configuration.get(options.CHECK_DELAY),
+        idle_timeout_ms=configuration.get(options.IDLE_TIMEOUT),
+        max_failures_per_minute=configuration.get(options.MAX_FAILURE_RATE),
+        retry_interval_ms=configuration.get(options.RETRY_INTERVAL),
+        registration_timeout_ms=configuration.get(options.REGISTRATION_TIMEOUT),
+        recovery_timeout_ms=configuration.get(options.RECOVERY_TIMEOUT),
     )
 
 

@@ -18,15 +18,17 @@ from tidegate.jobmanager.machines.views import (
     TaskManagerView,
     VertexSummary,
     VertexView,
+    WorkerView,
 )
 from tidegate.model.ids import Generation, VertexId
 from tidegate.model.states import ExecutionState
 
 if TYPE_CHECKING:
     from tidegate.jobmanager.machines.job.job_master import JobMaster
+    from tidegate.jobmanager.machines.worker_supply import WorkerSupply
 
 
-def job_view(job: JobMaster, resources: ResourceManager) -> JobView:
+def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -> JobView:
     """Linear in the number of subtasks."""
     graph = job.executions.graph
     life = job.life
@@ -40,7 +42,7 @@ def job_view(job: JobMaster, resources: ResourceManager) -> JobView:
         restarts=life.restarts,
         failure=life.failures[-1].error if life.failures else None,
         failures=tuple(life.failures),
-        waiting_for=job.scheduler.waiting_for,
+        waiting_for=_waiting_for(job, supply),
         vertices=tuple(_vertex_view(job, v.vertex_id, resources) for v in graph.vertices),
         checkpoints=checkpoints_view(job),
         graph=graph,
@@ -48,7 +50,7 @@ def job_view(job: JobMaster, resources: ResourceManager) -> JobView:
     )
 
 
-def job_summary(job: JobMaster) -> JobSummary:
+def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
     graph, life = job.executions.graph, job.life
     return JobSummary(
         job_id=job.job_id,
@@ -59,7 +61,7 @@ def job_summary(job: JobMaster) -> JobSummary:
         state_timestamps_ms=dict(life.timestamps_ms),
         restarts=life.restarts,
         failure=life.failures[-1].error if life.failures else None,
-        waiting_for=job.scheduler.waiting_for,
+        waiting_for=_waiting_for(job, supply),
         vertices=tuple(
             VertexSummary(v.vertex_id, v.name, v.parallelism, job.executions.counts_of(v.vertex_id))
             for v in graph.vertices
@@ -73,7 +75,9 @@ def checkpoints_view(job: JobMaster) -> CheckpointsView:
     return job.coordinator.stats.view(latest.checkpoint_id if latest else None)
 
 
-def cluster_view(resources: ResourceManager, generation: Generation, start_ms: int) -> ClusterView:
+def cluster_view(
+    resources: ResourceManager, supply: WorkerSupply, generation: Generation, start_ms: int
+) -> ClusterView:
     managers = tuple(_task_manager_view(tm) for tm in resources)
     return ClusterView(
         generation=generation,
@@ -81,7 +85,14 @@ def cluster_view(resources: ResourceManager, generation: Generation, start_ms: i
         task_managers=managers,
         slots_total=sum(len(tm.slots) for tm in managers),
         slots_free=sum(s.state == SlotState.FREE.value for tm in managers for s in tm.slots),
+        workers=tuple(WorkerView(w.worker_id, w.state.value, w.since_ms, w.reason) for w in supply.workers),
     )
+
+
+def _waiting_for(job: JobMaster, supply: WorkerSupply) -> str:
+    """Such as ``6 of 9 slots; 2 TaskManagers starting since 4 s``."""
+    waiting, outlook = job.scheduler.waiting_for, supply.explain()
+    return f"{waiting}; {outlook}" if waiting and outlook else waiting
 
 
 def _vertex_view(job: JobMaster, vertex_id: VertexId, resources: ResourceManager) -> VertexView:

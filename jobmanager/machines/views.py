@@ -214,9 +214,21 @@ class TaskManagerView:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A TaskManager that this JobManager started, or is about to. ``state``: STARTING, RECOVERED, REGISTERED or STOPPING, ``since_ms``.
+    ``reason``: why it was started."""
+
+    worker_id: TaskManagerId
+    state: str
+    since_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     generation: Generation
     start_ms: int
     task_managers: tuple[TaskManagerView, ...]
     slots_total: int
     slots_free: int
+    workers: tuple[WorkerView, ...] = ()

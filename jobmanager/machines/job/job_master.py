@@ -176,6 +176,12 @@ class JobMaster:
         if not self.life.state.is_terminal:
             self.scheduler.advance()
 
+    def on_no_slots(self, batch: int, why: str = "") -> None:
+        """A batch has waited too long, or there will be no slots for it, and ``why``."""
+        found = self.scheduler.on_no_slots(batch, why)
+        if found is not None:
+            self._on_failed(self.executions[found[1][0]], found[0])
+
     def on_allocation_lost(self, allocation_id: AllocationId, reason: str) -> None:
         self._on_lost(self.scheduler.on_allocation_lost(allocation_id), reason)
 
@@ -199,10 +205,7 @@ class JobMaster:
             self._failover.on_backoff_over()
             self._proceed()
         elif kind == SLOT_REQUEST_TIMER:
-            timed_out = self.scheduler.on_request_timeout(int(argument))
-            if timed_out is not None:
-                failure, subtasks = timed_out
-                self._on_failed(self.executions[subtasks[0]], failure)
+            self.on_no_slots(int(argument))
         elif kind == SLOT_IDLE_TIMER:
             self.scheduler.on_idle_timeout()
 
@@ -310,9 +313,8 @@ class JobMaster:
         if decision.is_new:
             self.life.count_restart()
         self.life.on(JobEvent.RESTART_DECIDED)
-        delay_ms = decision.at_ms - self._fx.now_ms
-        text = f"restarting {len(decision.affected)} tasks in {delay_ms} ms: {failure.message}"
-        self._fx.log("WARN", text, job=self.job_id)
+        delay_ms, count = decision.at_ms - self._fx.now_ms, len(decision.affected)
+        self._fx.log("WARN", f"restarting {count} tasks in {delay_ms} ms: {failure.message}", job=self.job_id)
         self._fx.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
@@ -386,9 +388,7 @@ class JobMaster:
         assert self.awaits_attempts == (self.life.state is _J.RECONCILING), f"{self.life.state.value} is a mistake"
         state, graph = self.life.state, self.executions
         assert state not in (_J.INITIALIZING, _J.CREATED), f"stays {state.value}"
-        assert self._failover.is_pending == (state is _J.RESTARTING), (
-            f"{state.value}, restart: {self._failover.is_pending}"
-        )
+        assert self._failover.is_pending == (state is _J.RESTARTING), f"{state.value} and its restart disagree"
         over = graph.count(_E.CANCELED, _E.FAILED)
         assert state is not _J.RUNNING or not over, f"RUNNING, and {over} tasks are over and nobody restarts them"
         assert not state.is_terminal or graph.all_terminal, f"{state.value}, and some tasks live"

@@ -26,10 +26,22 @@ class RegisteredTaskManager:
     slots: dict[int, Slot]
     registered_ms: int
     last_heartbeat_ms: int
+    is_draining: bool = False
+    """It is about to be stopped: nothing is placed there any more."""
 
     @property
     def free_slots(self) -> list[Slot]:
+        if self.is_draining:
+            return []
         return [slot for slot in self.slots.values() if slot.state is SlotState.FREE]
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is in its slots, as far as is known."""
+        return all(slot.state is SlotState.FREE for slot in self.slots.values())
+
+    def drain(self) -> None:
+        self.is_draining = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,11 @@ class ResourceManager:
         self._fx.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
         self._fx.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
         self._fx.log("WARN", f"TaskManager {task_manager_id} is lost: {reason}")
+
+    def drain(self, task_manager_id: TaskManagerId) -> None:
+        """Place nothing there any more. No-op for one that is not registered."""
+        if task_manager_id in self._task_managers:
+            self._task_managers[task_manager_id].drain()
 
     def on_report(self, task_manager_id: TaskManagerId, report: Iterable[ReportedSlot]) -> list[AllocationGone]:
         """A sign of life with its slots. Returns the allocations that turned out to be gone."""

@@ -61,6 +61,21 @@ class Scheduler:
         missing = len(self._pool.missing(wanted))
         return f"{max(1, missing - self._resources.free_slot_count)} of {len(wanted)} slots" if missing else ""
 
+    @property
+    def wanted_slots(self) -> int:
+        """Slots that the job needs all in all, without those in which everything has finished."""
+        return sum(not self._is_idle(slot) for slot in self._sharing.slots)
+
+    @property
+    def missing_slots(self) -> int:
+        """How many of them it does not hold."""
+        return sum(not self._is_idle(slot) for slot in self._pool.missing(self._sharing.slots))
+
+    @property
+    def waiting_batches(self) -> list[int]:
+        """Those that lack a slot."""
+        return [number for number, batch in self._batches.items() if self._pool.missing(batch.slots)]
+
     def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
         """CREATED executions, to be deployed together."""
         self._last_batch += 1
@@ -106,12 +121,12 @@ class Scheduler:
                 self._ask(missing)
             self._deploy_if_ready(batch)
 
-    def on_request_timeout(self, number: int) -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
-        """The batch has waited too long: what to say, and whom it hits."""
+    def on_no_slots(self, number: int, why: str = "") -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
+        """The batch has waited too long, or there will be no slots, and ``why``: what to say, and whom it hits."""
         batch = self._batches.get(number)
         if batch is None:
             return None
-        return self._no_resources(batch), tuple(batch.subtasks)
+        return self._no_resources(batch, why), tuple(batch.subtasks)
 
     def on_allocated(self, allocation_id: AllocationId) -> None:
         allocation = self._pool.find(allocation_id)
@@ -220,18 +235,21 @@ class Scheduler:
     def _wanted_slots(self) -> list[SharedSlot]:
         return [slot for batch in self._batches.values() for slot in batch.slots]
 
-    def _no_resources(self, batch: _Batch) -> ErrorInfo:
+    def _no_resources(self, batch: _Batch, why: str) -> ErrorInfo:
         missing = len(self._pool.missing(batch.slots)) or len(batch.unready)
         short = max(1, missing - self._resources.free_slot_count)
         managers = list(self._resources)
         total = sum(len(tm.slots) for tm in managers)
         there = f"{len(managers)} TaskManager{'' if len(managers) == 1 else 's'} with {total} slot{'' if total == 1 else 's'}"
         subtasks = (self._graph[s] for slot in batch.slots for s in self._sharing.subtasks_of(slot))
+        advice = (
+            f"start a TaskManager, lower the parallelism, or raise slot.request.timeout "
+            f"({self._settings.slot_request_timeout_ms} ms)"
+        )
         error = ErrorInfo.of(
             NoResourceAvailable(
                 f"{short} of {len(batch.slots)} slots are missing; registered: {there if managers else 'no TaskManager'}; "
-                f"start a TaskManager, lower the parallelism, or raise slot.request.timeout "
-                f"({self._settings.slot_request_timeout_ms} ms)"
+                f"{why or advice}"
             )
         )
         # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user

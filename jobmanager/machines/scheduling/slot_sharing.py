@@ -3,6 +3,7 @@ vertex has subtasks, and a job the sum over its groups. Follows Flink's ``SlotSh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.model.graph import JobGraph
@@ -26,6 +27,11 @@ class SlotSharing:
                 slot = SharedSlot(vertex.slot_sharing_group, index)
                 self._slot_of[SubtaskId(vertex.vertex_id, index)] = slot
                 self._subtasks.setdefault(slot, []).append(SubtaskId(vertex.vertex_id, index))
+
+    @property
+    def slots(self) -> Iterable[SharedSlot]:
+        """All of the job."""
+        return self._subtasks
 
     def slot_of(self, subtask: SubtaskId) -> SharedSlot:
         return self._slot_of[subtask]

@@ -39,6 +39,7 @@ from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptio
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.python import PythonOptions
+from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
 from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
@@ -65,6 +66,8 @@ __all__ = [
     "MetricOptions",
     "PipelineOptions",
     "PythonOptions",
+    "ResourceManagerDriver",
+    "ResourceManagerOptions",
     "RestOptions",
     "RestartStrategyOptions",
     "RestartStrategyType",
@@ -104,6 +107,7 @@ GROUPS: tuple[type, ...] = (
     TaskManagerOptions,
     HeartbeatOptions,
     HighAvailabilityOptions,
+    ResourceManagerOptions,
     ClusterOptions,
     SlotOptions,
     TaskOptions,

@@ -1,0 +1,288 @@
+"""TaskManagers that this JobManager starts and stops: workers. As many as the slots need that jobs lack, and no more.
+
+           StartWorker            it registers             StopWorker          WorkerEnded
+    (need) ───────────▶ STARTING ─────────────▶ REGISTERED ──────────▶ STOPPING ──────────▶ (gone)
+                           │  no registration in time          ▲ idle for resourcemanager.taskmanager-timeout
+                           │  ──────────────▶ STOPPING         │
+                           └─ WorkerEnded: a start that failed │
+    WorkersFound ──▶ RECOVERED ─────────────▶ REGISTERED ──────┘
+
+Laws:
+1. What is needed is compared with what is there and what is on its way, so one need starts one worker.
+2. A worker with a slot in use is never stopped: its slots are drained before it is told.
+3. Starts that fail are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
+   ``resourcemanager.start-worker.retry-interval``, and where all fail, jobs that wait are told why.
+
+Follows Flink's ``ActiveResourceManager.java``, ``DeclarativeSlotManager.java`` and ``ThresholdMeter.java``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
+from tidegate.jobmanager.machines.resources.slots import SlotState
+from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.settings import WorkerSettings
+from tidegate.model.ids import TaskManagerId
+
+WORKERS_TIMER = "workers"
+REGISTRATION, IDLE, RETRY = "registration", "idle", "retry"
+RATE_WINDOW_MS = 60_000
+"""A rate is a number in a minute, as in Flink."""
+
+
+class WorkerState(Enum):
+    """Where a worker is in its life."""
+
+    STARTING = "STARTING"
+    RECOVERED = "RECOVERED"
+    """It was found running when this JobManager started, and has not registered yet."""
+    REGISTERED = "REGISTERED"
+    STOPPING = "STOPPING"
+
+
+@dataclass(slots=True)
+class Worker:
+    """One TaskManager of ours. ``reason``: why it was started, for people."""
+
+    worker_id: TaskManagerId
+    state: WorkerState
+    since_ms: int
+    reason: str
+    is_idle: bool = False
+
+    @property
+    def is_coming(self) -> bool:
+        return self.state in (WorkerState.STARTING, WorkerState.RECOVERED)
+
+    def move(self, state: WorkerState, now_ms: int) -> None:
+        self.state, self.since_ms, self.is_idle = state, now_ms, False
+
+    def rest(self, *, is_idle: bool) -> None:
+        """Whether nothing is in its slots, and its idle timer runs."""
+        self.is_idle = is_idle
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Slots that jobs want and do not hold. ``reason``: who wants them, for people."""
+
+    missing: int = 0
+    in_use: int = 0
+    reason: str = ""
+
+
+class Workers:
+    def __init__(self, settings: WorkerSettings, resources: ResourceManager, effects: CommandBuffer) -> None:
+        self._settings = settings
+        self._resources = resources
+        self._fx = effects
+        self._workers: dict[TaskManagerId, Worker] = {}
+        self._last = 0
+        self._failures: deque[tuple[int, str]] = deque()
+        self._resumes_ms = 0
+        self._last_success_ms = -RATE_WINDOW_MS
+        self._need = Need()
+        self._is_open = False
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self._workers.values())
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    def on_found(self, worker_ids: Iterable[TaskManagerId]) -> None:
+        """Workers of an earlier JobManager that run, perhaps none: from now on others may be started. Those that run have a time to register
+        before that is done in their stead."""
+        self._is_open = True
+        for worker_id in worker_ids:
+            if worker_id not in self._workers:
+                self._add(worker_id, WorkerState.RECOVERED, "it ran when this JobManager started")
+                self._arm(worker_id, REGISTRATION, self._settings.recovery_timeout_ms)
+
+    def on_registered(self, task_manager_id: TaskManagerId) -> None:
+        """No-op for a TaskManager that somebody else started."""
+        worker = self._workers.get(task_manager_id)
+        if worker is None:
+            if not task_manager_id.startswith(self._settings.family):
+                return
+            worker = self._add(task_manager_id, WorkerState.RECOVERED, "it came back to this JobManager")
+        if worker.state is WorkerState.STOPPING:  # its registration and the order to stop crossed
+            self._resources.drain(task_manager_id)
+            self._fx.emit(StopWorker(task_manager_id, "it was given up before it registered"))
+            return
+        if worker.is_coming:
+            self._cancel(task_manager_id, REGISTRATION)
+            worker.move(WorkerState.REGISTERED, self._fx.now_ms)
+            self._last_success_ms = self._fx.now_ms
+            self._fx.log("INFO", f"worker {task_manager_id} is there")
+
+    def on_lost(self, task_manager_id: TaskManagerId) -> None:
+        """It was registered, and is not any longer: what is left of it is stopped. No-op for a TaskManager that somebody else started."""
+        worker = self._workers.get(task_manager_id)
+        if worker is not None and worker.state is WorkerState.REGISTERED:
+            self._stop(worker, "it was lost")
+
+    def on_ended(self, worker_id: TaskManagerId, detail: str) -> str | None:
+        """Its process is gone, or could not be started. Returns why jobs that wait cannot have slots, when too many starts have failed."""
+        worker = self._workers.pop(worker_id, None)
+        if worker is None:
+            return None
+        self._cancel(worker_id, REGISTRATION)
+        self._cancel(worker_id, IDLE)
+        if worker.state is not WorkerState.STARTING:
+            level = "INFO" if worker.state is WorkerState.STOPPING else "WARN"
+            self._fx.log(level, f"worker {worker_id} has ended: {detail}")
+            return None
+        self._fx.log("ERROR", f"worker {worker_id} did not start: {detail}")
+        return self._note_failure(detail)
+
+    def on_timer(self, kind: str, worker_id: TaskManagerId) -> str | None:
+        """As ``on_ended``."""
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return None
+        if kind == REGISTRATION and worker.is_coming:
+            limit_ms = self._fx.now_ms - worker.since_ms
+            was = worker.state
+            self._stop(worker, f"it has not registered for {limit_ms} ms")
+            if was is WorkerState.STARTING:
+                return self._note_failure(
+                    f"{worker_id} had not registered after {limit_ms} ms (resourcemanager.taskmanager-registration.timeout)"
+                )
+        elif kind == IDLE and worker.is_idle:
+            registered = self._resources.find(worker_id)
+            if registered is None or not registered.is_empty or self._is_wanted(worker):
+                worker.rest(is_idle=False)  # a slot was taken since the last look
+            else:
+                self._stop(worker, f"it was idle for {self._settings.idle_timeout_ms} ms")
+        return None
+
+    def reconcile(self, need: Need) -> None:
+        """Compare what is needed with what is there and what is on its way; start what lacks. Between two events."""
+        self._need = need
+        self._watch_idle()
+        if not self._is_open or self._fx.now_ms < self._resumes_ms:
+            return
+        for _ in range(self._lacking()):
+            self._last += 1
+            worker_id = TaskManagerId(f"{self._settings.family}{self._fx.generation[-6:]}-{self._last}")
+            worker = self._add(worker_id, WorkerState.STARTING, need.reason or "slotmanager.number-of-slots.min")
+            self._arm(worker_id, REGISTRATION, self._settings.registration_timeout_ms)
+            self._fx.log("INFO", f"starting worker {worker_id}: {worker.reason}")
+            self._fx.emit(StartWorker(worker_id, self._settings.slots))
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def refusal(self, slots: int) -> str | None:
+        """Why a job that needs so many slots can never have them, whatever is started; ``None``: it can."""
+        others = sum(len(tm.slots) for tm in self._resources if tm.registration.task_manager_id not in self._workers)
+        if slots <= max(self._settings.max_slots, others):
+            return None
+        return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
+
+    def explain(self) -> str:
+        """What a job that waits may hope for, such as ``2 TaskManagers starting since 4 s``; empty: nothing is on its way."""
+        coming = [worker for worker in self if worker.is_coming]
+        if coming:
+            since_s = (self._fx.now_ms - min(worker.since_ms for worker in coming)) // 1000
+            return f"{len(coming)} TaskManager{'s' * (len(coming) > 1)} starting since {since_s} s"
+        if self._fx.now_ms < self._resumes_ms:
+            return f"TaskManagers do not start: {self._failures[-1][1]}" if self._failures else ""
+        return ""
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a worker's state contradicts what is registered; between two events."""
+        for worker_id, worker in self._workers.items():
+            registered = self._resources.find(worker_id)
+            is_draining = registered is not None and registered.is_draining
+            assert not is_draining or worker.state is WorkerState.STOPPING, (
+                f"{worker_id} drains and is {worker.state.value}"
+            )
+            if worker.state is WorkerState.STOPPING and registered is not None:
+                assert is_draining, f"{worker_id} is being stopped, and its slots may still be taken"
+            assert not worker.is_idle or worker.state is WorkerState.REGISTERED, (
+                f"{worker_id} is {worker.state.value} and idle"
+            )
+
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def _lacking(self) -> int:
+        """How many workers are to be started now."""
+        per_worker = self._settings.slots
+        registered = sum(len(tm.slots) for tm in self._resources if not tm.is_draining)
+        usable = sum(
+            slot.state in (SlotState.FREE, SlotState.FREEING, SlotState.UNKNOWN)
+            for tm in self._resources
+            if not tm.is_draining
+            for slot in tm.slots.values()
+        )
+        coming = sum(worker.is_coming for worker in self) * per_worker
+        is_busy = self._need.missing > 0 or self._need.in_use > 0
+        spare = self._settings.redundant * per_worker if is_busy else 0
+        for_jobs = self._need.missing + spare - usable - coming
+        for_minimum = self._settings.min_slots - registered - coming
+        allowed = (self._settings.max_slots - registered - coming) // per_worker
+        return max(0, min(-(-max(for_jobs, for_minimum) // per_worker), allowed))
+
+    def _is_wanted(self, worker: Worker) -> bool:
+        """Whether jobs, the minimum or the redundancy need the slots of a worker that is idle."""
+        others = [
+            tm for tm in self._resources if not tm.is_draining and tm.registration.task_manager_id != worker.worker_id
+        ]
+        free = sum(len(tm.free_slots) for tm in others)
+        is_busy = self._need.missing > 0 or self._need.in_use > 0
+        spare = self._settings.redundant * self._settings.slots if is_busy else 0
+        too_few = sum(len(tm.slots) for tm in others) < self._settings.min_slots
+        return too_few or free < self._need.missing + spare
+
+    def _watch_idle(self) -> None:
+        for worker in self:
+            registered = self._resources.find(worker.worker_id)
+            if worker.state is not WorkerState.REGISTERED:
+                continue
+            if registered is None:  # lost: its end will be reported, or it comes back
+                is_idle = False
+            else:
+                is_idle = registered.is_empty and not self._is_wanted(worker)
+            if is_idle and not worker.is_idle:
+                self._arm(worker.worker_id, IDLE, self._settings.idle_timeout_ms)
+            elif worker.is_idle and not is_idle:
+                self._cancel(worker.worker_id, IDLE)
+            worker.rest(is_idle=is_idle)
+
+    def _stop(self, worker: Worker, reason: str) -> None:
+        self._cancel(worker.worker_id, IDLE)
+        worker.move(WorkerState.STOPPING, self._fx.now_ms)
+        self._resources.drain(worker.worker_id)
+        self._fx.log("INFO", f"stopping worker {worker.worker_id}: {reason}")
+        self._fx.emit(StopWorker(worker.worker_id, reason))
+
+    def _note_failure(self, detail: str) -> str | None:
+        self._failures.append((self._fx.now_ms, detail))
+        while self._failures[0][0] <= self._fx.now_ms - RATE_WINDOW_MS:
+            self._failures.popleft()
+        if len(self._failures) <= self._settings.max_failures_per_minute:
+            return None
+        self._resumes_ms = self._fx.now_ms + self._settings.retry_interval_ms
+        self._fx.start_timer(f"{WORKERS_TIMER}/{RETRY}/", self._settings.retry_interval_ms)
+        if self._last_success_ms > self._fx.now_ms - RATE_WINDOW_MS:
+            return None  # some start: jobs wait for those
+        return (
+            f"TaskManagers do not start: {len(self._failures)} starts have failed within a minute "
+            f"(resourcemanager.start-worker.max-failure-rate); the last: {detail}"
+        )
+
+    def _add(self, worker_id: TaskManagerId, state: WorkerState, reason: str) -> Worker:
+        worker = self._workers[worker_id] = Worker(worker_id, state, self._fx.now_ms, reason)
+        return worker
+
+    def _arm(self, worker_id: TaskManagerId, kind: str, delay_ms: int) -> None:
+        self._fx.start_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}", delay_ms)
+
+    def _cancel(self, worker_id: TaskManagerId, kind: str) -> None:
+        self._fx.cancel_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}")

@@ -1,0 +1,140 @@
+"""What jobs need of TaskManagers, and what becomes of jobs when these do not come: between the jobs and ``Workers``.
+
+An event that may change what is needed arms one timer; when it fires, what all jobs lack is added up and ``Workers`` starts what
+lacks. So a burst of events is one decision (Flink: ``slotmanager.requirement-check.delay``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.events import (
+    EndOfDataReached,
+    Event,
+    LocationCreated,
+    ManifestWritten,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+    TaskStateChanged,
+    TimerFired,
+    WatermarkReported,
+    WorkerEnded,
+    WorkersFound,
+)
+from tidegate.jobmanager.machines.job.job_master import JobMaster
+from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.resources.workers import RETRY, WORKERS_TIMER, Need, Worker, Workers
+from tidegate.jobmanager.machines.settings import WorkerSettings
+from tidegate.model.ids import JobId, TaskManagerId
+from tidegate.model.states import JobState
+
+CHECK = "check"
+_NEEDING = (JobState.RUNNING, JobState.RESTARTING)
+_CHANGES_NO_NEED = (
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+    LocationCreated,
+    ManifestWritten,
+    EndOfDataReached,
+    WatermarkReported,
+)
+"""Events of a job that runs as it should: there are many, and adding up costs the number of its slots."""
+
+
+class WorkerSupply:
+    """``settings`` of ``None``: TaskManagers are started by somebody else, and nothing happens here."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings | None,
+        jobs: Mapping[JobId, JobMaster],
+        resources: ResourceManager,
+        effects: CommandBuffer,
+    ) -> None:
+        self._delay_ms = settings.check_delay_ms if settings else 0
+        self._jobs = jobs
+        self._resources = resources
+        self._fx = effects
+        self._workers = Workers(settings, resources, effects) if settings else None
+
+    @property
+    def workers(self) -> Iterable[Worker]:
+        """Those that were started, or are to be."""
+        return self._workers or ()
+
+    def explain(self) -> str:
+        """What a job that waits for slots may hope for; empty: nothing is known."""
+        return self._workers.explain() if self._workers else ""
+
+    def on(self, event: WorkersFound | WorkerEnded) -> None:
+        if self._workers is None:
+            self._fx.log("WARN", f"{type(event).__name__}, and no driver is set")
+            return
+        match event:
+            case WorkersFound():
+                self._workers.on_found(event.worker_ids)
+            case WorkerEnded():
+                self._tell(self._workers.on_ended(event.worker_id, event.detail))
+
+    def on_registered(self, task_manager_id: TaskManagerId) -> None:
+        """Before anything is placed there."""
+        if self._workers is not None:
+            self._workers.on_registered(task_manager_id)
+
+    def on_lost(self, task_manager_id: TaskManagerId) -> None:
+        """It was registered, and is not any longer."""
+        if self._workers is not None:
+            self._workers.on_lost(task_manager_id)
+
+    def on_timer(self, kind: str, worker_id: TaskManagerId) -> None:
+        if self._workers is None:
+            return
+        if kind == CHECK:
+            self._refuse_what_never_fits(self._workers)
+            self._workers.reconcile(self._need())
+        elif kind != RETRY:
+            self._tell(self._workers.on_timer(kind, worker_id))
+
+    def after(self, event: Event) -> None:
+        """The event was handled: what is needed may have changed."""
+        if self._workers is None or isinstance(event, _CHANGES_NO_NEED):
+            return
+        if isinstance(event, TaskStateChanged) and not event.state.is_terminal:
+            return
+        timer = f"{WORKERS_TIMER}/{CHECK}/"
+        is_own = isinstance(event, TimerFired) and event.timer == timer
+        if not is_own and not self._fx.is_armed(timer):
+            self._fx.start_timer(timer, self._delay_ms)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError``; between two events."""
+        if self._workers is not None:
+            self._workers.check_invariants()
+
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def _needing(self) -> Iterable[JobMaster]:
+        return (job for job in self._jobs.values() if job.life.state in _NEEDING)
+
+    def _need(self) -> Need:
+        missing = {job: job.scheduler.missing_slots for job in self._needing()}
+        lacking = [f"{job.executions.graph.name} lacks {count}" for job, count in missing.items() if count]
+        wanted = sum(job.scheduler.wanted_slots for job in missing)
+        total = sum(missing.values())
+        return Need(total, wanted - total, "slots: " + ", ".join(lacking) if lacking else "")
+
+    def _refuse_what_never_fits(self, workers: Workers) -> None:
+        for job in list(self._needing()):
+            for batch in job.scheduler.waiting_batches:
+                refusal = workers.refusal(job.scheduler.wanted_slots)
+                if refusal is not None:
+                    job.on_no_slots(batch, refusal)
+
+    def _tell(self, failure: str | None) -> None:
+        """Nothing that waits for slots gets them: too many starts have failed."""
+        if failure is None:
+            return
+        for job in list(self._needing()):
+            for batch in job.scheduler.waiting_batches:
+                job.on_no_slots(batch, failure)

@@ -1,0 +1,59 @@
+"""Bugs on purpose in what starts and stops TaskManagers, each with the laws that may catch it."""
+
+from __future__ import annotations
+
+from tests.sim.plant import Plant, patched
+from tidegate.jobmanager.machines.resources.task_managers import RegisteredTaskManager, ResourceManager
+from tidegate.jobmanager.machines.resources.workers import Worker, Workers, WorkerState
+from tidegate.model.ids import TaskManagerId
+
+_note_failure = Workers._note_failure
+_on_timer = Workers.on_timer
+
+
+def _only_what_is_there(self: Worker) -> bool:
+    del self
+    return False
+
+
+def _never_pauses(self: Workers, detail: str) -> str | None:
+    told = _note_failure(self, detail)
+    self._resumes_ms = 0
+    return told
+
+
+def _never_gives_up(self: Workers, kind: str, worker_id: TaskManagerId) -> str | None:
+    return _on_timer(self, kind, worker_id) if kind == "idle" else None
+
+
+def _stays_coming(self: Workers, worker_id: TaskManagerId, detail: str) -> str | None:
+    worker = self._workers.get(worker_id)
+    if worker is not None and worker.state is not WorkerState.STARTING:
+        del self._workers[worker_id]
+    del detail
+    return None
+
+
+PLANTS = (
+    Plant("two starts for one need", frozenset({1}), patched(Worker, "is_coming", property(_only_what_is_there))),
+    Plant(
+        "a stop of a busy worker",
+        frozenset({2}),
+        patched(RegisteredTaskManager, "is_empty", property(lambda self: True)),
+    ),
+    Plant("a storm after a crash loop", frozenset({3}), patched(Workers, "_note_failure", _never_pauses)),
+    Plant("a start that hangs is waited for", frozenset({4}), patched(Workers, "on_timer", _never_gives_up)),
+    Plant("a start that failed still counts", frozenset({3, 4}), patched(Workers, "on_ended", _stays_coming)),
+    Plant(
+        "a job is placed on what stops",
+        frozenset({4, 2}),
+        patched(ResourceManager, "drain", lambda self, worker_id: None),
+    ),
+    Plant("what is lost stays", frozenset({1, 4}), patched(Workers, "on_lost", lambda self, worker_id: None)),
+    Plant(
+        "the minimum and the redundancy are forgotten",
+        frozenset({4}),
+        patched(Workers, "_is_wanted", lambda self, worker: False),
+    ),
+    Plant("idle ones are kept", frozenset({4}), patched(Workers, "_watch_idle", lambda self: None)),
+)
