@@ -34,6 +34,7 @@ from tidegate.model.options import (
     FileOptions,
     HighAvailabilityOptions,
     JobManagerOptions,
+    ResourceManagerOptions,
 )
 from tidegate.model.values import JsonObject
 from tidegate.wire.manifest import METADATA_FILE
@@ -106,6 +107,20 @@ class ClusterFiles:
         if configuration.is_set(options.TYPE) or not self.checkpoint_definitions(configuration):
             return []
         return [f"{options.TYPE.key}=filesystem", f"{options.STORAGE_DIR.key}={self.directory / JOBS}"]
+
+    def definitions(self, configuration: Configuration) -> list[str]:
+        """The defaults of a JobManager of ``tidegate cluster``: where the configuration says nothing, its jobs, its checkpoints and its
+        TaskManagers are at home here."""
+        own = (self.checkpoint_definitions, self.high_availability_definitions, self.worker_definitions)
+        return [definition for definitions in own for definition in definitions(configuration)]
+
+    def worker_definitions(self, configuration: Configuration) -> list[str]:
+        """The default for ``tidegate.resourcemanager.driver``: the JobManager starts TaskManagers when jobs lack slots, and their files are beside
+        those of the others. None where the configuration says who starts them."""
+        if configuration.is_set(ResourceManagerOptions.DRIVER):
+            return []
+        places = {FileOptions.PID_DIR.key: self.pids, FileOptions.LOG_DIR.key: self.logs}
+        return [f"{ResourceManagerOptions.DRIVER.key}=process", *(f"{key}={path}" for key, path in places.items())]
 
     def forget_jobs(self) -> bool:
         """The next JobManager starts with none. Whether there were any."""

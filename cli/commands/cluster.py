@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 300.0  # against hanging, as in embedded/children.py, which is imported only when it is needed
 JOB_MANAGER = "jobmanager"
+STARTED_BY_IT = "taskmanager-worker-"
+"""How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
 IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 
 
@@ -64,7 +66,7 @@ def start(
     config: Path | None,
     definitions: tuple[str, ...],
 ) -> None:
-    """Start a JobManager and TaskManagers in the background. Jobs that were running when the cluster was stopped, or when its JobManager was
+    """Start a JobManager and TaskManagers in the background; more TaskManagers are started when jobs need slots. Jobs that were running when the cluster was stopped, or when its JobManager was
     killed, go on from their last checkpoint. Where TaskManagers are still alive, only the JobManager is started."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.model.options import JobManagerOptions
@@ -82,7 +84,7 @@ def start(
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
-    defaults = files.checkpoint_definitions(configuration) + files.high_availability_definitions(configuration)
+    defaults = files.definitions(configuration) + ([f"taskmanager.numberOfTaskSlots={slots}"] if slots else [])
     if running:  # its TaskManagers look for it where it was
         taskmanagers, ports = 0, files.ports()
         defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
@@ -98,7 +100,7 @@ def start(
         children += [_start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
         for task_manager in children[1:]:
             task_manager.wait_ready(START_TIMEOUT_S)
-        status = _wait_registered(address, taskmanagers or len(running))
+        status = _wait_registered(address, taskmanagers or sum(not n.startswith(STARTED_BY_IT) for n in running))
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
@@ -128,6 +130,7 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
     suspended = _jobs_of(address, only_kept=True) if JOB_MANAGER in running and address is not None else []
     # The JobManager first: to it, TaskManagers that end would be a failure of its jobs.
     end_processes(pid for name, pid in running.items() if name == JOB_MANAGER)
+    running |= files.running()  # with those that it started meanwhile
     end_processes(pid for name, pid in running.items() if name != JOB_MANAGER)
     files.forget()
     for name, pid in running.items():
@@ -216,6 +219,7 @@ def _show_cluster(address: str) -> bool:
         f"JobManager at {address} (REST port {status.rest_port}): {len(status.task_managers)} TaskManagers, "
         f"{free} of {len(slots)} slots free, {len(jobs)} jobs running."
     )
+    _show_workers(status)
     if status.term:
         waiting = [f"{standby.process} at {standby.rpc or 'a port of its choice'}" for standby in status.standbys]
         click.echo(
@@ -223,3 +227,16 @@ def _show_cluster(address: str) -> bool:
             + (f"standby: {', '.join(waiting)}." if waiting else "no standby.")
         )
     return True
+
+
+def _show_workers(status: pb.ClusterStatus) -> None:
+    """TaskManagers that the JobManager started: each with its state, for how long, and why."""
+    from tidegate.cli.tables import duration, make_table, show
+
+    if not status.workers:
+        return
+    table = make_table("started when needed", "state", "for", "why")
+    for worker in status.workers:
+        since = duration(max(0, time.time_ns() // 1_000_000 - worker.since_ms))
+        table.add_row(worker.worker_id, worker.state, since, worker.reason)
+    show(table)

@@ -140,7 +140,7 @@ class Dispatcher:
             case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
                 self._on_task_manager(event)
             case WorkersFound() | WorkerEnded():
-                self._supply.on(event)
+                self._supply.on_worker(event)
             case CallAnswered():
                 self._on_answered(event)
             case WatermarkReported():

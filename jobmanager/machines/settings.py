@@ -28,7 +28,7 @@ _LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class SupplySettings:
     """How TaskManagers are started and stopped. ``slots``: of each of them; ``family``: how their names begin."""
 
     slots: int = 1
@@ -41,7 +41,7 @@ class WorkerSettings:
     max_failures_per_minute: float = 10.0
     retry_interval_ms: int = 3_000
     registration_timeout_ms: int = 300_000
-    recovery_timeout_ms: int = 10_000
+    recovery_timeout_ms: int = 60_000
     family: str = "worker-"
 
 
@@ -50,8 +50,8 @@ class ClusterSettings:
     heartbeat_timeout_ms: int = 50_000
     spread_out: bool = False
     """``taskmanager.load-balance.mode: SLOTS``: the least used TaskManager first."""
-    workers: WorkerSettings | None = None
-    """``None``: TaskManagers are started by somebody else."""
+    workers: SupplySettings | None = None
+    """``None``: TaskManagers are started by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
     )
 
 
-def _worker_settings(configuration: Configuration) -> WorkerSettings | None:
+def _worker_settings(configuration: Configuration) -> SupplySettings | None:
     options = ResourceManagerOptions
     driver = configuration.get(options.DRIVER)
     if driver is ResourceManagerDriver.NONE:
@@ -128,7 +128,7 @@ def _worker_settings(configuration: Configuration) -> WorkerSettings | None:
             f"this machine runs at most {processes} TaskManagers ({options.MAX_TASK_MANAGERS.key}) of {slots} slots "
             f"({TaskManagerOptions.NUM_SLOTS.key})"
         )
-    return WorkerSettings(
+    return SupplySettings(
         slots=slots,
         min_slots=configuration.get(options.MIN_SLOTS),
         max_slots=max_slots,

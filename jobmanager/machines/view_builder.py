@@ -90,7 +90,7 @@ def cluster_view(
 
 
 def _waiting_for(job: JobMaster, supply: WorkerSupply) -> str:
-    """Such as ``6 of 9 slots; 2 TaskManagers starting since 4 s``."""
+    """Such as ``6 of 9 slots; 2 TaskManagers starting for 4 s``."""
     waiting, outlook = job.scheduler.waiting_for, supply.explain()
     return f"{waiting}; {outlook}" if waiting and outlook else waiting
 

@@ -25,7 +25,7 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.machines.job.job_master import JobMaster
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.resources.workers import RETRY, WORKERS_TIMER, Need, Worker, Workers
-from tidegate.jobmanager.machines.settings import WorkerSettings
+from tidegate.jobmanager.machines.settings import SupplySettings
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.states import JobState
 
@@ -43,11 +43,11 @@ _CHANGES_NO_NEED = (
 
 
 class WorkerSupply:
-    """``settings`` of ``None``: TaskManagers are started by somebody else, and nothing happens here."""
+    """Adds up what jobs need. With ``settings`` of ``None`` it starts nothing: TaskManagers are started by hand."""
 
     def __init__(
         self,
-        settings: WorkerSettings | None,
+        settings: SupplySettings | None,
         jobs: Mapping[JobId, JobMaster],
         resources: ResourceManager,
         effects: CommandBuffer,
@@ -67,7 +67,7 @@ class WorkerSupply:
         """What a job that waits for slots may hope for; empty: nothing is known."""
         return self._workers.explain() if self._workers else ""
 
-    def on(self, event: WorkersFound | WorkerEnded) -> None:
+    def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
         if self._workers is None:
             self._fx.log("WARN", f"{type(event).__name__}, and no driver is set")
             return
@@ -83,7 +83,7 @@ class WorkerSupply:
             self._workers.on_registered(task_manager_id)
 
     def on_lost(self, task_manager_id: TaskManagerId) -> None:
-        """It was registered, and is not any longer."""
+        """The TaskManager was registered, and is lost."""
         if self._workers is not None:
             self._workers.on_lost(task_manager_id)
 

@@ -23,6 +23,7 @@ from tidegate.jobmanager.service.reporting.reporters import start_reporters
 from tidegate.jobmanager.service.rest_service import start_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
+from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
 from tidegate.model.configuration import Configuration
 from tidegate.model.leadership import Contact
 from tidegate.model.options import FileOptions, JobManagerOptions, RestOptions
@@ -32,6 +33,7 @@ from tidegate.pb.jobmanager_pb2_grpc import (
 )
 from tidegate.store.checkpoints import CheckpointStorage
 
+WORKERS_END_MS = 15_000  # above the time after which a TaskManager that does not end is killed
 STORAGE_THREADS = 4  # chosen, not measured: calls of the storage wait for disks, not for processors
 
 
@@ -45,6 +47,7 @@ class Listening(NamedTuple):
 
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
     """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError`` or ``StandbyEnded``."""
+    configuration = with_process_limit(configuration)
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
@@ -56,6 +59,11 @@ async def start_services(configuration: Configuration, services: Services, shutd
     core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
     services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)
     availability.term.followers.append(core)
+    workers = make_launcher(configuration, working.directory, core.post)
+    if workers is not None:
+        core.on_worker = workers.execute
+        services.started("TaskManagers: started when jobs need slots", workers.close, WORKERS_END_MS)
+        await workers.open()
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     rest = await start_rest(configuration, core, clients.disposal, working.directory, services, shutdown)
@@ -71,6 +79,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
     server, bound = await start_server(configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
+    if workers is not None:
+        workers.listens(f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{bound}")
     await start_reporters(configuration, core, services)
     host = configuration.get(JobManagerOptions.RPC_ADDRESS)
     rest_host = configuration.get(RestOptions.ADDRESS) or host

@@ -97,6 +97,8 @@ class JobManagerCore:
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs)
         self._inline_state = InlineState(storage, pool)
         self._known: set[JobId] = set()
+        self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
+        """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
         self.on_terminated: Callable[[JobId], None] = lambda _: None
         """Told of each job that is over."""
         self.on_asked: Callable[[], None] = lambda: None
@@ -227,6 +229,8 @@ class JobManagerCore:
                 self._driver.cancel_timer(command.timer)
             case cmd.CloseTaskManager():
                 self._close_session(command)
+            case cmd.StartWorker() | cmd.StopWorker():
+                self.on_worker(command)
             case cmd.JobChanged():
                 self._keep_result(command.job_id)
                 self.watchers.changed(command.job_id)

@@ -201,7 +201,7 @@ class Shell:
                 | c.DiscardSharedFiles()
             ):
                 self.files.start(command)
-            case c.JobChanged() | c.Log() | c.AnnounceWatermark():
+            case c.JobChanged() | c.Log() | c.AnnounceWatermark() | c.StartWorker() | c.StopWorker():
                 pass
             case _:
                 outbox = self._outboxes.get(command.task_manager_id)

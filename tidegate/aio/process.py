@@ -80,12 +80,12 @@ def collect_seldom() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def write_pid_file(path: Path) -> None:
-    """Say that this process is the one. Raises ``OSError``."""
+def write_pid_file(path: Path, pid: int | None = None) -> None:
+    """Say that this process is the one, or that of ``pid``. Raises ``OSError`` and ``psutil.Error``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    created = psutil.Process().create_time()
+    process = psutil.Process(pid)
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(f"{os.getpid()} {created}\n", encoding="ascii")
+    temporary.write_text(f"{process.pid} {process.create_time()}\n", encoding="ascii")
     temporary.replace(path)
 
 

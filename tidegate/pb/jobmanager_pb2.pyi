@@ -1020,6 +1020,7 @@ class ClusterStatus(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     PROCESS_FIELD_NUMBER: _builtins.int
     STANDBYS_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     version: _builtins.str
     python_version: _builtins.str
@@ -1039,6 +1040,10 @@ class ClusterStatus(_message.Message):
     def standbys(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobManagerContact]:
         """the next one to lead first"""
 
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerStatus]:
+        """TaskManagers that this JobManager started, or is about to"""
+
     def __init__(
         self,
         *,
@@ -1053,14 +1058,47 @@ class ClusterStatus(_message.Message):
         term: _builtins.int = ...,
         process: _builtins.str = ...,
         standbys: _abc.Iterable[Global___JobManagerContact] | None = ...,
+        workers: _abc.Iterable[Global___WorkerStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "high_availability", b"high_availability", "pid", b"pid", "process", b"process", "python_version", b"python_version", "rest_port", b"rest_port", "standbys", b"standbys", "start_ms", b"start_ms", "task_managers", b"task_managers", "term", b"term", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "high_availability", b"high_availability", "pid", b"pid", "process", b"process", "python_version", b"python_version", "rest_port", b"rest_port", "standbys", b"standbys", "start_ms", b"start_ms", "task_managers", b"task_managers", "term", b"term", "version", b"version", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class WorkerStatus(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """the id of its TaskManager, once it has registered"""
+    state: _builtins.str
+    """STARTING, RECOVERED, REGISTERED or STOPPING"""
+    since_ms: _builtins.int
+    """of that state"""
+    reason: _builtins.str
+    """why it was started"""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "since_ms", b"since_ms", "state", b"state", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerStatus: _TypeAlias = WorkerStatus  # noqa: Y015
 
 @_typing.final
 class ShutdownRequest(_message.Message):

@@ -388,7 +388,7 @@ class JobMaster:
         assert self.awaits_attempts == (self.life.state is _J.RECONCILING), f"{self.life.state.value} is a mistake"
         state, graph = self.life.state, self.executions
         assert state not in (_J.INITIALIZING, _J.CREATED), f"stays {state.value}"
-        assert self._failover.is_pending == (state is _J.RESTARTING), f"{state.value} and its restart disagree"
+        assert (restart := self._failover.is_pending) == (state is _J.RESTARTING), f"{state.value}, restart: {restart}"
         over = graph.count(_E.CANCELED, _E.FAILED)
         assert state is not _J.RUNNING or not over, f"RUNNING, and {over} tasks are over and nobody restarts them"
         assert not state.is_terminal or graph.all_terminal, f"{state.value}, and some tasks live"

@@ -27,7 +27,7 @@ class RegisteredTaskManager:
     registered_ms: int
     last_heartbeat_ms: int
     is_draining: bool = False
-    """It is about to be stopped: nothing is placed there any more."""
+    """It is about to be stopped: nothing is placed there from now on."""
 
     @property
     def free_slots(self) -> list[Slot]:
@@ -98,10 +98,11 @@ class ResourceManager:
         self._fx.disconnect(task_manager_id)
         self._fx.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
         self._fx.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
-        self._fx.log("WARN", f"TaskManager {task_manager_id} is lost: {reason}")
+        level = "INFO" if lost.is_draining else "WARN"
+        self._fx.log(level, f"TaskManager {task_manager_id} is lost: {reason}")
 
     def drain(self, task_manager_id: TaskManagerId) -> None:
-        """Place nothing there any more. No-op for one that is not registered."""
+        """Places nothing there from now on. No-op for one that is not registered."""
         if task_manager_id in self._task_managers:
             self._task_managers[task_manager_id].drain()
 

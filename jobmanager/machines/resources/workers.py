@@ -9,9 +9,9 @@
 
 Laws:
 1. What is needed is compared with what is there and what is on its way, so one need starts one worker.
-2. A worker with a slot in use is never stopped: its slots are drained before it is told.
+2. A worker with a slot in use is never stopped, and its slots are drained before the order.
 3. Starts that fail are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
-   ``resourcemanager.start-worker.retry-interval``, and where all fail, jobs that wait are told why.
+   ``resourcemanager.start-worker.retry-interval``, and where all fail, so do the jobs that wait.
 
 Follows Flink's ``ActiveResourceManager.java``, ``DeclarativeSlotManager.java`` and ``ThresholdMeter.java``.
 """
@@ -27,7 +27,7 @@ from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
 from tidegate.jobmanager.machines.resources.slots import SlotState
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
-from tidegate.jobmanager.machines.settings import WorkerSettings
+from tidegate.jobmanager.machines.settings import SupplySettings
 from tidegate.model.ids import TaskManagerId
 
 WORKERS_TIMER = "workers"
@@ -78,7 +78,7 @@ class Need:
 
 
 class Workers:
-    def __init__(self, settings: WorkerSettings, resources: ResourceManager, effects: CommandBuffer) -> None:
+    def __init__(self, settings: SupplySettings, resources: ResourceManager, effects: CommandBuffer) -> None:
         self._settings = settings
         self._resources = resources
         self._fx = effects
@@ -105,7 +105,7 @@ class Workers:
                 self._arm(worker_id, REGISTRATION, self._settings.recovery_timeout_ms)
 
     def on_registered(self, task_manager_id: TaskManagerId) -> None:
-        """No-op for a TaskManager that somebody else started."""
+        """No-op for a TaskManager that was started by hand."""
         worker = self._workers.get(task_manager_id)
         if worker is None:
             if not task_manager_id.startswith(self._settings.family):
@@ -122,7 +122,7 @@ class Workers:
             self._fx.log("INFO", f"worker {task_manager_id} is there")
 
     def on_lost(self, task_manager_id: TaskManagerId) -> None:
-        """It was registered, and is not any longer: what is left of it is stopped. No-op for a TaskManager that somebody else started."""
+        """A registered TaskManager is lost: what is left of it is stopped. No-op for one that was started by hand."""
         worker = self._workers.get(task_manager_id)
         if worker is not None and worker.state is WorkerState.REGISTERED:
             self._stop(worker, "it was lost")
@@ -180,8 +180,10 @@ class Workers:
 
     def refusal(self, slots: int) -> str | None:
         """Why a job that needs so many slots can never have them, whatever is started; ``None``: it can."""
-        others = sum(len(tm.slots) for tm in self._resources if tm.registration.task_manager_id not in self._workers)
-        if slots <= max(self._settings.max_slots, others):
+        if any(worker.state is WorkerState.RECOVERED for worker in self):
+            return None  # an earlier JobManager may have given them more slots
+        there = sum(len(tm.slots) for tm in self._resources)
+        if slots <= max(self._settings.max_slots, there):
             return None
         return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
 
@@ -190,7 +192,7 @@ class Workers:
         coming = [worker for worker in self if worker.is_coming]
         if coming:
             since_s = (self._fx.now_ms - min(worker.since_ms for worker in coming)) // 1000
-            return f"{len(coming)} TaskManager{'s' * (len(coming) > 1)} starting since {since_s} s"
+            return f"{len(coming)} TaskManager{'s' * (len(coming) > 1)} starting for {since_s} s"
         if self._fx.now_ms < self._resumes_ms:
             return f"TaskManagers do not start: {self._failures[-1][1]}" if self._failures else ""
         return ""

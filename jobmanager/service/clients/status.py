@@ -118,6 +118,10 @@ def cluster_status(cluster: ClusterView, rest_port: int) -> pb.ClusterStatus:
         python_version=PYTHON_VERSION,
         start_ms=cluster.start_ms,
         task_managers=[_task_manager_status(task_manager) for task_manager in cluster.task_managers],
+        workers=[
+            pb.WorkerStatus(worker_id=w.worker_id, state=w.state, since_ms=w.since_ms, reason=w.reason)
+            for w in cluster.workers
+        ],
         pid=os.getpid(),
         rest_port=rest_port,
     )

@@ -40,6 +40,7 @@ _REMEMBERED = r"[0-9a-f]{32}|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|chk-\d+|(?<=-\d 
 """What a reader copies from an output into the next command."""
 _ANY_LIKE_IT = {
     r"\b[\w.-]+:\d+(?= leads in term)": r"[\w.-]+:\d+",
+    r"worker-[0-9a-f]{6}-\d+": r"worker-[0-9a-f]{6}-\d+",
     r"(?<![0-9a-z])[0-9a-f]{8}(?=-\d+\.)": r"[0-9a-f]{8}",
     r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d UTC": r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d [\w+-]+",
     r"\b[\d.,]+ (?:B|[KMG]iB)\b": r"[\d.,]+ (?:B|[KMG]iB)",

@@ -1,10 +1,10 @@
 """A provider of TaskManagers that keeps no promise, jobs that come and go, and the real machine between them.
 
 A schedule has two parts: 150 s in which starts fail, hang, come late or come twice, and workers die or are cut off; then a time in which
-the provider does what it is told. All chance comes from the seed.
+the provider does what it should. All chance comes from the seed.
 
-Laws: 1, a start is made only when what is there and what is on its way is not enough; 2, a worker with a slot in use is not told to
-stop; 3, after too many starts have failed none is made for the retry interval; 4, once the provider keeps its promises every job
+Laws: 1, a start is made only when what is there and what is on its way is not enough; 2, a worker with a slot in use is never
+stopped; 3, after too many starts have failed none is made for the retry interval; 4, once the provider keeps its promises every job
 ends, and then no worker is left but for the minimum.
 """
 
@@ -243,9 +243,11 @@ class World:
         self._cut_off.discard(worker_id)
         self._given_up.add(worker_id)
         session = self._alive.pop(worker_id, None)
-        lost = [e.TaskManagerConnectionLost(worker_id, session, "gone")] if session is not None else []
-        ended = e.WorkerEnded(worker_id, "gone")
-        self._tell(*(self.chance.sample([*lost, ended], len(lost) + 1)))
+        told: list[e.Event] = [e.WorkerEnded(worker_id, "gone")]
+        if session is not None:
+            told.append(e.TaskManagerConnectionLost(worker_id, session, "gone"))
+        self.chance.shuffle(told)
+        self._tell(*told)
 
     def _move_tasks(self) -> None:
         """Whatever was deployed comes up, and whatever is canceled is over."""

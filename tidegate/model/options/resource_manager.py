@@ -22,7 +22,7 @@ class ResourceManagerOptions:
         "tidegate.resourcemanager.driver",
         choice(ResourceManagerDriver),
         "none",
-        "Who starts TaskManagers when jobs lack slots. none: somebody else. process: the JobManager, on its own machine; the default of "
+        "What starts TaskManagers when jobs lack slots. none: nothing. process: the JobManager, on its own machine; the default of "
         "`tidegate cluster start`. command: the client of a scheduler, by the three commands below.",
     )
     MIN_SLOTS = option(
@@ -86,9 +86,9 @@ class ResourceManagerOptions:
     RECOVERY_TIMEOUT = option(
         "resourcemanager.previous-worker.recovery.timeout",
         DURATION,
-        "10 s",
+        "60 s",
         "A JobManager that has come back waits so long for TaskManagers that the one before it had started, before it stops them and starts others.",
-        deviation="Flink's is 0 s: it starts others at once. Here the earlier ones are adopted with what runs in them.",
+        deviation="Flink's is 0 s: it starts others at once. Here the earlier ones are adopted with what runs in them; one that was just started on a busy machine takes that long.",
         minimum=1,
     )
     MAX_TASK_MANAGERS = optional(

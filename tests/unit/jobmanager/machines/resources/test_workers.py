@@ -1,4 +1,4 @@
-"""TaskManagers that come when they are needed: what is started, when it is stopped, and what jobs are told when nothing comes."""
+"""TaskManagers that come when they are needed: what is started, when it is stopped, and what a job says when nothing comes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENT = {
 }
 
 
-def cluster_of(found: tuple[TaskManagerId, ...] = (), **settings: str) -> Cluster:
+def cluster_of(*found: TaskManagerId, **settings: str) -> Cluster:
     """With three slots for each TaskManager; underscores stand for dots and hyphens as in the keys below."""
     keys = {
         "minimum": "slotmanager.number-of-slots.min",
@@ -98,7 +98,7 @@ def test_slots_that_somebody_else_brought_are_used_first() -> None:
     submit(cluster, 6)
     cluster.pass_time(50)
     assert len(started(cluster)) == 1
-    assert cluster.job().waiting_for.startswith("2 of 6 slots; 1 TaskManager starting since")
+    assert cluster.job().waiting_for.startswith("2 of 6 slots; 1 TaskManager starting for")
 
 
 def test_a_worker_that_is_idle_goes_after_the_timeout_and_one_by_hand_stays() -> None:
@@ -242,15 +242,28 @@ def test_no_more_slots_than_the_maximum() -> None:
 
 def test_a_job_manager_that_comes_back_takes_over_the_workers_of_the_one_before() -> None:
     workers = tuple(TaskManagerId(f"worker-000000-{number}") for number in (1, 2, 3))
-    cluster = cluster_of(workers)
+    cluster = cluster_of(*workers)
     submit(cluster, 9)
     cluster.pass_time(1_000)
     assert not started(cluster), "they are on their way"
     come(cluster, *workers[:2])
-    cluster.pass_time(10_000)
+    cluster.pass_time(49_000)  # within heartbeat.timeout
+    for worker in workers[:2]:
+        cluster.register(worker, 3)
+    cluster.pass_time(11_000)
     assert stopped(cluster) == [workers[2]], "this one runs, and does not register"
     assert len(started(cluster)) == 1
     come(cluster, *started(cluster))
+    assert cluster.states() == {E.RUNNING}
+
+
+def test_a_job_is_not_refused_while_workers_of_an_earlier_job_manager_may_bring_its_slots() -> None:
+    workers = tuple(TaskManagerId(f"worker-000000-{number}") for number in (1, 2, 3))
+    cluster = cluster_of(*workers, maximum="4")
+    submit(cluster, 9)
+    cluster.pass_time(1_000)
+    assert cluster.job_state() is J.RUNNING
+    come(cluster, *workers)
     assert cluster.states() == {E.RUNNING}
 
 

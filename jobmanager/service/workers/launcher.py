@@ -1,0 +1,119 @@
+"""Carries out what the machine orders of workers, and reports what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
+from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
+from tidegate.jobmanager.service.workers.command_driver import CommandDriver, Commands
+from tidegate.jobmanager.service.workers.command_line import TaskManagerCommandLine
+from tidegate.jobmanager.service.workers.port import WorkerDriver
+from tidegate.jobmanager.service.workers.process_driver import ProcessDriver
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.ids import TaskManagerId
+from tidegate.model.options import (
+    FileOptions,
+    HighAvailabilityOptions,
+    HighAvailabilityType,
+    ResourceManagerDriver,
+    ResourceManagerOptions,
+)
+
+Post = Callable[[WorkersFound | WorkerEnded], None]
+LEAST_TASK_MANAGERS = 4
+"""Chosen, not measured: what a machine of one or two cores bears; each is a JVM and an interpreter."""
+FOR_EACH_CORE = 2
+"""Chosen, not measured: a TaskManager of one slot keeps a core busy for part of the time."""
+
+
+class WorkerLauncher:
+    """``configure`` makes it; ``open`` before the first job, ``listens`` when TaskManagers can register."""
+
+    def __init__(
+        self, driver: WorkerDriver, command_line: TaskManagerCommandLine, post: Post, *, stops_all: bool
+    ) -> None:
+        self._driver = driver
+        self._command_line = command_line
+        self._post = post
+        self._stops_all = stops_all
+        self._may_start = asyncio.Event()
+        self._working: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Find those that run."""
+        self._post(WorkersFound(tuple(await self._driver.find())))
+
+    def listens(self, address: str) -> None:
+        """TaskManagers reach this JobManager there from now on; what was ordered before is carried out."""
+        self._command_line.address = address
+        self._may_start.set()
+
+    def execute(self, command: StartWorker | StopWorker) -> None:
+        task = asyncio.create_task(self._carry_out(command))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def close(self) -> None:
+        """Where jobs end with this JobManager, so do the TaskManagers that it started."""
+        for task in list(self._working):
+            task.cancel()
+        await self._driver.close(stop_all=self._stops_all)
+
+    async def _carry_out(self, command: StartWorker | StopWorker) -> None:
+        match command:
+            case StartWorker():
+                await self._may_start.wait()
+                await self._driver.start(command.worker_id, command.slots)
+            case StopWorker():
+                await self._driver.stop(command.worker_id)
+
+
+def with_process_limit(configuration: Configuration) -> Configuration:
+    """With the number of TaskManagers that this machine bears, where it is not configured."""
+    key = ResourceManagerOptions.MAX_TASK_MANAGERS.key
+    if configuration.get(ResourceManagerOptions.DRIVER) is not ResourceManagerDriver.PROCESS or key in configuration:
+        return configuration
+    limit = max(LEAST_TASK_MANAGERS, FOR_EACH_CORE * (os.cpu_count() or 1))
+    return configuration.merged(Configuration.from_strings({key: str(limit)}))
+
+
+def make_launcher(configuration: Configuration, working: Path, post: Post) -> WorkerLauncher | None:
+    """Returns what is configured, or ``None`` where TaskManagers are started by hand. Raises ``TidegateError``."""
+    option = configuration.get
+    kind = option(ResourceManagerOptions.DRIVER)
+    if kind is ResourceManagerDriver.NONE:
+        return None
+
+    def ended(worker_id: TaskManagerId, detail: str) -> None:
+        post(WorkerEnded(worker_id, detail))
+
+    stops_all = option(HighAvailabilityOptions.TYPE) is HighAvailabilityType.NONE
+    try:
+        if kind is ResourceManagerDriver.COMMAND:
+            commands = Commands.of({key: configuration.to_strings().get(key) for key in _COMMANDS})
+            line = TaskManagerCommandLine(configuration, working)
+            interval_ms = option(ResourceManagerOptions.LIST_INTERVAL)
+            return WorkerLauncher(
+                CommandDriver(commands, line, working, interval_ms, ended), line, post, stops_all=stops_all
+            )
+        is_kept = configuration.is_set(FileOptions.PID_DIR)
+        pids = Path(option(FileOptions.PID_DIR)) if is_kept else working
+        logs = Path(option(FileOptions.LOG_DIR) or working)
+        for directory in (pids, logs):
+            directory.mkdir(parents=True, exist_ok=True)
+        line = TaskManagerCommandLine(configuration, working, {"pid": pids, "log": logs})
+        return WorkerLauncher(ProcessDriver(line, pids, logs, ended), line, post, stops_all=stops_all)
+    except OSError as error:
+        raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+_COMMANDS = (
+    ResourceManagerOptions.START_COMMAND.key,
+    ResourceManagerOptions.STOP_COMMAND.key,
+    ResourceManagerOptions.LIST_COMMAND.key,
+)

@@ -1,0 +1,135 @@
+"""TaskManagers as processes of this machine. They outlive a JobManager that is killed: the next one finds them by their pid files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+
+import psutil
+
+from tidegate.aio.process import read_pid_file, write_pid_file
+from tidegate.jobmanager.service.workers.port import CommandLine, Ended
+from tidegate.model.ids import TaskManagerId
+
+_log = logging.getLogger("jobmanager")
+_PREFIX = "taskmanager-"
+LOOK_S = 1.0
+"""Chosen, not measured: how late the end of a process is seen that an earlier JobManager started, when it was not registered."""
+END_S = 9.0
+"""Chosen, not measured: a TaskManager takes up to 5 s for its workers to end, then it is killed."""
+LAST_WORDS_BYTES = 4_096
+"""The end of what a process printed: its last line is shorter."""
+
+
+class ProcessDriver:
+    """A driver. Belongs to the loop's thread."""
+
+    def __init__(self, command_line: CommandLine, pids: Path, logs: Path, ended: Ended) -> None:
+        self._command_line = command_line
+        self._pids = pids
+        self._logs = logs
+        self._ended = ended
+        self._processes: dict[TaskManagerId, int] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def find(self) -> Sequence[TaskManagerId]:
+        for file in sorted(self._pids.glob(f"{_PREFIX}worker-*.pid")):
+            pid = read_pid_file(file)
+            if pid is not None:
+                worker_id = TaskManagerId(file.stem.removeprefix(_PREFIX))
+                self._processes[worker_id] = pid
+                self._watch(self._look(worker_id, pid))
+        return tuple(self._processes)
+
+    async def start(self, worker_id: TaskManagerId, slots: int) -> None:
+        out = self._out(worker_id)
+        try:
+            with out.open("wb") as file:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command_line(worker_id, slots),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._ended(worker_id, f"cannot start it: {error.strerror or error}")
+            return
+        self._processes[worker_id] = process.pid
+        with contextlib.suppress(
+            OSError, psutil.Error
+        ):  # the process writes it, too: later, when whoever stops the cluster may have looked
+            write_pid_file(self._pids / f"{_PREFIX}{worker_id}.pid", process.pid)
+        self._watch(self._wait(worker_id, process))
+
+    async def stop(self, worker_id: TaskManagerId) -> None:
+        pid = self._processes.get(worker_id)
+        if pid is not None:
+            await _end(pid)
+
+    async def close(self, *, stop_all: bool) -> None:
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        if stop_all:
+            await asyncio.gather(*(_end(pid) for pid in self._processes.values()))
+
+    def _watch(self, watching: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(watching)
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    async def _wait(self, worker_id: TaskManagerId, process: asyncio.subprocess.Process) -> None:
+        code = await process.wait()
+        how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
+        said = self._last_words(worker_id) if code else ""
+        self._gone(worker_id, f"{how}{said}; log: {self._log_of(worker_id)}")
+
+    async def _look(self, worker_id: TaskManagerId, pid: int) -> None:
+        """For a process that is not our child."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not psutil.pid_exists(pid):
+                self._gone(worker_id, f"its process (pid {pid}) is gone; log: {self._log_of(worker_id)}")
+                return
+
+    def _gone(self, worker_id: TaskManagerId, detail: str) -> None:
+        self._processes.pop(worker_id, None)
+        with contextlib.suppress(OSError):  # a process that was killed has left it
+            (self._pids / f"{_PREFIX}{worker_id}.pid").unlink()
+        self._ended(worker_id, detail)
+
+    def _last_words(self, worker_id: TaskManagerId) -> str:
+        """What it printed at its end, as one line."""
+        try:
+            lines = self._out(worker_id).read_bytes()[-LAST_WORDS_BYTES:].decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        said = [line.strip() for line in lines if line.strip()]
+        errors = [line for line in said if line.startswith("error:")]
+        return f": {(errors or said)[-1]}" if said else ""
+
+    def _out(self, worker_id: TaskManagerId) -> Path:
+        return self._logs / f"{_PREFIX}{worker_id}.out"
+
+    def _log_of(self, worker_id: TaskManagerId) -> Path:
+        log = self._logs / f"{_PREFIX}{worker_id}.log"
+        return log if log.exists() else self._out(worker_id)
+
+
+async def _end(pid: int) -> None:
+    """SIGTERM, and SIGKILL for what is left of it and of what it started."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+        process.send_signal(signal.SIGTERM)
+        _, alive = await asyncio.to_thread(psutil.wait_procs, [process], END_S)
+        if alive:
+            _log.warning("pid %d did not end for %.0f s and is killed", pid, END_S)
+        for left in family:
+            with contextlib.suppress(psutil.Error):
+                left.kill()
