@@ -78,11 +78,6 @@ class TaskManagerMachine:
         return self.tasks.reports()
 
     def on(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
-        commands = self._dispatch(event, now_ms)
-        self.check_invariants()
-        return commands
-
-    def _dispatch(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
         match event:
             case JobManagerFound():
                 return self._on_found(event, now_ms)
