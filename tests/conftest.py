@@ -25,20 +25,26 @@ PROCESSES = ("e2e", "browser", "conformance")
 """The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else."""
 LONGEST = (
     "e2e/test_kafka.py",
-    "e2e/test_kills.py",
-    "conformance/test_kafka_sink.py",
-    "e2e/test_task_manager_process.py",
-    "e2e/test_aimed_kills.py",
     "e2e/test_process_life.py",
-    "e2e/test_commands.py",
     "e2e/test_pyflink_examples.py",
     "e2e/test_high_availability.py",
     "e2e/test_one_cluster.py",
-    "e2e/checkpoints/test_ends_of_jobs.py",
+    "e2e/test_aimed_kills.py",
+    "conformance/test_kafka_sink.py",
+    "e2e/test_kills.py",
+    "e2e/test_testing_kit.py",
     "e2e/pages/test_tutorial.py",
+    "e2e/test_commands.py",
+    "e2e/checkpoints/test_ends_of_jobs.py",
+    "e2e/test_task_manager_process.py",
+    "e2e/test_rocksdb.py",
+    "e2e/test_savepoints.py",
     "e2e/pages/test_guides.py",
+    "e2e/test_windows.py",
+    "e2e/test_spark_reads.py",
+    "e2e/test_spark_cluster.py",
+    "e2e/test_shared_files.py",
     "e2e/test_flink_cli.py",
-    "browser/test_own_page.py",
 )
 """Files that begin, so that no worker is alone with one of them in the end. Behind them comes the simulator: a worker that has run everything
 else has a heap of a gigabyte, which its garbage collector walks through while worlds come and go, and takes half as long again."""
@@ -92,7 +98,8 @@ def _quick_jvms() -> Iterator[None]:
         yield
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """A run that is done but does not end says where its threads are, and fails: a gRPC server that a test forgot keeps the
-    interpreter from ending, and who waits for the run would learn nothing."""
-    faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
+    interpreter from ending, and who waits for the run would learn nothing. A worker that is done waits for the others, and is ended then."""
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)
