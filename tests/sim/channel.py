@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 
 if TYPE_CHECKING:
-    from tests.sim.subtask import SimTask
+    from tests.sim.model_subtask import ModelSubtask
 
 CAPACITY = 6
 EVERYTHING = 2**62
@@ -44,9 +44,9 @@ class Urgent(NamedTuple):
 class Channel:
     __slots__ = ("consumer", "first", "last_barrier", "producer", "queue", "recording", "urgent")
 
-    def __init__(self, producer: SimTask) -> None:
+    def __init__(self, producer: ModelSubtask) -> None:
         self.producer = producer
-        self.consumer: SimTask | None = None
+        self.consumer: ModelSubtask | None = None
         self.queue: deque[Item] = deque()
         self.urgent: deque[Urgent] = deque()
         self.first = 0

@@ -12,7 +12,7 @@ from tests.sim.world import World
 from tidegate.model.ids import AttemptId
 
 if TYPE_CHECKING:
-    from tests.sim.subtask import SimTask
+    from tests.sim.model_subtask import ModelSubtask
 
 
 @dataclass(slots=True)
@@ -22,12 +22,12 @@ class TaskContext:
     storage: Storage
     external: External
     watch: Watch
-    live: dict[AttemptId, SimTask] = field(default_factory=dict)
+    live: dict[AttemptId, ModelSubtask] = field(default_factory=dict)
 
-    def began(self, task: SimTask) -> None:
+    def began(self, task: ModelSubtask) -> None:
         self.live[task.attempt] = task
         self.watch.alive.add(task.attempt)
 
-    def ended(self, task: SimTask) -> None:
+    def ended(self, task: ModelSubtask) -> None:
         self.live.pop(task.attempt, None)
         self.watch.alive.discard(task.attempt)

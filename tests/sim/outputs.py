@@ -16,11 +16,11 @@ from tidegate.model.deployment import OutputDeployment
 from tidegate.taskmanager.machines.barrier_handler import forced_aligned
 
 if TYPE_CHECKING:
-    from tests.sim.subtask import SimTask
+    from tests.sim.model_subtask import ModelSubtask
 
 
 class Outputs:
-    def __init__(self, task: SimTask, world: World, flights: Flights) -> None:
+    def __init__(self, task: ModelSubtask, world: World, flights: Flights) -> None:
         self._world = world
         self._flights = flights
         self._outputs = [
@@ -41,11 +41,11 @@ class Outputs:
     def have_sent(self, checkpoint_id: int) -> bool:
         return all(channel.last_barrier == checkpoint_id for channel in self)
 
-    def to(self, consumer: SimTask) -> Channel:
+    def to(self, consumer: ModelSubtask) -> Channel:
         edge = consumer.deployment.inputs[0].edge_id
         return next(chs[consumer.attempt.subtask] for output, chs in self._outputs if output.edge_id == edge)
 
-    def unfinished(self) -> Iterator[SimTask]:
+    def unfinished(self) -> Iterator[ModelSubtask]:
         """Consumers that were not told of the end."""
         for channel in self:
             if channel.consumer is not None and not any(isinstance(item, EndOfPartition) for item in channel.queue):

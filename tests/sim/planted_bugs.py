@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from tests.sim.model_subtask import ModelSubtask
 from tests.sim.operators import CounterOperator, SinkOperator, SourceOperator
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.storage import Transaction
-from tests.sim.subtask import SimTask
 from tests.sim.watch import ENDING
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
@@ -40,14 +40,14 @@ def _everybody_is_triggered(graph: ExecutionGraph, *, after_tasks_finish: bool) 
 # ---- law 2: the cut ------------------------------------------------------------------------------------------------------
 
 
-def _no_alignment(task: SimTask, channel: int) -> None:
+def _no_alignment(task: ModelSubtask, channel: int) -> None:
     """The channel is not blocked: rows behind its barrier get into the snapshot."""
 
 
-_emit_barrier = SimTask.emit_barrier
+_emit_barrier = ModelSubtask.emit_barrier
 
 
-def _one_row_too_many(task: SimTask, barrier: Barrier) -> None:
+def _one_row_too_many(task: ModelSubtask, barrier: Barrier) -> None:
     """The source fixes its offset, then lets one more row out before the barrier."""
     if not task.is_source or (row := task.operator.poll()) is None:
         _emit_barrier(task, barrier)
@@ -67,10 +67,10 @@ def _no_copy_on_write(operator: CounterOperator, group: int) -> None:
     """State that is frozen is written in place."""
 
 
-_acknowledge = SimTask.acknowledge
+_acknowledge = ModelSubtask.acknowledge
 
 
-def _acknowledges_twice(task: SimTask, command: Any) -> None:
+def _acknowledges_twice(task: ModelSubtask, command: Any) -> None:
     _acknowledge(task, command)
     _acknowledge(task, command)
 
@@ -153,10 +153,12 @@ OF_THE_LAWS = (
         frozenset({1}),
         patched(checkpoint_coordinator, "decide_plan", _everybody_is_triggered),
     ),
-    Plant("no alignment", frozenset({2}), patched(SimTask, "block", _no_alignment)),
-    Plant("one row too many before the barrier", frozenset({2}), patched(SimTask, "emit_barrier", _one_row_too_many)),
+    Plant("no alignment", frozenset({2}), patched(ModelSubtask, "block", _no_alignment)),
+    Plant(
+        "one row too many before the barrier", frozenset({2}), patched(ModelSubtask, "emit_barrier", _one_row_too_many)
+    ),
     Plant("no copy on write", frozenset({3}), patched(CounterOperator, "copy_on_write", _no_copy_on_write)),
-    Plant("acknowledges twice", frozenset({3}), patched(SimTask, "acknowledge", _acknowledges_twice)),
+    Plant("acknowledges twice", frozenset({3}), patched(ModelSubtask, "acknowledge", _acknowledges_twice)),
     Plant(
         "confirms before _metadata is durable",
         frozenset({4, 7}),

@@ -10,9 +10,9 @@ from tests.sim.channel import EVERYTHING as EVERYTHING_QUEUED
 from tests.sim.channel import Channel, Row
 from tests.sim.counts import CounterState, FrozenCounts
 from tests.sim.in_flight import Flights
+from tests.sim.model_subtask import ModelSubtask
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
-from tests.sim.subtask import SimTask
 from tests.sim.watch import SHARED
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
@@ -80,11 +80,11 @@ def _persists_past_the_barrier(channel: Channel, line: int) -> list[Row]:
 _recorded = Channel.recorded
 
 
-def _replays_twice(task: SimTask, rows: Sequence[Row]) -> None:
+def _replays_twice(task: ModelSubtask, rows: Sequence[Row]) -> None:
     _replay(task, [*rows, *rows])
 
 
-_replay = SimTask.replay
+_replay = ModelSubtask.replay
 
 
 def _deals_channels_to_everybody(old: InFlightEdge, *arguments: Any) -> range:
@@ -193,7 +193,7 @@ OF_FILES = (
     Plant(
         "replays twice",
         frozenset({0, 2}),
-        patched(SimTask, "replay", _replays_twice),
+        patched(ModelSubtask, "replay", _replays_twice),
         Mix(unaligned=1.0, parallel=0.0),
     ),
     Plant(

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 
 from tests.sim.context import TaskContext
+from tests.sim.model_subtask import ModelSubtask
 from tests.sim.shell import Answer, Call, Directory, Shell
-from tests.sim.subtask import SimTask
 from tests.submitted import submitted
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
@@ -34,7 +34,7 @@ RETRY_MS = 30
 EXIT_MS = (1, 150)
 """From the last word of a task that has finished to the end of its process; one that was stopped is gone at once."""
 SLOT_TIMEOUT_MS = 10_000
-Deed = Callable[[SimTask], None]
+Deed = Callable[[ModelSubtask], None]
 
 
 class SimTaskManager:
@@ -42,7 +42,7 @@ class SimTaskManager:
         self.task_manager_id = TaskManagerId(name)
         self.session = session
         self.slot_count = slot_count
-        self.tasks: dict[AttemptId, SimTask] = {}
+        self.tasks: dict[AttemptId, ModelSubtask] = {}
         self.is_dead = False
         self.is_partitioned = False
         self._machine = TaskManagerMachine(slot_count, SLOT_TIMEOUT_MS, tv.TaskLimits())
@@ -209,7 +209,7 @@ class SimTaskManager:
             may = attempt in call.may_finish
             says = tv.CheckpointMail(tv.CheckpointMailKind.CONFIRM, call.checkpoint_id, may_finish=may)
 
-            def confirm(task: SimTask, may: bool = may) -> None:
+            def confirm(task: ModelSubtask, may: bool = may) -> None:
                 self._context.watch.on_confirmed(
                     self.task_manager_id, caller.generation, self._machine.slots.generation
                 )
@@ -270,7 +270,7 @@ class SimTaskManager:
                     self._timers.pop((command.attempt, kind), None)
             case tv.StartSubtask():
                 attempt, deployment = command.task.attempt, pickle.loads(command.task.deploy)
-                self.tasks[attempt] = SimTask(self._context, deployment, self._on_told, self._on_task_over)
+                self.tasks[attempt] = ModelSubtask(self._context, deployment, self._on_told, self._on_task_over)
                 self._post(tv.StreamOpened(attempt, command.token, 1, "host"))
             case tv.AcceptStream():
                 task = self.tasks[command.attempt]
@@ -324,7 +324,7 @@ class SimTaskManager:
             case _:
                 raise AssertionError(event)
 
-    def _on_task_over(self, task: SimTask, state: ExecutionState, error: ErrorInfo | None) -> None:
+    def _on_task_over(self, task: ModelSubtask, state: ExecutionState, error: ErrorInfo | None) -> None:
         has_finished = state is ExecutionState.FINISHED
         if has_finished:
             self._context.watch.finished.add(task.attempt)

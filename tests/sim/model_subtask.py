@@ -1,7 +1,7 @@
-"""A model subtask: simulated channels and operators around the real task-side machines (life, alignment, snapshot).
+"""A model of a subtask, for the simulator of the JobManager: the machines of a subtask, without the runtime that drives them.
 
-It is also a point where bugs are planted: the methods with a name of their own (``emit_barrier``, ``block``, ``freeze_state``,
-``before_write``, ``on_prepared``) are overridden by ``tests/sim/planted_bugs.py``.
+The JobManager sees a subtask by its messages alone, which come here as from real machines, in every order. Nothing is concluded about what drives them
+in a process, which ``tests/sim/runtime`` runs itself. ``planted_bugs`` replaces ``emit_barrier``, ``block`` and ``acknowledge``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ STEP_MS = (3, 12)
 ITEMS_PER_STEP = 3
 
 
-class SimTask:
+class ModelSubtask:
     def __init__(
         self,
         context: TaskContext,
         deployment: TaskDeployment,
         send: Callable[[e.Event], None],
-        on_over: Callable[[SimTask, ExecutionState, ErrorInfo | None], None],
+        on_over: Callable[[ModelSubtask, ExecutionState, ErrorInfo | None], None],
     ) -> None:
         self.context = context
         self.deployment = deployment
