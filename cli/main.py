@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tidegate.cli.commands.cluster import cluster
+from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
 from tidegate.cli.commands.run import info, run
@@ -32,6 +33,7 @@ for command in (
     state,
     txn,
     cluster,
+    ha,
     jobmanager,
     taskmanager,
     historyserver,

@@ -75,11 +75,12 @@ def leader_definitions(job_manager: str | None) -> list[str]:
 
 
 def address_of(configuration: Configuration, job_manager: str | None) -> str:
-    """Where the JobManager of a configuration is: what ``--jobmanager`` says, or else the one that ZooKeeper has elected. Raises
-    ``Unreachable`` while there is no leader."""
-    from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType, JobManagerOptions
+    """Where the JobManager of a configuration is: what ``--jobmanager`` says, or else the one that ZooKeeper or the bucket names.
+    Raises ``Unreachable`` while there is no leader."""
+    from tidegate.coordination.drivers import is_asked_for_leader
+    from tidegate.model.options import JobManagerOptions
 
-    if job_manager is None and configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+    if job_manager is None and is_asked_for_leader(configuration):
         return _leader_of(configuration)
     return f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{configuration.get(JobManagerOptions.RPC_PORT)}"
 
@@ -87,10 +88,10 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
     """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
     from tidegate.cli.client import JobManagerClient
-    from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+    from tidegate.coordination.drivers import is_asked_for_leader
 
     address = address_of(configuration, job_manager)
-    asks = job_manager is None and configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER
+    asks = job_manager is None and is_asked_for_leader(configuration)
     return JobManagerClient(address, (lambda: _leader_of(configuration)) if asks else None)
 
 

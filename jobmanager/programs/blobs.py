@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
+from tidegate.jobmanager.programs.kept_blobs import KeptBlobs
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, StorageError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
@@ -55,10 +56,14 @@ class BlobUpload:
 
 class BlobStore:
     """Blobs in a directory of this process, which ``close`` removes: below the given one, where others may have theirs, else in
-    ``working``; or in ``kept``, a directory of the cluster, where they stay."""
+    ``working``; or in ``kept``, a directory of the cluster, where they stay. What is kept in ``bucket`` has its copies in the directory of
+    this process."""
 
-    def __init__(self, directory: str | None, working: Path, kept: Path | None = None) -> None:
+    def __init__(
+        self, directory: str | None, working: Path, kept: Path | None = None, bucket: KeptBlobs | None = None
+    ) -> None:
         """Raises ``ExternalError`` when the directory cannot be made."""
+        self._bucket = bucket
         is_own = directory is not None and kept is None
         self._claim = make_below(Path(directory), "blobs", "blob.storage.directory") if is_own and directory else None
         self._directory = kept or (working / "blobs" if self._claim is None else self._claim.directory)
@@ -105,22 +110,40 @@ class BlobStore:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
             self._unclaimed[key] = max(0, self._unclaimed[key] - 1)
 
+    async def keep(self, job_id: JobId) -> None:
+        """What the job needs is where the next JobManager finds it. Raises ``StorageError``."""
+        if self._bucket is not None:
+            await self._bucket.keep([key for key, jobs in self._jobs_of.items() if job_id in jobs], self._directory)
+
+    async def fetch(self, graph: JobGraph) -> None:
+        """What an earlier JobManager kept of a job. Raises ``StorageError`` or ``CorruptData``."""
+        if self._bucket is not None:
+            await self._bucket.fetch([key for key in _keys_of(graph) if _KEY.fullmatch(key)], self._directory)
+
     def release(self, job_id: JobId) -> None:
         """The job is over: blobs that no other job needs are removed."""
+        released = []
         for key, jobs in list(self._jobs_of.items()):
             jobs.discard(job_id)
             if not jobs and self._unclaimed[key] <= 0:
                 del self._jobs_of[key], self._unclaimed[key]
                 (self._directory / key).unlink(missing_ok=True)
+                released.append(key)
+        if self._bucket is not None and released:
+            self._bucket.forget(released)
 
     def remove_unclaimed(self) -> None:
         """Blobs that an earlier process left and no job of this one needs."""
         for path in self._directory.iterdir():
             if path.name not in self._jobs_of:
                 path.unlink(missing_ok=True)
+        if self._bucket is not None:
+            self._bucket.forget_others(self._jobs_of)
 
     def close(self) -> None:
         """Remove what this process stored, unless it is kept."""
+        if self._bucket is not None:
+            self._bucket.close()
         if self._is_kept:
             return
         if self._claim is not None:

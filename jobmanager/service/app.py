@@ -52,7 +52,9 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
     services.started(f"leader in term {availability.term.number}", availability.release)
-    blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs)
+    blobs = BlobStore(
+        configuration.get(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs, availability.kept_blobs
+    )
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)

@@ -244,8 +244,8 @@ class Cluster:
 
     def add_taskmanager(self, slots: int = 2, *extra: str) -> Proc:
         """Start one; ``wait_slots`` waits until it is registered."""
-        asks_zookeeper = "high-availability.zookeeper.quorum" in self.settings
-        place = [] if asks_zookeeper else ["--jobmanager", self.address]
+        asks_store = self.settings.get("high-availability.type") in ("zookeeper", "object-store")
+        place = [] if asks_store else ["--jobmanager", self.address]
         args = ["-m", "tidegate.cli.main", "taskmanager", "--slots", str(slots), *place, *extra]
         process = self._start("taskmanager", args)
         self.task_managers.append(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.servers.flink_environment import FlinkEnvironment, flink_environment
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
+from tests.servers.versitygw import BUCKET, VersityGateway
 from tests.servers.zookeeper_servers import ZooKeeperServers
 
 
@@ -41,3 +43,18 @@ def zookeeper() -> Iterator[ZooKeeperServers]:
     """Three members. A test that kills one starts it again."""
     with ZooKeeperServers() as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[VersityGateway]:
+    """A bucket. A test that stops it starts it again."""
+    with VersityGateway() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(gateway: VersityGateway, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a folder of its own, which this process and its children reach."""
+    for name, value in gateway.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{secrets.token_hex(4)}"

@@ -17,9 +17,14 @@ def java() -> str:
     return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
 
 
+def cache_directory() -> Path:
+    """What is fetched or built once lies there."""
+    return Path(os.environ.get("TIDEGATE_TEST_CACHE", Path.home() / ".cache" / "tidegate-tests"))
+
+
 def fetched(pom: Path, name: str) -> Path:
     """The directory that holds what a pom depends on. Raises ``AssertionError`` when it cannot be had."""
-    cache = Path(os.environ.get("TIDEGATE_TEST_CACHE", Path.home() / ".cache" / "tidegate-tests"))
+    cache = cache_directory()
     target = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if target.exists():
         return target

@@ -12,25 +12,49 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
 if TYPE_CHECKING:
+    from tidegate.coordination.object_store.election import BucketSettings
     from tidegate.coordination.zookeeper import ZooKeeperSettings
+
+
+_NEEDED = {
+    HighAvailabilityType.FILESYSTEM: "a directory on a local disk",
+    HighAvailabilityType.ZOOKEEPER: "a directory that all JobManagers reach",
+    HighAvailabilityType.OBJECT_STORE: "s3://BUCKET/PATH or gs://BUCKET/PATH",
+}
 
 
 def make_election(configuration: Configuration) -> Election:
     """Raises ``ConfigurationError``."""
-    if configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+    kind = configuration.get(HighAvailabilityOptions.TYPE)
+    if kind is HighAvailabilityType.ZOOKEEPER:
         from tidegate.coordination.zookeeper import ZooKeeperElection
 
         return ZooKeeperElection(_zookeeper(configuration))
+    if kind is HighAvailabilityType.OBJECT_STORE:
+        from tidegate.coordination.object_store.election import BucketElection
+
+        return BucketElection(_bucket(configuration))
     return FileElection(Path(storage_directory(configuration)))
 
 
 def make_retrieval(configuration: Configuration) -> Retrieval:
     """Raises ``ConfigurationError``."""
-    if configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+    kind = configuration.get(HighAvailabilityOptions.TYPE)
+    if kind is HighAvailabilityType.ZOOKEEPER:
         from tidegate.coordination.zookeeper import ZooKeeperRetrieval
 
         return ZooKeeperRetrieval(_zookeeper(configuration))
+    if kind is HighAvailabilityType.OBJECT_STORE:
+        from tidegate.coordination.object_store.retrieval import BucketRetrieval
+
+        return BucketRetrieval(_bucket(configuration))
     return FileRetrieval(Path(storage_directory(configuration)))
+
+
+def is_asked_for_leader(configuration: Configuration) -> bool:
+    """The store says on any machine where the leader is, so that no address is needed."""
+    kind = configuration.get(HighAvailabilityOptions.TYPE)
+    return kind in (HighAvailabilityType.ZOOKEEPER, HighAvailabilityType.OBJECT_STORE)
 
 
 def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
@@ -51,15 +75,33 @@ def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
     )
 
 
+def _bucket(configuration: Configuration) -> BucketSettings:
+    from tidegate.coordination.object_store.election import BucketSettings
+
+    options, get = HighAvailabilityOptions, configuration.get
+    lease_ms, renew_ms = get(options.LEASE_DURATION), get(options.RENEW_INTERVAL)
+    if renew_ms * 3 > lease_ms:
+        raise ConfigurationError(
+            f"{options.RENEW_INTERVAL.key} is {renew_ms} ms and must be at most a third of {options.LEASE_DURATION.key}, {lease_ms} ms: one write that "
+            "is late must not end the lead"
+        )
+    return BucketSettings(storage_directory(configuration), lease_ms, renew_ms)
+
+
 def storage_directory(configuration: Configuration) -> str:
-    """Where this cluster keeps what is large. Raises ``ConfigurationError``."""
+    """Where this cluster keeps what is large, a path or URI. Raises ``ConfigurationError``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     directory = configuration.get(HighAvailabilityOptions.STORAGE_DIR)
     if directory is None:
         raise ConfigurationError(
-            f"high-availability.type is {kind.value}, and high-availability.storageDir is not set; set it to a directory"
-            f"{' on a local disk' if kind is HighAvailabilityType.FILESYSTEM else ' that all JobManagers reach'}"
+            f"high-availability.type is {kind.value}, and high-availability.storageDir is not set; set it to {_NEEDED[kind]}"
         )
+    if kind is HighAvailabilityType.OBJECT_STORE:
+        if not directory.startswith(("s3://", "gs://")):
+            raise ConfigurationError(
+                f"high-availability.storageDir is {directory}; high-availability.type object-store needs {_NEEDED[kind]}"
+            )
+        return f"{directory.rstrip('/')}/{cluster_name(configuration)}"
     return str(_local(directory, kind) / cluster_name(configuration))
 
 

@@ -74,6 +74,7 @@ class Submission:
             if all(checkpoint.manifest is None for checkpoint in found):
                 raise
             restore = None
+        await self._blobs.fetch(graph)
         self._blobs.retain(graph)
         return JobSubmitted(graph, configuration.to_strings(), restore), directories, found
 

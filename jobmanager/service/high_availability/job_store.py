@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import msgspec
 from google.protobuf.message import DecodeError
 
-from tidegate.coordination.port import Deposed, Entries
+from tidegate.coordination.port import Deposed, Entries, Unavailable
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.states import JobState
@@ -78,6 +78,8 @@ class JobStore:
         self._entries = entries
         self._now_ms = wall_clock_ms or (lambda: int(time.time() * 1000))
         self._attempts: dict[JobId, int] = {}
+        self._unanswered: set[str] = set()
+        """Files of jobs that may have been accepted without an answer."""
         self._reserved: dict[JobId, int] = {}
         self._pointed: dict[JobId, set[CheckpointId]] = {}
 
@@ -96,8 +98,12 @@ class JobStore:
             files.write(path, [content])
         try:
             is_ours = self._entries.create(f"{PLANS}/{job_id}", msgspec.json.encode(plan))
+        except Unavailable:
+            self._unanswered.add(plan.file)
+            raise
         except Deposed:
-            self._delete_file(plan.file)
+            if plan.file not in self._unanswered:  # otherwise the next leader may have it, or removes it
+                self._delete_file(plan.file)
             raise
         if not is_ours:
             self._delete_file(plan.file)

@@ -18,6 +18,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.coordination.drivers import make_election, make_retrieval, storage_directory
 from tidegate.coordination.filesystem import led_by
+from tidegate.jobmanager.programs.kept_blobs import KeptBlobs
 from tidegate.jobmanager.service.high_availability.election import ElectionService, Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs, KeptJobs, NoJobStore
@@ -29,6 +30,7 @@ from tidegate.model.fencing import UNORDERED, make_generation
 from tidegate.model.ids import Generation
 from tidegate.model.leadership import Contact
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType, JobManagerOptions, RestOptions
+from tidegate.store.locations import is_local
 
 STORE_THREADS = 4  # chosen, not measured: they wait for the store
 
@@ -50,7 +52,9 @@ class HighAvailability:
     lookup: LeaderLookup | None = None
     """Finds the standbys; ``None`` where there are none."""
     blobs: Path | None = field(default=None)
-    """Where programs of jobs are kept."""
+    """The directory in which programs of jobs are kept, if that is one."""
+    kept_blobs: KeptBlobs | None = field(default=None)
+    """The bucket in which they are kept, if that is one."""
 
     @property
     def process(self) -> str:
@@ -98,7 +102,8 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
         pool.close()
 
     try:
-        _check_writable(Path(directory))
+        if is_local(directory):
+            _check_writable(Path(directory))
         await asyncio.to_thread(service.seek, _contact_of_a_standby(configuration))
         term = await _wait_to_lead(service, configuration, shutdown)
         if term is None:
@@ -114,7 +119,9 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
         await pool.submit(lambda: service.election.publish(term.number, contact))
 
     generation = make_generation(term.number, secrets.token_hex(8))
-    return HighAvailability(kind, generation, term, jobs, store, release, publish, lookup, Path(directory) / "blobs")
+    blobs = f"{directory}/blobs"
+    kept = (Path(blobs), None) if is_local(directory) else (None, KeptBlobs(blobs))
+    return HighAvailability(kind, generation, term, jobs, store, release, publish, lookup, *kept)
 
 
 async def _wait_to_lead(service: ElectionService, configuration: Configuration, shutdown: Shutdown) -> Term | None:

@@ -73,6 +73,7 @@ class ClientServicer(SnapshotServicer):
     async def _keep(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
         """For the next JobManager. A job that cannot be kept is refused."""
         try:
+            await self._blobs.keep(job_id)
             await self._availability.jobs.add(job_id, request)
         except TidegateError:
             self._blobs.release(job_id)

@@ -96,6 +96,23 @@ async def test_a_job_of_a_leader_that_was_deposed_leaves_nothing(tmp_path: Path)
     assert submissions(tmp_path) == []
 
 
+async def test_a_job_whose_acceptance_was_not_answered_before_the_lead_was_lost_keeps_its_file(tmp_path: Path) -> None:
+    """It may have been accepted: then the next leader goes on with it."""
+
+    class DeposedBehindIt(InMemory):
+        def create(self, name: str, value: bytes) -> bool:
+            try:
+                return super().create(name, value)
+            finally:
+                self._is_deposed = True
+
+    entries = DeposedBehindIt(loses=1)
+    with pytest.raises(Deposed):
+        await kept(tmp_path, entries, request())
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert getattr(stored, "job_id", None) == JOB
+
+
 async def test_the_next_leader_removes_submissions_that_nothing_names(tmp_path: Path) -> None:
     """Their JobManager was killed before it could accept them."""
     entries = InMemory()

@@ -8,15 +8,17 @@ from tidegate.model.options.option import DURATION, STRING, choice, option, opti
 
 
 class HighAvailabilityType(Enum):
-    """``filesystem``: one directory of one machine. The types that Flink has and tidegate has not are refused by name."""
+    """``filesystem``: one directory of one machine; ``object-store``: a bucket alone. The types that Flink has and tidegate has not are refused by
+    name."""
 
     NONE = "NONE"
     FILESYSTEM = "filesystem"
     ZOOKEEPER = "zookeeper"
+    OBJECT_STORE = "object-store"
 
 
 class HighAvailabilityOptions:
-    """Flink's keys; ``filesystem`` is a type of ours."""
+    """Flink's keys; ``filesystem`` and ``object-store`` are types of ours."""
 
     TYPE = option(
         "high-availability.type",
@@ -24,14 +26,14 @@ class HighAvailabilityOptions:
         "NONE",
         "NONE: jobs end with their JobManager. filesystem: jobs are kept in a directory of this machine, and the next JobManager that "
         "is started with it goes on with them; the default of `tidegate cluster start`. zookeeper: JobManagers of several machines, of which "
-        "ZooKeeper elects the leader.",
+        "ZooKeeper elects the leader. object-store: likewise, with nothing but a bucket whose conditional writes are atomic (`tidegate ha check`).",
         "high-availability",
     )
     STORAGE_DIR = optional(
         "high-availability.storageDir",
         STRING,
         "Directory in which the JobManager keeps its jobs and their programs, below `<cluster-id>`; on a local disk, or mounted on all machines "
-        "with `zookeeper`.",
+        "with `zookeeper`; `s3://bucket/path` or `gs://bucket/path` with `object-store`.",
     )
     CLUSTER_ID = option(
         "high-availability.cluster-id",
@@ -71,5 +73,20 @@ class HighAvailabilityOptions:
         DURATION,
         "15 s",
         "How long a JobManager that starts waits for a server of the quorum.",
+        minimum=100,
+    )
+    LEASE_DURATION = option(
+        "tidegate.high-availability.object-store.lease-duration",
+        DURATION,
+        "5 s",
+        "Another JobManager may lead when the leader has not written to the bucket for this time. It decides only how long a dead leader is waited "
+        "for: what two leaders must not do at once, the bucket's conditional writes prevent.",
+        minimum=1_000,
+    )
+    RENEW_INTERVAL = option(
+        "tidegate.high-availability.object-store.renew-interval",
+        DURATION,
+        "1 s",
+        "How often a leader writes to the bucket when it has nothing else to write, and how often a standby looks. At most a third of the lease.",
         minimum=100,
     )

@@ -1,0 +1,103 @@
+"""Blobs in a bucket, where the next JobManager finds them: this one reads and serves copies of its own.
+
+What happens there happens one after the other, so a blob that is removed and uploaded again is there in the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from tidegate.aio.pool import Pool
+from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.ids import BlobKey
+from tidegate.store.files import Files
+from tidegate.store.locations import open_files, storage_error
+
+T = TypeVar("T")
+
+_log = logging.getLogger("jobmanager")
+
+
+class KeptBlobs:
+    """``location``: a URI. Belongs to the loop's thread; the bucket is asked in another one."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._pool = Pool(1, "kept-blobs")
+        self._there: set[BlobKey] = set()
+
+    @cached_property
+    def _opened(self) -> tuple[Files, str]:
+        return open_files(self._location)
+
+    async def keep(self, keys: Iterable[BlobKey], directory: Path) -> None:
+        """The copies in ``directory`` are durable when this returns. Raises ``StorageError``."""
+
+        def keep(wanted: list[BlobKey]) -> None:
+            for key in wanted:
+                if key not in self._there:
+                    content = (directory / key).read_bytes()
+                    self._do("keep", key, lambda files, path: files.write(path, [content]))  # noqa: B023  (called at once)
+                    self._there.add(key)
+
+        wanted = list(keys)
+        await self._pool.submit(lambda: keep(wanted))
+
+    async def fetch(self, keys: Iterable[BlobKey], directory: Path) -> None:
+        """Copies what is not in ``directory``; one that is not in the bucket either is left out. Raises ``StorageError`` or ``CorruptData``."""
+
+        def fetch(wanted: list[BlobKey]) -> None:
+            for key in wanted:
+                try:
+                    content = self._do("read", key, lambda files, path: files.read(path))
+                except FileNotFoundError:
+                    continue
+                if hashlib.sha256(content).hexdigest() != key:
+                    raise CorruptData(f"blob {self._location}/{key} is damaged; submit the job again")
+                (directory / key).write_bytes(content)
+                self._there.add(key)
+
+        wanted = [key for key in keys if not (directory / key).is_file()]
+        if wanted:
+            await self._pool.submit(lambda: fetch(wanted))
+
+    def forget(self, keys: Iterable[BlobKey]) -> None:
+        """Removed soon. What stays, because the bucket does not answer, the next JobManager removes."""
+        self._soon(lambda: list(keys))
+
+    def forget_others(self, needed: Iterable[str]) -> None:
+        """What an earlier JobManager left, and no job needs. Removed soon."""
+        known = set(needed)
+        self._soon(lambda: [BlobKey(name) for name in self._names() if name not in known])
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _names(self) -> Iterable[str]:
+        files, path = self._opened
+        return files.sizes(path)
+
+    def _soon(self, find: Callable[[], list[BlobKey]]) -> None:
+        def remove() -> None:
+            try:
+                for key in find():
+                    self._there.discard(key)
+                    self._do("remove", key, lambda files, path: files.delete(path))
+            except (StorageError, OSError) as error:
+                _log.warning("a program that no job needs is left in %s: %s", self._location, error)
+
+        self._pool.submit(remove)
+
+    def _do(self, what: str, key: BlobKey, call: Callable[[Files, str], T]) -> T:
+        files, path = self._opened
+        try:
+            return call(files, f"{path}/{key}")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise storage_error(f"{what} a program of a job in", f"{self._location}/{key}", error) from None

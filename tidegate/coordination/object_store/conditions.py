@@ -1,0 +1,159 @@
+"""Does a store keep the conditions of writes? One that ignores them, or checks and writes in two steps, would let two JobManagers lead.
+
+First one writer after the other, which shows a store that does not know conditions; then several at a time, which shows one that looks first and writes
+afterwards. JobManagers do this for a moment when they start, ``tidegate ha check`` for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from tidegate.coordination.object_store.bucket import Bucket
+from tidegate.coordination.object_store.lease import Version
+from tidegate.coordination.port import Unavailable
+from tidegate.model.errors import ExternalError
+
+PROBES = "probes"
+START_ROUNDS = 8
+"""When a JobManager starts. A store that let two win did so in nine rounds of ten, so eight miss it once in a hundred million; they take
+less than a second where a request takes 20 ms."""
+WRITERS = 4
+"""More than two JobManagers rarely claim at a time; four showed every store that looks first and writes afterwards."""
+_BARRIER_S = 60.0
+"""A writer that waits for so long for the others will wait for ever."""
+
+
+class ConditionsIgnored(ExternalError):
+    """Two JobManagers could lead with this store at the same time."""
+
+    code = "conditions-ignored"
+
+
+@dataclass
+class Tally:
+    """``created`` and ``replaced``: rounds by their number of winners. ``foreign``: rounds in which the object was not the winner's."""
+
+    rounds: int = 0
+    created: Counter[int] = field(default_factory=Counter)
+    replaced: Counter[int] = field(default_factory=Counter)
+    foreign: int = 0
+
+    @property
+    def broken(self) -> int:
+        return self.foreign + sum(
+            count for won in (self.created, self.replaced) for winners, count in won.items() if winners > 1
+        )
+
+
+def check_conditions(bucket: Bucket, rounds: int = START_ROUNDS) -> None:
+    """Raises ``ConditionsIgnored`` or ``Unavailable``."""
+    with _folder(bucket) as folder:
+        check_one_after_the_other(bucket, f"{folder}/sequence")
+        for tally in race([bucket] * WRITERS, folder, rounds):
+            refuse_broken(bucket, tally)
+
+
+def refuse_broken(bucket: Bucket, tally: Tally) -> None:
+    """Raises ``ConditionsIgnored`` where a round had more than one winner."""
+    if not tally.broken:
+        return
+    both = sum(count for winners, count in tally.created.items() if winners > 1)
+    swaps = sum(count for winners, count in tally.replaced.items() if winners > 1)
+    most = max([*tally.created, *tally.replaced])
+    raise _ignored(
+        bucket,
+        f"of {tally.rounds} rounds in which several writers wrote one object at the same time, {both} had more than one who created it, {swaps} more than "
+        f"one who replaced the same version (up to {most}), and in {tally.foreign} it held something else than its only winner had written",
+    )
+
+
+def check_one_after_the_other(bucket: Bucket, name: str) -> None:
+    """Raises ``ConditionsIgnored`` or ``Unavailable``."""
+    first = bucket.write(name, b"1", None)
+    if first is None:
+        raise _ignored(bucket, f"{name}, which nobody else writes, could not be created (If-None-Match: *)")
+    if bucket.write(name, b"2", None) is not None:
+        raise _ignored(bucket, "an object that was there was created once more (If-None-Match: *)")
+    second = bucket.write(name, b"3", first)
+    if second is None:
+        raise _ignored(bucket, "an object could not be replaced although its version was the expected one (If-Match)")
+    if bucket.write(name, b"4", first) is not None:
+        raise _ignored(bucket, "an object was replaced although it had changed (If-Match)")
+    found = bucket.read(name)
+    if found is None or found.content != b"3":
+        raise _ignored(bucket, "an object does not hold what was written last")
+    bucket.delete(name)
+    if bucket.write(name, b"5", second) is not None:
+        raise _ignored(bucket, "an object that had been removed was replaced (If-Match)")
+
+
+def race(buckets: Sequence[Bucket], folder: str, rounds: int) -> Iterator[Tally]:
+    """All writers create one object, then all replace the version that they found; yields after each round. Raises ``Unavailable``."""
+    tally = Tally()
+    with ThreadPoolExecutor(len(buckets), "race") as pool:
+        for number in range(rounds):
+            name = f"{folder}/{number}"
+            _raced(pool, buckets, name, None, tally.created, tally)
+            found = buckets[0].read(name)
+            if found is not None:
+                _raced(pool, buckets, name, found.version, tally.replaced, tally)
+            buckets[0].delete(name)
+            tally.rounds += 1
+            yield tally
+
+
+def _raced(
+    pool: ThreadPoolExecutor,
+    buckets: Sequence[Bucket],
+    name: str,
+    expected: Version | None,
+    winners: Counter[int],
+    tally: Tally,
+) -> None:
+    """A round without a winner is none: a request that was repeated after a lost answer is refused because of itself."""
+    line = threading.Barrier(len(buckets))
+
+    def write(number: int) -> bytes | None:
+        content = f"{name} {number} {secrets.token_hex(8)}".encode("ascii")
+        line.wait(_BARRIER_S)
+        return content if buckets[number].write(name, content, expected) is not None else None
+
+    won = [content for content in pool.map(write, range(len(buckets))) if content is not None]
+    winners[len(won)] += 1
+    found = buckets[0].read(name)
+    if len(won) == 1 and (found is None or found.content != won[0]):
+        tally.foreign += 1
+
+
+@contextmanager
+def _folder(bucket: Bucket) -> Iterator[str]:
+    """Is empty again afterwards."""
+    folder = f"{PROBES}/{secrets.token_hex(6)}"
+    try:
+        yield folder
+    finally:
+        with suppress(Unavailable):
+            for name in bucket.names(folder):
+                bucket.delete(f"{folder}/{name}")
+
+
+def full_check(make: Callable[[], Bucket], rounds: int, writers: int) -> Iterator[Tally]:
+    """As a user asks for it, each writer with a connection of its own. Raises ``ConditionsIgnored`` where one writer alone is enough to see it, and ``Unavailable``;
+    yields after each round."""
+    buckets = [make() for _ in range(writers)]
+    with _folder(buckets[0]) as folder:
+        check_one_after_the_other(buckets[0], f"{folder}/sequence")
+        yield from race(buckets, folder, rounds)
+
+
+def _ignored(bucket: Bucket, what: str) -> ConditionsIgnored:
+    return ConditionsIgnored(
+        f"{bucket.url} cannot elect a leader: {what}. Two JobManagers could lead at the same time; take a store whose conditional writes are atomic, or "
+        "high-availability.type zookeeper"
+    )

@@ -1,0 +1,91 @@
+"""What the one object of a cluster says, as a value: who leads, in which term, and the entries of its jobs.
+
+Everything is in one object because a bucket has no transactions: a compare-and-swap of this object changes an entry and checks the lead at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+LEADER = "leader/dispatcher/connection_info"
+"""The entry that says where the leader is; the name is that of ZooKeeper's node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """``holder`` names the process that leads, empty after it has resigned. ``revision`` grows with each swap, so no content comes twice, and
+    a version of the object (often a checksum of its content) neither."""
+
+    term: int
+    revision: int
+    holder: str
+    lease_ms: int
+    entries: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> tuple[int, int, str]:
+        """Differs after each swap: as long as it changes, the leader lives."""
+        return (self.term, self.revision, self.holder)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Another value that is there stays."""
+
+    name: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    name: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """With all that is below it."""
+
+    name: str
+
+
+Change = Create | Put | Delete
+
+
+def claimed(found: Ledger | None, holder: str, term: int, lease_ms: int) -> Ledger:
+    """A new leader takes over the entries, and has not said yet where it is."""
+    if found is None:
+        return Ledger(term, 1, holder, lease_ms)
+    entries = {name: value for name, value in found.entries.items() if name != LEADER}
+    return Ledger(term, found.revision + 1, holder, lease_ms, entries)
+
+
+def renewed(ledger: Ledger, entries: Mapping[str, bytes] | None = None) -> Ledger:
+    """The next revision of the same term."""
+    return replace(ledger, revision=ledger.revision + 1, entries=ledger.entries if entries is None else entries)
+
+
+def released(ledger: Ledger) -> Ledger:
+    """Says that there is no leader, so that the next one need not wait for the end of the lease."""
+    entries = {name: value for name, value in ledger.entries.items() if name != LEADER}
+    return replace(renewed(ledger, entries), holder="")
+
+
+def change(entries: dict[str, bytes], asked: Change) -> bool:
+    """Carries it out in place. Returns whether things are as it asked for. A second time does no harm."""
+    match asked:
+        case Create():
+            return entries.setdefault(asked.name, asked.value) == asked.value
+        case Put():
+            entries[asked.name] = asked.value
+        case Delete():
+            for name in [name for name in entries if name == asked.name or name.startswith(f"{asked.name}/")]:
+                del entries[name]
+    return True
+
+
+def names_below(entries: Mapping[str, bytes], folder: str) -> list[str]:
+    """The names of the entries and folders right below a folder, sorted."""
+    below = [name[len(folder) + 1 :] for name in entries if name.startswith(f"{folder}/")]
+    return sorted({name.partition("/")[0] for name in below})
