@@ -149,6 +149,7 @@ def _logs(kafka: str, properties: Sequence[str], postgres: str, directories: Seq
     from tidegate.connectors.file_transactions import FileTransactions
     from tidegate.connectors.kafka.transactions import KafkaTransactions
     from tidegate.connectors.postgres.open_transactions import PostgresTransactions
+    from tidegate.connectors.spark.epochs import SparkEpochs
     from tidegate.connectors.two_phase_commit import FunctionTransactions
 
     pairs = [text.partition("=") for text in properties]
@@ -160,6 +161,7 @@ def _logs(kafka: str, properties: Sequence[str], postgres: str, directories: Seq
         KafkaTransactions(kafka, settings),
         PostgresTransactions(postgres),
         FunctionTransactions(),
+        SparkEpochs(),
     ]
 
 

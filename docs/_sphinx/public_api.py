@@ -77,6 +77,8 @@ TOPICS: dict[str, str] = {
         tidegate.connectors.number_sequence
         tidegate.connectors.throttle
         tidegate.connectors.postgres.sink
+        tidegate.connectors.spark.sink
+        tidegate.connectors.spark.writes
         tidegate.connectors.base
         tidegate.functions.transactional_ids
         tidegate.datastream.connectors

@@ -150,6 +150,9 @@ class OperatorContext:
     spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 
+    spark_service: str = ""
+    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+
     @property
     def subtask_index(self) -> int:
         return self.attempt.subtask

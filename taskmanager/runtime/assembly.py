@@ -139,6 +139,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         run_async=parts.run_async,
         align_watermark=parts.environment.align_watermark,
         spark_rows=parts.environment.spark_rows,
+        spark_service=parts.environment.spark_service,
         open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,
         listener=parts.listener,

@@ -53,6 +53,8 @@ class SubtaskEnvironment:
     managed_memory_bytes: int = 0
     spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
+    spark_service: str = ""
+    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None

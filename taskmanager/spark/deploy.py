@@ -20,13 +20,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId
+from tidegate.taskmanager.exchange.addresses import is_unix
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.jvm import JavaObject
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
-from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions
+from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions, spark_operators
 from tidegate.taskmanager.spark.session import Session, last_lines
+from tidegate.taskmanager.spark.streams.service import SparkDoor
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -61,6 +64,8 @@ class SparkDeployer:
         self._empty_rdds: dict[int, RDD[object]] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
         self._cancelled: set[AttemptId] = set()
+        self._served: set[AttemptId] = set()
+        """Those for which Spark reads or writes beside their subtask."""
 
     def submit(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
@@ -100,36 +105,59 @@ class SparkDeployer:
             with self._lock:
                 self._running.pop(submission.attempt, None)
                 self._cancelled.discard(submission.attempt)
+                self._served.discard(submission.attempt)
             on_end(submission.attempt, error)
 
     def _run_job(self, submission: SparkSubmission) -> None:
         self._check_cores(submission)
         context = self._session.context
         attempt = submission.attempt
-        entry = SubtaskEntry(self._control_address, str(attempt), submission.token, dict(submission.settings))
-        run = SubtaskPartition(entry)
         context.setJobGroup(
             str(attempt), f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})", True
         )
-        partitions = None
-        if submission.query is not None:
-            partitions = query_partitions(self._session.sql(), submission, run, lambda: attempt not in self._cancelled)
-        if partitions is None:
-            partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)._jrdd
-        if attempt in self._cancelled:
-            return
-        jvm: JavaObject = context._jvm
-        served = jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
-        _discard(served)
+        with contextlib.ExitStack() as closing:
+            partitions = self._partitions(submission, closing)
+            if attempt in self._cancelled:
+                return
+            jvm: JavaObject = context._jvm
+            served = jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
+            _discard(served)
+
+    def _partitions(self, submission: SparkSubmission, closing: contextlib.ExitStack) -> JavaObject:
+        """The Java RDD whose partition runs the attempt. What serves it meanwhile is closed with ``closing``."""
+        attempt, settings = submission.attempt, dict(submission.settings)
+        operators = {} if submission.query is None else spark_operators(submission.query)
+        if any(not isinstance(found, SparkSource) for found in operators.values()):
+            service = SparkDoor(self._session, self._host(), str(attempt), submission.task_name, operators)
+            closing.callback(service.close)
+            with self._lock:
+                self._served.add(attempt)
+            self._check_cores(submission)
+            settings["spark_service"] = service.address
+        entry = SubtaskEntry(self._control_address, str(attempt), submission.token, settings)
+        run = SubtaskPartition(entry)
+        found = (
+            query_partitions(self._session.sql(), submission, operators, run, lambda: attempt not in self._cancelled)
+            if operators
+            else None
+        )
+        if found is not None:
+            return found
+        return self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)._jrdd
+
+    def _host(self) -> str:
+        """Where executors reach this process."""
+        return "127.0.0.1" if is_unix(self._control_address) else self._control_address.rsplit(":", 1)[0].strip("[]")
 
     def _check_cores(self, submission: SparkSubmission) -> None:
         if "spark.default.parallelism" in dict(self._session.context.getConf().getAll()):
             return
-        cores, running = self._session.cores(), self.running()
-        if running > cores:
+        cores, running, beside = self._session.cores(), self.running(), bool(self._served)
+        if running + beside > cores:
+            more = ", and one more for what Spark reads and writes for them" if beside else ""
             raise NoResourceAvailable(
                 f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need {running}, "
-                "each one for life; give spark.master more cores, or lower the parallelism"
+                f"each one for life{more}; give spark.master more cores, or lower the parallelism"
             )
 
     def _empty_rdd(self, parallelism: int) -> RDD[object]:

@@ -43,6 +43,8 @@ class WorkerSettings:
     network_memory_bytes: int = 0
     local_state_dir: str = ""
     """For copies of state, which outlive a subtask; empty: its process is not on the TaskManager's machine."""
+    spark_service: str = ""
+    """Where the Spark driver answers the subtask's sources and sinks that are Spark's; empty: there are none."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -57,6 +59,7 @@ class WorkerSettings:
             int(texts["managed_memory_bytes"]),
             int(texts["network_memory_bytes"]),
             texts["local_state_dir"],
+            texts["spark_service"],
         )
 
 

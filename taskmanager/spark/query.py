@@ -34,25 +34,42 @@ MARKER_POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SubmittedQuery:
-    """``load`` gives the pickled ``(operator id, SparkSource)`` of the job; it is called, and opened, in the attempt's
-    thread of this Spark driver: the one place of a TaskManager's own process that runs user code."""
+    """``load`` gives the pickled operators of the vertex that are Spark's, by operator id; it is called, and opened, in the
+    attempt's thread of this Spark driver: the one place of a TaskManager's own process that runs user code."""
 
     load: Callable[[], bytes]
     configuration: Mapping[str, str]
     is_restored: bool
 
 
+def spark_operators(query: SubmittedQuery) -> dict[str, object]:
+    """By operator id: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``. Raises ``UserFunctionError`` when the user's code
+    cannot be opened."""
+    try:
+        found: dict[str, object] = cloudpickle.loads(query.load())
+    except (ImportError, AttributeError) as error:
+        raise UserFunctionError(
+            f"what the job gives to Spark cannot be opened in a TaskManager ({error}): install there what it imports"
+        ) from error
+    return found
+
+
 def query_partitions(
-    spark: SparkSession, submission: SparkSubmission, run: SubtaskPartition, wanted: Callable[[], bool]
+    spark: SparkSession,
+    submission: SparkSubmission,
+    operators: Mapping[str, object],
+    run: SubtaskPartition,
+    wanted: Callable[[], bool],
 ) -> JavaObject | None:
     """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
-    has no partition, or reads a materialized result. Returns early once the attempt is not ``wanted``.
+    has no partition, reads a materialized result, or no such source. Returns early once the attempt is not ``wanted``.
 
     Raises ``UserFunctionError`` when the user's query does.
     """
-    query = submission.query
-    assert query is not None
-    operator_id, source = cloudpickle.loads(query.load())
+    sources = [(name, found) for name, found in operators.items() if isinstance(found, SparkSource)]
+    if not sources:
+        return None
+    operator_id, source = sources[0]
     try:
         if source.materialize:
             _await_result(spark, submission, operator_id, source, wanted)

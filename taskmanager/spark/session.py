@@ -97,6 +97,11 @@ class Session:
         return is_embedded(self._settings.master)
 
     @property
+    def directory(self) -> Path:
+        """Private, and removed with the TaskManager."""
+        return self._settings.directory
+
+    @property
     def jvm_pid(self) -> int:
         return self._jvm.pid
 

@@ -113,6 +113,7 @@ def _run(
         local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,
         spark_rows=spark_rows,
+        spark_service=settings.spark_service,
         open_async_calls=AsyncCalls,
         step_back=step_back,
         align_watermark=stream.align_watermark,

@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.test_spark_streams import Run
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.ports import free_port
 
@@ -104,6 +105,28 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert len(run.seen()) >= 6 + 6
     log = cluster.task_managers[0].log.read_text()
     assert re.search(r"spark://", log)
+
+
+def test_each_row_of_a_spark_stream_is_there_once_although_its_executor_dies(
+    spark: tuple[Cluster, SparkCluster], tmp_path: Path
+) -> None:
+    cluster, workers = spark[0], spark[1].workers
+    run = Run(cluster, tmp_path, source="files")
+    run.add_files(3)
+    watch = run.submit()
+    run.wait_rows(1)
+    run.add_files(12)
+    watch.wait_running()
+    assert watch.last is not None
+    restarts, since = watch.last.status.restarts, watch.last.at
+    reader = run.reader().pid
+    (victim,) = (worker for worker in workers if reader in [member.pid for member in worker.family()])
+    victim.kill9()
+    watch.wait_running_again(restarts, since, limit_s=HANG_LIMIT_S)
+    total = run.add_files(5)
+    run.wait_rows(total)
+    assert sorted(run.ids()) == list(range(total))
+    cluster.cancel(watch)
 
 
 def _subtasks_on(run: CountsRun, worker: Proc) -> int:

@@ -98,6 +98,10 @@ class ReaderContext:
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+    spark_service: str = ""
+    """For ``from_spark_stream`` only: where the Spark driver of the TaskManager answers, ``host:port/token``."""
+    watch: Callable[[str, Callable[[], float]], None] | None = None
+    """``watch(name, read)`` shows a gauge of the operator."""
     times: SplitTimes | None = None
     """``None``: the source makes no watermarks."""
 
@@ -192,6 +196,8 @@ class SinkContext:
     """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""
     wakeup: Callable[[], None] | None = None
     """To be called, from any thread, when ``has_room`` or ``is_drained`` became true."""
+    spark_service: str = ""
+    """For ``to_spark`` only: where the Spark driver of the TaskManager answers, ``host:port/token``."""
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     """Wall clock, ms since the epoch."""
 

@@ -16,12 +16,14 @@ from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.flink_1 import flink_1
+from tidegate.common.time import Duration
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Source
 from tidegate.connectors.collection import CollectionSource
-from tidegate.connectors.spark.query import describe
+from tidegate.connectors.spark.query import describe, describe_stream
 from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.datastream._graph.batch_execution import batch_configuration
 from tidegate.datastream._graph.dependencies import configured_files
 from tidegate.datastream._graph.environment_settings import RUNTIME_MODE, EnvironmentSettings
@@ -47,6 +49,8 @@ __all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 JOB_NAME = "pipeline.name"
+DEFAULT_TRIGGER_MS = 100
+"""Twice what planning a batch takes: asked more often, an idle source would keep a processor busy."""
 
 
 class StreamExecutionEnvironment(EnvironmentSettings):
@@ -126,6 +130,32 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         found = describe(query, self.get_parallelism(), options)
         source = SparkSource(query, found.schema, bool(found.must_materialize) if materialize is None else materialize)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
+
+    def from_spark_stream(
+        self,
+        query: Callable[[SparkSession], DataFrame],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "Spark stream",
+        *,
+        partitions: int | None = None,
+        trigger_interval: Duration | None = None,
+    ) -> DataStream:
+        """Adds the rows of the streaming DataFrame that ``query(spark)`` returns, as an unbounded columnar stream. This method
+        is tidegate's own::
+
+            env.from_spark_stream(lambda spark: spark.readStream.schema("id long").parquet("in"))
+
+        Spark finds what is new and reads it, in at most ``partitions`` tasks at a time (default: the parallelism of the
+        environment); Spark's offsets, and how far the rows between them were emitted, are in this job's checkpoints. While
+        nothing is new, Spark is asked every ``trigger_interval`` (default: 100 ms). The source has parallelism 1, and what
+        follows it any other. Raises ``InvalidJob`` when the query fails, reads no stream, or keeps state in Spark."""
+        options = {key: text for key, text in self._configuration.to_dict().items() if key.startswith("spark.")}
+        tasks = check_parallelism(self.get_parallelism() if partitions is None else partitions)
+        interval = trigger_interval or Duration.of_millis(DEFAULT_TRIGGER_MS)
+        schema = describe_stream(query, tasks, options)
+        source = SparkStreamSource(query, schema, tasks, interval.to_millis() / 1000)
+        stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
+        return stream.force_non_parallel()
 
     def from_collection(self, collection: Sequence[Record], type_info: TypeInformation | None = None) -> DataStream:
         """Adds a bounded stream of the collection's present elements; its parallelism is 1. Without ``type_info``

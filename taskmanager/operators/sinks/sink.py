@@ -80,6 +80,7 @@ class SinkOperator(Operator):
             configuration=dict(context.configuration),
             listener=context.listener,
             wakeup=context.wakeup,
+            spark_service=context.spark_service,
             now_ms=context.clock.now_ms,
         )
         try:

@@ -87,6 +87,8 @@ class SourceOperator(Operator):
                     configuration=dict(context.configuration),
                     is_restored=has_state(context.restored, STATE_NAME),
                     spark_rows=context.spark_rows,
+                    spark_service=context.spark_service,
+                    watch=context.metrics.watch,
                     times=self._times if self._times is not None and self._times.makes_watermarks else None,
                 )
             )

@@ -94,6 +94,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     schema = FLIGHTS.select(["carrier", "origin", "dep_delay"]).schema
     monkeypatch.setattr(environment, "describe", lambda *_: QueryDescription(schema, ""))
+    monkeypatch.setattr(environment, "describe_stream", lambda *_: schema)
     return tmp_path
 
 

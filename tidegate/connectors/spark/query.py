@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
 from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
+from tidegate.connectors.spark.stream_plan import check_plan
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c{1} - %m%n
 """
+_PARTITION_BYTES = 32 << 20
+"""A quarter of what Spark reads of files in one partition: rows that are in memory already cost it less."""
+_MOST_PARTITIONS = 8
+"""The largest epochs (256 MiB wait at most) in partitions of that size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,36 @@ def describe(
         if not isinstance(frame, DataFrame):
             raise InvalidJob(f"the query of from_spark must give a DataFrame, not {type(frame).__name__}")
         return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
+
+
+def describe_stream(
+    query: Callable[[SparkSession], DataFrame], partitions: int, spark_options: Mapping[str, str]
+) -> pa.Schema:
+    """Analyse a streaming query in a small local Spark in this process; no row is read.
+
+    Raises ``InvalidJob`` when the query fails to build, reads no stream, or keeps state in Spark.
+    """
+    from pyspark.sql import DataFrame
+
+    with _client_session(spark_options) as spark, _pinned_session(spark, partitions):
+        try:
+            frame = query(spark)
+        except Exception as error:
+            raise InvalidJob(f"the query of from_spark_stream failed: {_why_it_failed(error)}") from error
+        if not isinstance(frame, DataFrame):
+            raise InvalidJob(f"the query of from_spark_stream must give a DataFrame, not {type(frame).__name__}")
+        check_plan(frame._jdf.queryExecution().analyzed())
+        return spark.createDataFrame([], frame.schema).toArrow().schema
+
+
+def _why_it_failed(error: Exception) -> str:
+    said = str(error)
+    if "DATA_SOURCE_NOT_FOUND" in said or "Failed to find data source" in said or "ClassNotFoundException" in said:
+        return (
+            f"{_first_line(error)} (a data source that Spark does not bring itself needs its package: name it with "
+            "-D spark.jars.packages=group:artifact:version)"
+        )
+    return _first_line(error)
 
 
 def _why_it_may_differ(frame: DataFrame) -> str:
@@ -131,6 +166,13 @@ def _session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSe
     context.__dict__ = session.sparkContext.__dict__
     session._sc = context
     return session
+
+
+def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Returns a DataFrame of rows that are in this process, in as many partitions as their size calls for: Spark would make one for
+    each row, up to the 1,024 cores of an embedded TaskManager."""
+    partitions = max(1, min(_MOST_PARTITIONS, rows.nbytes // _PARTITION_BYTES))
+    return spark.createDataFrame(rows).coalesce(partitions)
 
 
 def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> DataFrame:

@@ -176,7 +176,7 @@ class SparkPartitionReader(SourceReader):
         running = xxhash.xxh3_64()
         checked_at = number if rows else number - 1
         last = -1
-        for index, data in enumerate(_rechunk(self._context.spark_rows or (), self._schema)):
+        for index, data in enumerate(rechunk(self._context.spark_rows or (), self._schema)):
             running.update(data.serialize())
             seen = running.hexdigest()
             if index == checked_at and seen != digest:
@@ -225,7 +225,7 @@ class SparkPartitionReader(SourceReader):
             self._fetcher.close()
 
 
-def _rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the rows in batches of ``BLOCK_ROWS``; the last one may be smaller."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

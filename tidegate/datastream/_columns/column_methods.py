@@ -1,4 +1,4 @@
-"""What a stream does with whole columns: ``select``, ``map_batches`` and its likes for data frames, ``sql``."""
+"""What a stream does with whole columns: ``select``, ``map_batches`` and its likes for data frames, ``sql``, ``to_spark``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
+from tidegate.connectors.base import Sink
+from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
 from tidegate.datastream._columns.frame_functions import Frame, PandasFunction, PolarsFunction, polars_module
-from tidegate.datastream._streams.operator_handle import OperatorHandle
+from tidegate.datastream._streams.operator_handle import DataStreamSink, OperatorHandle
 from tidegate.functions.expressions import Expression, Operand, col, lit
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import UserObject
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from tidegate.datastream.data_stream import DataStream
     from tidegate.model.program import OperatorKind
 
@@ -81,3 +85,30 @@ class ColumnMethods(OperatorHandle):
                 "give the operator before it an output_type, such as Types.ROW_NAMED([...], [...])"
             )
         return self.get_type().arrow_schema()
+
+    def to_spark(self, write: Callable[[DataFrame, SparkEpoch], None]) -> DataStreamSink:
+        """Ends the stream in a function of yours that is given the rows of each confirmed checkpoint as a DataFrame, in the
+        Spark of the TaskManager, like Structured Streaming's ``foreachBatch``. This method is tidegate's own::
+
+            stream.to_spark(lambda rows, epoch: rows.write.mode("append").parquet("out"))
+
+        Epochs come in order, each at least once, always with the same ``epoch.application_id`` and ``epoch.number``: a write
+        that notes them is exactly once (``tidegate.connectors.spark.writes`` has some that do). What is not written yet is
+        in the checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
+        Raises ``InvalidJob`` for a stream whose type is not declared."""
+        if not callable(write):
+            raise InvalidJob(f"to_spark needs a function of a DataFrame and an epoch, not {write!r}")
+        if self.get_type() == Types.PICKLED_BYTE_ARRAY():
+            raise InvalidJob(
+                "to_spark needs a stream whose type is declared: give the operator before it its output type"
+            )
+        handle = self._sunk(SparkSink(write)).name("Spark sink")
+        operator = handle._operator("to_spark()")
+        operator.parallelism, operator.is_non_parallel = 1, True
+        return handle
+
+    def _sunk(self, sink: Sink) -> DataStreamSink:
+        from tidegate.datastream.data_stream import DataStream
+
+        assert isinstance(self, DataStream)
+        return self.sink_to(sink)

@@ -16,12 +16,14 @@ from pathlib import Path
 
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
+from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream._graph.dependencies import shipped_dependencies
 from tidegate.datastream._graph.local_modules import shipped_files
-from tidegate.datastream._graph.program_pickling import pickle_program, pickle_query
+from tidegate.datastream._graph.program_pickling import pickle_for_spark, pickle_program
 from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
@@ -57,12 +59,12 @@ def build_job_graph(
     vertices = []
     for chain in chains:
         vertex_id = builder.vertex_ids[chain.head.node_id]
-        query = _spark_source(chain)
+        operators = builder.of_spark(chain)
         vertices.append(
             builder.vertex(
                 chain,
                 _stored(pickle_program(programs[vertex_id]), blobs),
-                None if query is None else _stored(pickle_query(builder.head_id(chain), query), blobs),
+                _stored(pickle_for_spark(operators), blobs) if operators else None,
             )
         )
     contents = shipped_files(python_files) | shipped_dependencies(configuration)
@@ -99,8 +101,10 @@ class _Builder:
             for edge_id, edge in enumerate(crossing)
         ]
 
-    def head_id(self, chain: Chain) -> OperatorId:
-        return self._ids[chain.head.node_id]
+    def of_spark(self, chain: Chain) -> dict[OperatorId, Source | Sink]:
+        """What the chain has for a TaskManager's Spark driver, by operator."""
+        found = {self._ids[node.node_id]: _for_spark(node) for node in chain.nodes}
+        return {operator_id: operator for operator_id, operator in found.items() if operator is not None}
 
     def vertex(self, chain: Chain, program: BlobKey, spark_query: BlobKey | None) -> JobVertex:
         head = chain.head
@@ -219,9 +223,9 @@ def _stored(content: bytes, blobs: dict[BlobKey, bytes]) -> BlobKey:
     return key
 
 
-def _spark_source(chain: Chain) -> SparkSource | None:
-    """The source of ``from_spark`` at the head of a chain, also a throttled one."""
-    source = chain.head.options.get("source")
-    while isinstance(source, ThrottledSource):
-        source = source.inner
-    return source if isinstance(source, SparkSource) else None
+def _for_spark(node: StreamNode) -> Source | Sink | None:
+    """The source or sink of Spark's that an operator is, also a throttled one."""
+    found = node.options.get("source", node.options.get("sink"))
+    while isinstance(found, ThrottledSource):
+        found = found.inner
+    return found if isinstance(found, (SparkSource, SparkStreamSource, SparkSink)) else None

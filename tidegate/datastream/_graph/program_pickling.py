@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 
 import cloudpickle
 
-from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.base import Sink, Source
 from tidegate.datastream._graph.local_modules import modules_beside_the_job
 from tidegate.model.errors import NotSerializable
 from tidegate.model.ids import OperatorId
@@ -38,14 +38,16 @@ def pickle_program(program: VertexProgram) -> bytes:
         raise NotSerializable(f"the program cannot be pickled: {_reason(error)}") from error
 
 
-def pickle_query(operator_id: OperatorId, source: SparkSource) -> bytes:
+def pickle_for_spark(operators: Mapping[OperatorId, Source | Sink]) -> bytes:
     """What a TaskManager's Spark driver opens. Modules beside the job travel by value: the driver serves many jobs, and
     their modules may have the same names."""
     try:
         with _by_value(modules_beside_the_job()):
-            return _dumps((operator_id, source))
+            return _dumps(dict(operators))
     except Exception as error:
-        raise NotSerializable(f"the query of from_spark cannot be shipped: {_reason(error)}") from error
+        raise NotSerializable(
+            f"the function that the job gives to Spark cannot be shipped: {_reason(error)}"
+        ) from error
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""The stream objects of a query, driven by us: which range comes next, and the DataFrame of a range.
+
+    latest ─▶ start and end of every source ─▶ the plan with each source as its range ─▶ DataFrame of one batch
+    commit ─▶ the sources may forget what is before
+
+These are the objects that Spark's own engine drives (``MicroBatchStream`` and ``Source``); here our checkpoint keeps the offsets. The
+classes are internal to Spark, so their constructors are looked at once, and a Spark that has others is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.connectors.spark.source import pinned
+from tidegate.connectors.spark.stream_link import Offsets
+from tidegate.connectors.spark.stream_plan import JavaObject, check_plan, children, is_stream, name_of, streams_in
+from tidegate.connectors.spark.stream_source import SparkStreamSource
+from tidegate.model.errors import SchemaMismatch
+from tidegate.taskmanager.spark.streams.stream import SparkStream, sequence, stream_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SESSION = {
+    "spark.sql.streaming.unsupportedOperationCheck": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+"""A plan over a stream is run as a batch; and what a source writes about its progress is volatile, since our checkpoint holds it."""
+
+
+class StreamPlan:
+    """Used by one thread. ``directory`` holds what the sources wrote, as it was at the restored position."""
+
+    def __init__(self, spark: SparkSession, source: SparkStreamSource, directory: Path) -> None:
+        self._spark = _own_session(spark, source.partitions)
+        self._jvm: JavaObject = spark._jvm
+        _activate(self._jvm, self._spark)
+        frame = source.query(self._spark)
+        if frame.columns != source.schema.names:
+            raise SchemaMismatch(
+                f"the query of from_spark_stream gave the columns {', '.join(frame.columns)} in a TaskManager, and"
+                f" {', '.join(source.schema.names)} in the client: it must not depend on where it runs"
+            )
+        self._plan = frame._jdf.queryExecution().analyzed()
+        check_plan(self._plan)
+        self._partitions = source.partitions
+        found = streams_in(self._plan)
+        self.streams = [stream_of(self._jvm, leaf, str(directory / str(i))) for i, leaf in enumerate(found)]
+
+    def resume(self, ends: Offsets) -> None:
+        """Tells the sources where the restored job stands, before anything else is asked of them."""
+        for stream, end in zip(self.streams, ends, strict=True):
+            stream.resume(end)
+
+    def first(self) -> Offsets:
+        """Where a new job begins: what the sources say, ``None`` for one that begins with its first batch."""
+        return tuple(stream.first() for stream in self.streams)
+
+    def latest(self, starts: Offsets) -> Offsets:
+        """The ends of the next batch; the starts where nothing is new."""
+        return tuple(stream.latest(start) for stream, start in zip(self.streams, starts, strict=True))
+
+    def frame(self, starts: Offsets, ends: Offsets) -> DataFrame:
+        """The rows between the offsets, in at most as many partitions as the source has."""
+        from pyspark.sql import DataFrame
+
+        ranges = iter(zip(self.streams, starts, ends, strict=True))
+        plan = self._between(self._plan, ranges)
+        java = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
+        frame = DataFrame(java, self._spark)
+        if frame._jdf.rdd().getNumPartitions() > self._partitions:
+            frame = frame.coalesce(self._partitions)
+        return frame
+
+    def lags(self, ends: Offsets) -> dict[str, float]:
+        """What the sources tell of how far they are behind; with several, the largest."""
+        found: dict[str, float] = {}
+        for stream, end in zip(self.streams, ends, strict=True):
+            for name, value in stream.lags(end).items():
+                found[name] = max(value, found.get(name, value))
+        return found
+
+    def commit(self, ends: Offsets) -> None:
+        """A completed checkpoint stands at ``ends``: the sources may forget what is before."""
+        for stream, end in zip(self.streams, ends, strict=True):
+            if end is not None:
+                stream.commit(end)
+
+    def close(self) -> None:
+        for stream in self.streams:
+            stream.java.stop()
+
+    def _between(self, node: JavaObject, ranges: Iterator[tuple[SparkStream, str | None, str | None]]) -> JavaObject:
+        if is_stream(node):
+            stream, start, end = next(ranges)
+            return stream.between(start, end)
+        below = [self._between(child, ranges) for child in children(node)]
+        if name_of(node) == "EventTimeWatermark":
+            return below[0]
+        if not below:
+            return node
+        return node.withNewChildren(sequence(self._jvm, below))
+
+
+def _activate(jvm: JavaObject, session: SparkSession) -> None:
+    """Sources ask for the active session of the thread that calls them: Kafka's does not begin without one."""
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+
+def _own_session(spark: SparkSession, partitions: int) -> SparkSession:
+    """A session with settings of its own that knows the data sources and views of ``spark``."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for key, value in {**pinned(partitions), **_SESSION}.items():
+        session.conf.set(key, value)
+    return session

@@ -1,0 +1,164 @@
+"""A door of the Spark driver for one subtask: its sources and sinks that are Spark's ask here for what only the driver can do.
+
+    subtask ── one connection for each operator ─▶ thread ─▶ SparkStreamSource: plan, run, commit     SparkSink: write
+
+Laws: the door is there before the subtask starts, and goes when its Spark job ends. A connection that ends cancels what is run for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import select
+import socket
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.connectors.spark.query import frame_of_rows
+from tidegate.connectors.spark.sink import SparkSink
+from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestFailed, SparkLink
+from tidegate.connectors.spark.stream_source import SparkStreamSource
+from tidegate.model.errors import InternalError, TidegateError
+from tidegate.taskmanager.spark.streams.reading import StreamRequests
+from tidegate.taskmanager.spark.streams.writing import WriteRequests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.taskmanager.spark.session import Session
+
+_log = logging.getLogger(__name__)
+
+_SHOWN = 1000
+"""Characters of an error's first line: some of Spark's are plans."""
+
+SparkOperators = Mapping[str, object]
+"""By operator id, what the job gave: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``."""
+
+
+class SparkDoor:
+    """A subtask gets ``address``: ``host:port/token``. ``name``: of the attempt."""
+
+    def __init__(self, session: Session, host: str, name: str, task_name: str, operators: SparkOperators) -> None:
+        self._session = session
+        self._name = name
+        self._task_name = task_name
+        self._operators = operators
+        self._token = secrets.token_hex(16)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.socket(family, socket.SOCK_STREAM)
+        self._listener.bind((host, 0))
+        self._listener.listen()
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._listener.getsockname()[1]}/{self._token}"
+        self._lock = threading.Lock()
+        self._links: set[SparkLink] = set()
+        threading.Thread(target=self._accept, name=f"spark service {name}", daemon=True).start()
+
+    def close(self) -> None:
+        SparkLink(self._listener).close()
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = SparkLink(connection)
+            with self._lock:
+                self._links.add(link)
+            threading.Thread(target=self._serve, args=(link,), name=f"spark requests {self._name}", daemon=True).start()
+
+    def _serve(self, link: SparkLink) -> None:
+        try:
+            opening, _ = link.receive()
+            if isinstance(opening, OpenOperator) and secrets.compare_digest(opening.token, self._token):
+                self._converse(link, opening)
+        except (OSError, EOFError):
+            pass  # the subtask is gone, and it tells its own end
+        finally:
+            with self._lock:
+                self._links.discard(link)
+            link.close()
+
+    def _converse(self, link: SparkLink, opening: OpenOperator) -> None:
+        group = f"{self._name} {opening.operator_id}"
+        context = self._session.context
+        context.setJobGroup(group, self._task_name, True)
+        _when_gone(link.socket, lambda: context.cancelJobGroup(group))
+        with tempfile.TemporaryDirectory(
+            prefix="stream-", dir=self._session.directory, ignore_cleanup_errors=True
+        ) as place:
+            requests: StreamRequests | WriteRequests | None = None
+            message: Message = opening
+            rest = bytearray()
+            try:
+                while True:
+                    try:
+                        if requests is None:
+                            requests = self._requests(opening, Path(place))
+                        answer: Message = requests.answer(message, rest)
+                    except Exception as error:  # noqa: BLE001  (whatever Spark, py4j, or the user's code raise)
+                        answer = self._failed(error)
+                    link.send(answer)
+                    message, rest = link.receive()
+            finally:
+                if requests is not None:
+                    with contextlib.suppress(Exception):  # the JVM may be gone
+                        requests.close()
+
+    def _requests(self, opening: OpenOperator, place: Path) -> StreamRequests | WriteRequests:
+        found = self._operators.get(opening.operator_id)
+        if isinstance(found, SparkStreamSource):
+            return StreamRequests(self._session.sql(), found, place / "written")
+        if isinstance(found, SparkSink):
+            return WriteRequests(found, partial(frame_of_rows, self._session.sql()))
+        raise InternalError(
+            f"{self._task_name}: operator {opening.operator_id} asks the Spark driver, but is {found!r:.100}"
+        )
+
+    def _failed(self, error: Exception) -> RequestFailed:
+        details = "".join(traceback.format_exception(error))
+        if isinstance(error, TidegateError):
+            return RequestFailed(error.message, error.details or details, is_users=error.domain == "user")
+        return RequestFailed(first_words(error), details)
+
+
+def first_words(error: BaseException) -> str:
+    """What an error says first; of one of the JVM its cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if causes:
+        return causes[-1][:_SHOWN]
+    thrown = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    if thrown:
+        return thrown[0][:_SHOWN]
+    return f"{type(error).__name__}: {lines[0]}"[:_SHOWN] if lines else type(error).__name__
+
+
+def _when_gone(connection: socket.socket, act: Callable[[], None]) -> None:
+    """Calls ``act`` when the other end has closed, where the system can tell while nobody reads."""
+    if not hasattr(select, "POLLRDHUP"):
+        return
+    copy = connection.dup()
+
+    def watch() -> None:
+        poller = select.poll()
+        poller.register(copy, select.POLLRDHUP)
+        poller.poll()
+        copy.close()
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            act()
+
+    threading.Thread(target=watch, name="spark service, watching", daemon=True).start()

@@ -1,0 +1,177 @@
+"""One source of a stream, in either of Spark's two interfaces: offsets as JSON, and the plan of what lies between two of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from tidegate.connectors.spark.stream_plan import STREAM_V1, JavaObject, name_of
+from tidegate.model.errors import ExternalError
+
+_READ = "org.apache.spark.sql.connector.read.streaming"
+
+
+class SparkStream(ABC):
+    """``java`` is Spark's ``SparkDataStream``. An offset is its own JSON."""
+
+    def __init__(self, jvm: JavaObject, java: JavaObject, leaf: JavaObject) -> None:
+        self._jvm = jvm
+        self.java = java
+        self._leaf = leaf
+        self._is_admitting = self._has(f"{_READ}.SupportsAdmissionControl")
+
+    @abstractmethod
+    def first(self) -> str | None:
+        """Where a new job begins; ``None``: before the first batch."""
+
+    @abstractmethod
+    def offset(self, json: str) -> JavaObject:
+        """The source's own object for an offset."""
+
+    @abstractmethod
+    def between(self, start: str | None, end: str | None) -> JavaObject:
+        """The plan that reads what lies between."""
+
+    @abstractmethod
+    def newest(self) -> JavaObject:
+        """The end of what there is, of a source without limits."""
+
+    def resume(self, end: str | None) -> None:
+        if end is not None and self._has(f"{_READ}.AcceptsLatestSeenOffset"):
+            self.java.setLatestSeenOffset(self.offset(end))
+
+    def latest(self, start: str | None) -> str | None:
+        """The end of the next batch behind ``start``; ``start`` when nothing is new."""
+        if self._is_admitting:
+            begin = None if start is None else self.offset(start)
+            found = self.java.latestOffset(begin, self.java.getDefaultReadLimit())
+        else:
+            found = self.newest()
+        return start if found is None else str(found.json())
+
+    def lags(self, end: str | None) -> dict[str, float]:
+        """What the source tells of how far ``end`` is behind, by its own names."""
+        if end is None or not self._has(f"{_READ}.ReportsSourceMetrics"):
+            return {}
+        found = self.java.metrics(self._jvm.java.util.Optional.of(self.offset(end)))
+        return {str(name): float(found.get(name)) for name in found.keySet()}
+
+    def commit(self, end: str) -> None:
+        self.java.commit(self.offset(end))
+
+    def _has(self, name: str) -> bool:
+        return bool(_class(self._jvm, name).isInstance(self.java))
+
+    def _some(self, value: JavaObject) -> JavaObject:
+        return self._jvm.scala.Option.apply(value)
+
+    def _none(self) -> JavaObject:
+        return self._jvm.scala.Option.empty()
+
+
+class NewStream(SparkStream):
+    """A ``MicroBatchStream`` of DataSource V2."""
+
+    def __init__(self, jvm: JavaObject, leaf: JavaObject, directory: str) -> None:
+        self._scan = leaf.table().newScanBuilder(leaf.extraOptions()).build()
+        self._directory = directory
+        super().__init__(jvm, self._scan.toMicroBatchStream(directory), leaf)
+        self._relation = self._made_relation()
+
+    def first(self) -> str | None:
+        return str(self.java.initialOffset().json())
+
+    def newest(self) -> JavaObject:
+        return self.java.latestOffset()
+
+    def offset(self, json: str) -> JavaObject:
+        return self.java.deserializeOffset(json)
+
+    def between(self, start: str | None, end: str | None) -> JavaObject:
+        if start is None or end is None or start == end:
+            return self._jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+                self._leaf.output(), sequence(self._jvm, []), False, self._none()
+            )
+        v2 = self._jvm.org.apache.spark.sql.execution.datasources.v2
+        return v2.StreamingDataSourceV2ScanRelation(
+            self._relation,
+            self._scan,
+            self._leaf.output(),
+            self.java,
+            self._some(self.offset(start)),
+            self._some(self.offset(end)),
+        )
+
+    def _made_relation(self) -> JavaObject:
+        leaf = self._leaf
+        v2 = self._jvm.org.apache.spark.sql.execution.datasources.v2
+        return v2.StreamingDataSourceV2Relation(
+            leaf.table(),
+            leaf.output(),
+            leaf.catalog(),
+            leaf.identifier(),
+            leaf.extraOptions(),
+            self._directory,
+            self._none(),
+            leaf.sourceIdentifyingName(),
+        )
+
+
+class OldStream(SparkStream):
+    """A ``Source`` of the first interface: files, Delta."""
+
+    def __init__(self, jvm: JavaObject, leaf: JavaObject, output: JavaObject, directory: str) -> None:
+        super().__init__(jvm, leaf.dataSource().createSource(directory), leaf)
+        self._output = output
+
+    def first(self) -> str | None:
+        return None
+
+    def newest(self) -> JavaObject:
+        found = self.java.getOffset()
+        return found.get() if found.isDefined() else None
+
+    def offset(self, json: str) -> JavaObject:
+        return self._jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset(json)
+
+    def between(self, start: str | None, end: str | None) -> JavaObject:
+        if end is None or start == end:
+            return self._jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+                self._output, sequence(self._jvm, []), False, self._none()
+            )
+        begin = self._none() if start is None else self._some(self.offset(start))
+        rows = self.java.getBatch(begin, self.offset(end)).logicalPlan()
+        given, made = self._output, rows.output()
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        named = []
+        for i in range(given.size()):
+            old, new = given.apply(i), made.apply(i)
+            about = self._some(old.metadata())
+            named.append(
+                expressions.Alias(new, old.name(), old.exprId(), old.qualifier(), about, sequence(self._jvm, []))
+            )
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(self._jvm, named), rows)
+
+
+def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
+    """The stream object of a source in the plan; its ``directory`` is its own. Raises ``ExternalError`` for a Spark that is too old."""
+    if name_of(leaf) == STREAM_V1:
+        return OldStream(jvm, leaf, leaf.output(), directory)
+    capability = jvm.org.apache.spark.sql.connector.catalog.TableCapability.MICRO_BATCH_READ
+    if bool(leaf.table().capabilities().contains(capability)):
+        if not any(method.getName() == "sourceIdentifyingName" for method in leaf.getClass().getMethods()):
+            raise ExternalError(f"the source {leaf.sourceName()} can be read by from_spark_stream from Spark 4.2 on")
+        return NewStream(jvm, leaf, directory)
+    old = leaf.v1Relation()
+    if not old.isDefined():
+        raise ExternalError(f"the source {leaf.sourceName()} cannot be read in batches of a stream")
+    return OldStream(jvm, old.get(), leaf.output(), directory)
+
+
+def sequence(jvm: JavaObject, items: list[JavaObject]) -> JavaObject:
+    """A Scala ``Seq`` of these."""
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
+
+
+def _class(jvm: JavaObject, name: str) -> JavaObject:
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(name, True, loader)

@@ -1,0 +1,39 @@
+"""What the driver does for a ``to_spark``: the user's function over the rows of one epoch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
+from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestDone, WriteEpoch
+from tidegate.model.errors import InternalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class WriteRequests:
+    """``frame_of`` makes the DataFrame of an epoch's rows."""
+
+    def __init__(self, sink: SparkSink, frame_of: Callable[[pa.Table], DataFrame]) -> None:
+        self._sink = sink
+        self._frame_of = frame_of
+
+    def answer(self, message: Message, rest: bytearray) -> Message:
+        """Raises whatever Spark or the user's function raise."""
+        match message:
+            case OpenOperator():
+                return RequestDone()
+            case WriteEpoch():
+                with pa.ipc.open_stream(pa.py_buffer(rest)) as stream:
+                    frame = self._frame_of(stream.read_all())
+                self._sink.write(frame, SparkEpoch(message.application_id, message.epoch))
+                return RequestDone()
+            case _:
+                raise InternalError(f"a write by Spark does not understand {message!r:.200}")
+
+    def close(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,217 @@
+"""``to_spark`` conforms: a function that notes application id and epoch with its rows, in SQLite. The driver's half runs in this process, with
+Arrow tables for DataFrames."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.conformance.sink_suite import RETRIES, SinkConformance, Subject
+from tests.unit.taskmanager.operators.harness import spec, start
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import Sink, SinkContext
+from tidegate.connectors.spark.sink import MAX_WAITING_EPOCHS, SparkEpoch, SparkSink
+from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
+from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
+from tidegate.model.errors import TidegateError
+from tidegate.taskmanager.spark.streams.writing import WriteRequests
+
+STATUS = {"written": TransactionStatus.COMMITTED, "given up": TransactionStatus.ABORTED}
+
+
+class Driver:
+    """Answers writes, one connection after the other or several at once."""
+
+    def __init__(self) -> None:
+        self._ends: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def connect(self, sink: SparkSink) -> SparkLink:
+        ours, theirs = socket.socketpair()
+        self._ends += [ours, theirs]
+        thread = threading.Thread(target=self._serve, args=(SparkLink(theirs), sink))
+        self._threads.append(thread)
+        thread.start()
+        return SparkLink(ours)
+
+    def close(self) -> None:
+        for end in self._ends:
+            SparkLink(end).close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _serve(self, link: SparkLink, sink: SparkSink) -> None:
+        requests = WriteRequests(sink, lambda table: table)
+        with suppress(OSError, EOFError):
+            while True:
+                message, rest = link.receive()
+                try:
+                    link.send(requests.answer(message, rest))
+                except sqlite3.Error as error:
+                    link.send(RequestFailed(str(error)))
+
+
+class NearSink(SparkSink):
+    def __init__(self, write: Callable[[Any, SparkEpoch], None], driver: Driver) -> None:
+        super().__init__(write)
+        self._driver = driver
+
+    def connect(self, context: SinkContext) -> SparkLink:
+        return self._driver.connect(self)
+
+
+def connected(database: str) -> sqlite3.Connection:
+    made = sqlite3.connect(database, timeout=30)
+    made.execute("CREATE TABLE IF NOT EXISTS rows (value TEXT)")
+    made.execute("CREATE TABLE IF NOT EXISTS epochs (app TEXT, epoch INTEGER, status TEXT, PRIMARY KEY (app, epoch))")
+    return made
+
+
+class Noted:
+    """The user's function."""
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+
+    def __call__(self, rows: pa.Table, epoch: SparkEpoch) -> None:
+        with closing(connected(self._database)) as connection, connection:
+            known = connection.execute(
+                "SELECT 1 FROM epochs WHERE app = ? AND epoch = ?", (epoch.application_id, int(epoch))
+            ).fetchall()
+            if not known:
+                connection.execute("INSERT INTO epochs VALUES (?, ?, 'written')", (epoch.application_id, int(epoch)))
+                values = [(value,) for value in rows.column(0).to_pylist()]
+                connection.executemany("INSERT INTO rows VALUES (?)", values)
+
+
+class Epochs(Subject):
+    def __init__(self, database: str, driver: Driver) -> None:
+        self._database = database
+        self._driver = driver
+
+    def sink(self) -> Sink:
+        return NearSink(Noted(self._database), self._driver)
+
+    def visible(self) -> list[str]:
+        with closing(connected(self._database)) as connection:
+            return [value for (value,) in connection.execute("SELECT value FROM rows")]
+
+    def log(self) -> TransactionLog:
+        return SqliteEpochs(self._database)
+
+
+class SqliteEpochs(TransactionLog):
+    """Resolves epochs by hand, by what the function notes."""
+
+    system = "sqlite"
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+
+    def takes(self, committable: object) -> bool:
+        return True
+
+    def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
+        return [self._described(one) for one in listed]
+
+    def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
+        return []  # what no checkpoint holds is nowhere
+
+    def commit(self, transaction: Transaction) -> None:
+        _, application_id, epoch, _, content = transaction.committable
+        with pa.ipc.open_stream(content) as stream:
+            Noted(self._database)(stream.read_all(), SparkEpoch(application_id, epoch))
+
+    def abort(self, transaction: Transaction) -> None:
+        with closing(connected(self._database)) as connection, connection:
+            key = transaction.committable[1:3]
+            connection.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 'given up')", key)
+
+    def _described(self, one: Listed) -> Transaction:
+        _, application_id, epoch, rows, _ = one.committable
+        with closing(connected(self._database)) as connection:
+            query = "SELECT status FROM epochs WHERE app = ? AND epoch = ?"
+            found = connection.execute(query, (application_id, epoch)).fetchone()
+        return Transaction(
+            system=self.system,
+            name=f"{application_id}/{epoch}",
+            place=f"{rows} rows",
+            operator=one.operator,
+            subtask=0,
+            checkpoint_id=one.checkpoint_id,
+            status=STATUS[found[0]] if found else TransactionStatus.PENDING,
+            listed=True,
+            committable=one.committable,
+        )
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    made = Driver()
+    yield made
+    made.close()
+
+
+class TestSparkSink(SinkConformance):
+    @pytest.fixture
+    def subject(self, tmp_path: Path, driver: Driver) -> Subject:
+        return Epochs(str(tmp_path / "rows.db"), driver)
+
+
+def test_epochs_come_in_order_under_the_ids_of_the_job_that_voted(driver: Driver) -> None:
+    seen: list[tuple[SparkEpoch, list[str]]] = []
+
+    def write(rows: Any, epoch: SparkEpoch) -> None:
+        seen.append((epoch, rows.column(0).to_pylist()))
+
+    def begin(**about: Any) -> Any:
+        sink = NearSink(write, driver)
+        return start(
+            spec("sink", input_types=(Types.STRING(),), options={"sink": sink}), configuration=RETRIES, **about
+        )
+
+    first = begin()
+    for epoch in (1, 2, 12):
+        first.feed([f"row of {epoch}"])
+        first.snapshot(epoch)
+    first.operator.notify_checkpoint_complete(12)
+    first.operator.close()
+    assert [(int(epoch), rows) for epoch, rows in seen] == [(n, [f"row of {n}"]) for n in (1, 2, 12)]
+    assert len({epoch.application_id for epoch, _ in seen}) == 1
+
+
+def test_epochs_that_are_not_written_stop_the_input_until_they_are(driver: Driver) -> None:
+    running = start(
+        spec("sink", input_types=(Types.STRING(),), options={"sink": NearSink(lambda rows, epoch: None, driver)}),
+        configuration=RETRIES,
+    )
+    for epoch in range(1, MAX_WAITING_EPOCHS + 1):
+        assert running.operator.has_room()
+        running.feed(["row"])
+        running.snapshot(epoch)
+    assert not running.operator.has_room()
+    running.operator.notify_checkpoint_complete(1)
+    assert running.operator.has_room()
+    running.operator.close()
+
+
+def test_a_write_that_raises_names_its_epoch(driver: Driver) -> None:
+    def write(rows: Any, epoch: SparkEpoch) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    running = start(
+        spec("sink", input_types=(Types.STRING(),), options={"sink": NearSink(write, driver)}), configuration=RETRIES
+    )
+    running.feed(["row"])
+    running.snapshot(7)
+    with pytest.raises(TidegateError, match="the write of epoch 7 failed: database is locked"):
+        running.operator.notify_checkpoint_complete(7)
+    running.operator.close()

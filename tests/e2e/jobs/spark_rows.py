@@ -1,0 +1,126 @@
+"""A stream of Spark's through a job: rows of files, of Spark's rate source, or of a DataSource in Python, to Parquet by the file sink or by Spark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.file_sink import FileSink
+from tidegate.datastream import StreamExecutionEnvironment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.connectors.spark.sink import SparkEpoch
+
+COUNTED = 200
+"""Rows a second of the DataSource in Python."""
+
+
+def files(path: str) -> Callable[[SparkSession], DataFrame]:
+    def query(spark: SparkSession) -> DataFrame:
+        stream = spark.readStream.schema("id long, part long").option("maxFilesPerTrigger", 2)
+        return stream.parquet(path).where("id >= 0")
+
+    return query
+
+
+def rate(spark: SparkSession) -> DataFrame:
+    stream = spark.readStream.format("rate").option("rowsPerSecond", 500).option("numPartitions", 2)
+    return stream.load().selectExpr("value as id", "value % 2 as part")
+
+
+def counting(spark: SparkSession) -> DataFrame:
+    """A source of the user's own, which knows nothing of checkpoints."""
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    class Range(InputPartition):
+        def __init__(self, first: int, end: int) -> None:
+            self.first, self.end = first, end
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return self.latestOffset()
+
+        def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # PySpark before 4.3 gives no arguments
+            """Offsets by the clock, as of a system that grows."""
+            import time
+
+            return {"rows": int(time.time() * COUNTED)}
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Range]:
+            middle = (start["rows"] + end["rows"]) // 2
+            return [Range(start["rows"], middle), Range(middle, end["rows"])]
+
+        def read(self, partition: Any) -> Iterator[tuple[int, int]]:
+            return iter([(n, n % 2) for n in range(partition.first, partition.end)])
+
+    class Counting(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "counting"
+
+        def schema(self) -> str:
+            return "id long, part long"
+
+        def streamReader(self, schema: Any) -> Reader:
+            return Reader()
+
+    spark.dataSource.register(Counting)
+    return spark.readStream.format("counting").load()
+
+
+class Seen:
+    """Leaves the id of each process that reads the stream."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.told = False
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.told:
+            Path(self.directory, str(os.getpid())).touch()
+            self.told = True
+        return batch
+
+
+class ByEpoch:
+    """An epoch overwrites its own directory: exactly once, whatever is repeated."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+
+    def __call__(self, rows: DataFrame, epoch: SparkEpoch) -> None:
+        rows.write.mode("overwrite").parquet(f"{self.output}/{epoch.application_id}-{epoch.number}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", choices=["files", "rate", "counting"], required=True)
+    parser.add_argument("--sink", choices=["files", "spark"], default="files")
+    parser.add_argument("--input", default="")
+    parser.add_argument("--seen", required=True)
+    parser.add_argument("--output", required=True)
+    arguments = parser.parse_args()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(300)
+    query = {"files": files(arguments.input), "rate": rate, "counting": counting}[arguments.source]
+    schema = pa.schema([("id", pa.int64()), ("part", pa.int64())])
+    rows = env.from_spark_stream(query, WatermarkStrategy.no_watermarks(), "rows", partitions=2).uid("rows")
+    seen = rows.map_batches(Seen(arguments.seen), schema).uid("seen").force_non_parallel()
+    shuffled = seen.key_by("part").map_batches(lambda batch: batch, schema).uid("map")
+    if arguments.sink == "spark":
+        shuffled.to_spark(ByEpoch(arguments.output)).uid("sink")
+    else:
+        shuffled.sink_to(FileSink.for_parquet(arguments.output)).uid("sink")
+    env.execute("spark rows")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""What a subtask and the Spark driver of its TaskManager say to each other about a stream, over one connection of their own.
+
+    subtask ── OpenOperator ─▶ Spark driver      once, with what the sources wrote about themselves up to the restored position
+            ── PlanBatch ─▶ BatchPlanned         the next one; without new data its ends are its starts
+            ── RunBatch ─▶ RequestDone           its rows come meanwhile, from Spark's workers, to the subtask's own address
+            ── ForgetBefore ─▶ RequestDone       a checkpoint is complete
+            ── WriteEpoch, rows ─▶ RequestDone   of ``to_spark``: the user's function has returned
+                             └▶ RequestFailed    instead of any answer
+
+    frame: length of the message, length of what comes with it (both ``!II``), message (msgpack), what comes with it
+
+The subtask asks, one request at a time; when it goes, the driver sees the connection end and cancels what it does for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import TypeAlias
+
+import msgspec
+
+from tidegate.model.errors import ExternalError, TidegateError, Unreachable, UserFunctionError
+
+Offsets: TypeAlias = tuple[str | None, ...]
+"""Offset of each source in the query, as Spark's own JSON; ``None`` before its first batch."""
+Written: TypeAlias = dict[str, bytes]
+"""Files that sources wrote about their progress, compressed, by path below their common directory."""
+
+_LENGTHS = struct.Struct("!II")
+CONNECT_TIMEOUT_S = 20.0
+"""As for a control stream: a busy TaskManager accepts in turn."""
+
+
+class OpenOperator(msgspec.Struct, tag=True, frozen=True):
+    """The first word of a subtask."""
+
+    token: str
+    operator_id: str
+    written: Written
+    ends: Offsets | None = None
+    """Where the restored job stands; ``None``: it is new."""
+
+
+class PlanBatch(msgspec.Struct, tag=True, frozen=True):
+    """What is next?"""
+
+    starts: Offsets | None
+    """``None``: where the sources begin."""
+    ends: Offsets | None = None
+    """The end of a batch that is read again; ``None``: the sources say."""
+
+
+class BatchPlanned(msgspec.Struct, tag=True, frozen=True):
+    """A batch, or nothing new: then the ends are the starts."""
+
+    starts: Offsets
+    ends: Offsets
+    written: Written
+    """What is new of it."""
+    partitions: int = 0
+    lags: dict[str, float] = {}
+    """What the sources tell of how far they are behind, by their own names."""
+
+
+class RunBatch(msgspec.Struct, tag=True, frozen=True):
+    """The batch that was planned."""
+
+    address: str
+    secret: str
+    batch: int
+
+
+class ForgetBefore(msgspec.Struct, tag=True, frozen=True):
+    """A completed checkpoint stands there: the sources need nothing before."""
+
+    ends: Offsets
+
+
+class WriteEpoch(msgspec.Struct, tag=True, frozen=True):
+    """The rows of an epoch, as an Arrow stream, come with it."""
+
+    application_id: str
+    epoch: int
+
+
+class RequestDone(msgspec.Struct, tag=True, frozen=True):
+    """The request was carried out."""
+
+
+class RequestFailed(msgspec.Struct, tag=True, frozen=True):
+    """What Spark or the job's function raised."""
+
+    message: str
+    details: str = ""
+    is_users: bool = False
+    """The user's query or function raised it."""
+
+
+class RowBlock(msgspec.Struct, tag=True, frozen=True):
+    """A block of a partition, on its way from one of Spark's workers. ``digest``: of all blocks of the partition up to this one."""
+
+    partition: int
+    block: int
+    digest: str
+
+
+class WorkerHello(msgspec.Struct, tag=True, frozen=True):
+    """The first word of one of Spark's workers."""
+
+    secret: str
+    batch: int
+    partition: int
+
+
+class PartitionEnded(msgspec.Struct, tag=True, frozen=True):
+    """The partition was sent whole."""
+
+    partition: int
+    blocks: int
+
+
+def error_of(failed: RequestFailed) -> TidegateError:
+    """What to raise for it."""
+    kind = UserFunctionError if failed.is_users else ExternalError
+    return kind(failed.message, details=failed.details)
+
+
+Message: TypeAlias = (
+    OpenOperator
+    | PlanBatch
+    | BatchPlanned
+    | RunBatch
+    | ForgetBefore
+    | WriteEpoch
+    | RequestDone
+    | RequestFailed
+    | RowBlock
+    | WorkerHello
+    | PartitionEnded
+)
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class SparkLink:
+    """One end of a connection. Blocks; one thread at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+
+    @staticmethod
+    def to(address: str) -> SparkLink:
+        """Connects to ``host:port``. Raises ``Unreachable``."""
+        host, port = address.rsplit(":", 1)
+        try:
+            connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise Unreachable(f"the Spark driver at {address}: {error}") from error
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return SparkLink(connection)
+
+    @staticmethod
+    def opened(
+        service: str, operator_id: str, written: Written | None = None, ends: Offsets | None = None
+    ) -> SparkLink:
+        """Connects an operator to the driver at ``service`` (``host:port/token``). Raises ``EOFError``, ``OSError``, what the driver
+        says."""
+        address, token = service.rsplit("/", 1)
+        link = SparkLink.to(address)
+        try:
+            link.ask(OpenOperator(token, operator_id, written or {}, ends))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def ask(self, request: Message, rest: bytes = b"") -> Message:
+        """The answer. Raises ``EOFError``, ``OSError``, and what the other end says has failed."""
+        self.send(request, rest)
+        answer, _ = self.receive()
+        if isinstance(answer, RequestFailed):
+            raise error_of(answer)
+        return answer
+
+    def send(self, message: Message, rest: bytes | memoryview = b"") -> None:
+        """Raises ``OSError``."""
+        head = _ENCODER.encode(message)
+        self.socket.sendall(_LENGTHS.pack(len(head), len(rest)) + head)
+        if rest:
+            self.socket.sendall(rest)
+
+    def receive(self) -> tuple[Message, bytearray]:
+        """Raises ``EOFError`` at the end, ``OSError``."""
+        head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
+        return _DECODER.decode(self._exactly(head)), self._exactly(rest)
+
+    def close(self) -> None:
+        """Wakes a thread that receives."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+    def _exactly(self, count: int) -> bytearray:
+        found = bytearray(count)
+        rest = memoryview(found)
+        while rest:
+            received = self.socket.recv_into(rest)
+            if not received:
+                raise EOFError("the connection ended")
+            rest = rest[received:]
+        return found
