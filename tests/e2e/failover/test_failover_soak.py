@@ -174,9 +174,9 @@ def cut_from_zookeeper(cluster: FailoverCluster, rounds: Rounds) -> None:
 
 def cut_from_task_managers(cluster: FailoverCluster, rounds: Rounds) -> None:
     """It leads on: subtasks that it takes for lost are restarted where they were, once it is reached again."""
-    silent = "is lost: it is silent"
+    lost = "is lost: its connection broke"
     with cluster.without_task_managers():
-        wait_until(lambda: cluster.leader.says(silent), HANG_LIMIT_S, "it misses them")
+        wait_until(lambda: cluster.leader.says(lost), HANG_LIMIT_S, "it misses them")
     cluster.wait_slots(2 * len(cluster.task_managers))
 
 
