@@ -147,6 +147,11 @@ def _subtask(subtask: SubtaskView, measures: MetricStore) -> JsonObject:
         "host": current.host,
         "start_ms": current.start_ms,
         "end_ms": current.end_ms,
+        "earlier": [
+            [view.attempt.attempt, view.state.value, view.start_ms, view.end_ms, view.host]
+            for view in subtask.earlier
+            if view.start_ms is not None
+        ],
         **_measured(
             measures.metrics_of(current.attempt),
             None if current.state.is_terminal else measures.span_of(current.attempt),

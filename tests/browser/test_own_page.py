@@ -205,6 +205,20 @@ def test_commits_that_do_not_succeed_are_a_note_in_amber(stage: Stage, open_page
     expect(page.locator(".note.warn")).to_contain_text("have seen nothing new for 1 min 35 s")
 
 
+def test_attempts_of_a_vertex_are_drawn_over_the_life_of_the_job(stage: Stage, open_page: OpenPage) -> None:
+    cluster = stage.scene.cluster
+    page = settled(open_page(url_of(stage, "vertices")))
+    expect(page.locator("#attempts-title")).to_have_count(0)
+    stage.do(lambda: cluster.fail(cluster.attempt("enrich -> filter")))
+    stage.do(cluster.cancel_tasks)
+    stage.do(lambda: cluster.pass_time(2_000))
+    stage.do(cluster.start_tasks)
+    lanes = page.locator("#attempts-title").locator("xpath=ancestor::section").get_by_role("img")
+    expect(lanes).to_have_count(2)
+    expect(lanes.first).to_have_attribute("aria-label", re.compile("Subtask 1: attempt 1 failed after .*, attempt 2 "))
+    assert violations(page) == []
+
+
 def test_it_stays_live(stage: Stage, open_page: OpenPage) -> None:
     page = settled(open_page(url_of(stage, "checkpoints")))
     cluster = stage.scene.cluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -40,6 +41,7 @@ def test_from_submit_to_cancel(cluster: Cluster, open_page: OpenPage, tmp_path: 
         "all subtasks run",
     )
 
+    see_where_the_time_goes(page, api, job_id, job["vertices"])
     page.get_by_role("button", name="Checkpoint", exact=True).click()
     page.get_by_role("button", name="Take the checkpoint").click()
     toast = page.get_by_role("status").locator(".toast").last
@@ -63,12 +65,28 @@ def test_from_submit_to_cancel(cluster: Cluster, open_page: OpenPage, tmp_path: 
     expect(over.get_by_role("row").filter(has=page.locator(f"a[href='#/jobs/{job_id}']"))).to_contain_text("canceled")
 
 
+def see_where_the_time_goes(page: Page, api: Callable[[str], Any], job_id: str, vertices: list[Any]) -> None:
+    """Stacks of real subtasks are those of their mailbox loops; figures were recorded since it runs."""
+    path = f"jobs/{job_id}/vertices/{vertices[0]['id']}/flamegraph"
+    wait_until(lambda: api(path)["endTimestamp"] > 0, 60, "stacks are sampled")
+    (outermost, *_) = api(path)["data"]["children"]
+    assert outermost["name"].startswith("tidegate.taskmanager.runtime.subtask.")
+    parts = page.get_by_role("navigation", name="Parts of the job")
+    parts.get_by_role("link", name="Flames").click()
+    expect(page.get_by_role("button", name="All samples: 100 % of the samples")).to_be_visible()
+    parts.get_by_role("link", name="Plots").click()
+    expect(page.get_by_role("img", name="Records per second")).to_be_visible()
+
+
 def submit(page: Page, output: Path) -> str:
     """By the form; the page then shows the job."""
     page.get_by_role("link", name="Submit a job").click()
     page.get_by_label("Job file").set_input_files(JOBS / "slow.py")
     page.get_by_label("Arguments").fill(f"--rows 1000000 --pause 5 --interval 3600000 --output '{output}'")
     page.get_by_label("Parallelism").fill("2")
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_role("heading", name="Plan of slow")).to_be_visible(timeout=SUBMIT_LIMIT_MS)
+    expect(page.locator(".vertex").first).to_contain_text("2 subtasks")
     page.get_by_role("button", name="Submit").click()
     expect(page.locator("h1")).to_have_text("slow", timeout=SUBMIT_LIMIT_MS)
     expect(page.locator(".badge").first).to_have_text("running")

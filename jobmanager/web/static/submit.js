@@ -1,11 +1,18 @@
-// Submit a job: a Python file, or a zip of several, with its arguments.
+// Submit a job: a Python file, or a zip of several, with its arguments. Its plan can be looked at before.
 
 import { h } from "./dom.js";
 import { ask } from "./api.js";
 import { say } from "./actions.js";
+import { plural } from "./format.js";
+import { graph } from "./graph.js";
+
+const CLAIMS = [
+  ["NO_CLAIM", "The job takes a full checkpoint of its own; the files stay yours"],
+  ["CLAIM", "The job owns the files, and removes them when it needs them no more"],
+];
 
 export function submitView({ kept, render }) {
-  const state = (kept.submit ||= { isAllowed: null, isBusy: false, error: "" });
+  const state = (kept.submit ||= { isAllowed: null, isBusy: false, error: "", plan: null });
   if (!state.asked) {
     state.asked = true;
     ask("GET", "config").then(
@@ -19,7 +26,7 @@ export function submitView({ kept, render }) {
       },
     );
   }
-  return { title: "Submit a job", content: [h("h1", { key: "title" }, "Submit a job"), state.error && h("p", { key: "error", class: "note bad", role: "alert" }, state.error), body(state, render)] };
+  return { title: "Submit a job", content: [h("h1", { key: "title" }, "Submit a job"), state.error && h("p", { key: "error", class: "note bad", role: "alert" }, state.error), body(state, render), state.plan && preview(state.plan)] };
 }
 
 function body(state, render) {
@@ -36,31 +43,69 @@ function body(state, render) {
       field("Entry point", "Only for a zip: the module or file to run.", { name: "entry", type: "text" }),
       field("Arguments", "As on a command line.", { name: "arguments", type: "text", placeholder: "--input file:///data" }),
       h("div", { class: "two" }, field("Parallelism", "Empty: as the job says.", { name: "parallelism", type: "number", min: 1 }), field("Start from", "Path of a savepoint or checkpoint.", { name: "savepoint", type: "text" })),
+      h("label", {}, "Claim mode", h("small", {}, "Who owns what the job starts from."), h("select", { name: "claim" }, CLAIMS.map(([name, text]) => h("option", { key: name, value: name }, `${name}: ${text}`)))),
       h("label", { class: "check" }, h("input", { type: "checkbox", name: "loose" }), "Leave out state that no operator of the job takes"),
-      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", disabled: state.isBusy }, state.isBusy ? "Submitting …" : "Submit")),
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "submit", class: "primary", disabled: state.isBusy }, state.isBusy ? "Working …" : "Submit"),
+        h("button", { type: "button", disabled: state.isBusy, onclick: (event) => event.target.form.reportValidity() && look(event.target.form, state, render) }, "Show the plan"),
+      ),
     ),
   );
 }
 
-async function submit(form, state, render) {
+// What would run, without running it: the program is executed up to its job.
+function preview({ name, nodes }) {
+  const vertices = nodes.toReversed().map((node) => ({ id: node.id, name: text_of(node.description), parallelism: node.parallelism }));
+  const edges = nodes.flatMap((node) => (node.inputs || []).map((input) => ({ source: input.id, target: node.id, partitioner: input.ship_strategy })));
+  return h(
+    "section",
+    { key: "plan", class: "card", "aria-labelledby": "plan-title" },
+    h("header", {}, h("h2", { id: "plan-title" }, `Plan of ${name}`), h("span", { class: "muted small" }, "Nothing runs yet.")),
+    graph({ job: { name, vertices, edges }, height: 94, label: `Plan of ${name}`, inside: (vertex) => [h("span", { class: "name" }, vertex.name), h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")))] }),
+  );
+}
+
+// Descriptions are HTML in Flink's answers.
+function text_of(description) {
+  return new DOMParser().parseFromString(description.replaceAll("<br/>", " "), "text/html").body.textContent.trim();
+}
+
+const submit = (form, state, render) =>
+  attempt(form, state, render, async (id, request) => {
+    const { jobid } = await ask("POST", `jars/${id}/run`, request);
+    say("The job is submitted.");
+    location.hash = `#/jobs/${jobid}`;
+  });
+
+const look = (form, state, render) =>
+  attempt(form, state, render, async (id, request) => {
+    const { plan } = await ask("POST", `jars/${id}/plan`, request);
+    state.plan = plan;
+  });
+
+// Uploads the file, unless it is the one before, and goes on with its id and what the form says.
+async function attempt(form, state, render, goOn) {
   const values = new FormData(form);
-  state.isBusy = true;
-  state.error = "";
+  Object.assign(state, { isBusy: true, error: "", plan: null });
   render();
   try {
-    const upload = new FormData();
-    upload.append("jarfile", values.get("file"));
-    const { filename } = await ask("POST", "jars/upload", upload);
-    const id = filename.split("/").pop();
+    const file = values.get("file");
+    if (state.file !== file.name || state.changedMs !== file.lastModified || state.bytes !== file.size) {
+      const upload = new FormData();
+      upload.append("jarfile", file);
+      const { filename } = await ask("POST", "jars/upload", upload);
+      Object.assign(state, { file: file.name, changedMs: file.lastModified, bytes: file.size, id: filename.split("/").pop() });
+    }
     const request = { programArgsList: words(values.get("arguments")), allowNonRestoredState: values.get("loose") !== null };
     if (values.get("entry").trim()) request.entryClass = values.get("entry").trim();
     if (values.get("parallelism")) request.parallelism = Number(values.get("parallelism"));
-    if (values.get("savepoint").trim()) request.savepointPath = values.get("savepoint").trim();
-    const { jobid } = await ask("POST", `jars/${encodeURIComponent(id)}/run`, request);
-    say("The job is submitted.");
-    location.hash = `#/jobs/${jobid}`;
+    if (values.get("savepoint").trim()) Object.assign(request, { savepointPath: values.get("savepoint").trim(), claimMode: values.get("claim") });
+    await goOn(encodeURIComponent(state.id), request);
   } catch (error) {
     state.error = error.message;
+    state.file = null; // it may be gone
   }
   state.isBusy = false;
   render();
