@@ -93,7 +93,7 @@ function frame(node, path, ofWidth, total, choose) {
   return h(
     "li",
     { key: path.join("-") || "root", style: { width: `${100 * share}%` } },
-    h("button", { type: "button", class: `frame ${look_of(node.name)}`, title: text, "aria-label": text, onclick: choose(path) }, name),
+    h("button", { type: "button", class: `frame ${look_of(node.name)}`, title: text, "aria-label": text, onclick: choose(path) }, short(name)),
     node.children.length > 0 && h("ul", {}, [...node.children.keys()].sort((a, b) => node.children[b].value - node.children[a].value).map((at) => frame(node.children[at], [...path, at], node.value, total, choose))),
   );
 }
@@ -102,6 +102,9 @@ function split(name) {
   const at = name.lastIndexOf(":");
   return at < 0 ? [name === "root" ? "All samples" : name, ""] : [name.slice(0, at), name.slice(at + 1)];
 }
+
+// The class and the function, without the modules they are in.
+const short = (name) => (name === "All samples" ? name : name.split(".").slice(-2).join("."));
 
 function look_of(name) {
   if (name === "root") return "of-root";
