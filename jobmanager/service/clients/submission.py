@@ -66,6 +66,7 @@ class Submission:
     ) -> tuple[JobSubmitted, JobDirectories, tuple[FoundCheckpoint, ...]]:
         """That of an earlier JobManager, with the checkpoints that ``find`` finds in a thread. What the job was restored from at first may be
         gone when it has checkpoints of its own. Raises the ``TidegateError`` that keeps it from going on."""
+        _check_kept_version(request)
         graph, configuration, directories = self._read(request)
         found = await self._pool.submit(partial(find, graph.job_id, directories))
         try:
@@ -112,6 +113,16 @@ class Submission:
         location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
         manifest = drop_inline_state(manifest)
         return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
+
+
+def _check_kept_version(request: pb.SubmitJobRequest) -> None:
+    """Raises ``VersionMismatch`` for a job that another version of tidegate accepted."""
+    if request.client_version != VERSION:
+        theirs = f"tidegate {request.client_version or 'of an unknown version'}"
+        raise VersionMismatch(
+            f"it was submitted to {theirs}, and this JobManager is tidegate {VERSION}; start {theirs} again, stop the job with a savepoint, and run it with -s "
+            "on this version"
+        )
 
 
 def _check_versions(request: pb.SubmitJobRequest) -> None:
