@@ -35,6 +35,7 @@ class Systems(TypedDict):
 
     paths: tuple[str, ...]
     kafka: str
+    prefix: str
     properties: tuple[str, ...]
     postgres: str
     directories: tuple[str, ...]
@@ -50,6 +51,13 @@ def _systems(command: Command) -> Command:
     for option in (
         click.argument("paths", metavar="[PATH]...", nargs=-1),
         click.option("--kafka", metavar="HOST:PORT", default="", help="The brokers of the sink."),
+        click.option(
+            "--transactional-id-prefix",
+            "prefix",
+            metavar="PREFIX",
+            default="",
+            help="Also the open transactions of Kafka sinks with this prefix that no checkpoint given lists.",
+        ),
         _several("--property", "properties", "NAME=VALUE", "Of the Kafka client (security, say)"),
         click.option("--postgres", metavar="CONNINFO", default="", help="Connection string or URI of the database."),
         _several("--files", "directories", "DIRECTORY", "An output directory, besides those that the checkpoints name"),
@@ -121,14 +129,21 @@ def abort(only: tuple[str, ...], yes: bool, **where: Unpack[Systems]) -> None:
 
 
 def _found(
-    paths: Sequence[str], kafka: str, properties: Sequence[str], postgres: str, directories: Sequence[str]
+    paths: Sequence[str],
+    kafka: str,
+    prefix: str,
+    properties: Sequence[str],
+    postgres: str,
+    directories: Sequence[str],
 ) -> tuple[dict[str, TransactionLog], list[Transaction]]:
     """The systems by name, and all transactions: by checkpoint, listed ones first."""
     from tidegate.connectors.transactions import listed_in, operators_in
 
-    if not (paths or postgres or directories):
-        raise Misuse("give a checkpoint or savepoint, --postgres CONNINFO or --files DIRECTORY")
-    logs = _logs(kafka, properties, postgres, directories)
+    if not (paths or postgres or directories or (kafka and prefix)):
+        raise Misuse(
+            "give a checkpoint or savepoint, --postgres CONNINFO, --files DIRECTORY, or --kafka HOST:PORT with --transactional-id-prefix PREFIX"
+        )
+    logs = _logs(kafka, prefix, properties, postgres, directories)
     listed: list[Listed] = []
     operators: dict[tuple[str, str], str] = {}
     for path in paths:
@@ -145,7 +160,9 @@ def _found(
     return {log.system: log for log in logs}, in_order
 
 
-def _logs(kafka: str, properties: Sequence[str], postgres: str, directories: Sequence[str]) -> list[TransactionLog]:
+def _logs(
+    kafka: str, prefix: str, properties: Sequence[str], postgres: str, directories: Sequence[str]
+) -> list[TransactionLog]:
     from tidegate.connectors.file_transactions import FileTransactions
     from tidegate.connectors.kafka.transactions import KafkaTransactions
     from tidegate.connectors.postgres.open_transactions import PostgresTransactions
@@ -158,7 +175,7 @@ def _logs(kafka: str, properties: Sequence[str], postgres: str, directories: Seq
     settings = {name: value for name, _, value in pairs}
     return [
         FileTransactions(directories),
-        KafkaTransactions(kafka, settings),
+        KafkaTransactions(kafka, settings, prefix),
         PostgresTransactions(postgres),
         FunctionTransactions(),
         SparkEpochs(),

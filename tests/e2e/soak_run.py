@@ -50,6 +50,8 @@ class Plan:
     seed: int
     victims: tuple[str, ...]
     postgres: str = ""
+    strategy: str = ""
+    """Of naming transactions that the Kafka sink keeps open; empty: epochs travel in the checkpoint."""
     limit_s: float = 180
     """For each step."""
 
@@ -239,6 +241,7 @@ class SoakRun:
         arguments = ["--servers", self._broker.servers, "--inputs", *plan.topics, "--output", plan.output]
         arguments += ["--group", f"{plan.name}-group", "--notes", str(self._directory)]
         arguments += ["--postgres", plan.postgres] if plan.postgres else []
+        arguments += ["--strategy", plan.strategy] if plan.strategy else []
         settings = {"execution.checkpointing.dir": str(self._directory / "checkpoints"), **QUICK_RESTART}
         return self._cluster.submit(JOBS / "kafka_copy.py", *arguments, parallelism=2, settings=settings)
 

@@ -21,6 +21,7 @@ from tests.servers.kafka_reading import read_topic
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.tcp_proxy import TcpProxy
 from tests.sim.seeds import BASE_SEED
+from tidegate.connectors.kafka.transactions import KafkaTransactions
 
 TABLE = "id bigserial PRIMARY KEY, key text, topic text, n bigint, twice bigint"
 COLUMNS = ("kills", "rows", "seconds", "restarts", "checkpoints", "looks at the group's offsets", "seed")
@@ -64,6 +65,18 @@ def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:
     to_kafka(Plan("kills", 10_000, BASE_SEED, VICTIMS), door, broker, tmp_path)
+
+
+@pytest.mark.timeout(1800, method="signal")
+@pytest.mark.parametrize("strategy", ["POOLING", "INCREMENTING"])
+def test_every_record_arrives_once_through_open_transactions_although_everything_is_killed(
+    strategy: str, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """And nothing stays open that readers would wait for."""
+    victims = VICTIMS if strategy == "POOLING" else ("subtask", "broker")
+    plan = Plan(f"open-{strategy.lower()}", 6_000, BASE_SEED + 3, victims, strategy=strategy)
+    to_kafka(plan, door, broker, tmp_path)
+    assert KafkaTransactions(broker.servers, {}, plan.output).unlisted(frozenset(), {}) == []
 
 
 @pytest.mark.timeout(1800, method="signal")

@@ -70,3 +70,30 @@ def _message(message: Any) -> Message:
     return Message(
         message.partition(), message.offset(), None if key is None else key.decode(), message.value().decode()
     )
+
+
+def read_now(servers: str, topic: str, isolation: str = "read_committed") -> list[Message]:
+    """What such a reader gets at this moment; transactions that are open are not waited for."""
+    import confluent_kafka as kafka
+
+    settings = {"bootstrap.servers": servers, "group.id": "tests", "enable.auto.commit": False, "log_level": 0}
+    client = kafka.Consumer({**settings, "isolation.level": isolation})
+    try:
+        parts = client.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = {}
+        for number in parts:
+            _, end = client.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=30)
+            if end > 0:
+                ends[number] = end
+        client.assign([kafka.TopicPartition(topic, number, kafka.OFFSET_BEGINNING) for number in ends])
+        found: list[Message] = []
+        deadline = time.monotonic() + _LIMIT_S
+        while ends:
+            assert time.monotonic() < deadline, f"{topic} could not be read to {ends}, read {len(found)}"
+            found += [_message(message) for message in client.consume(10_000, 0.05) if message.error() is None]
+            for part in client.position([kafka.TopicPartition(topic, number) for number in ends]):
+                if part.offset >= ends[part.partition]:
+                    del ends[part.partition]
+        return sorted(found, key=lambda message: (message.partition, message.offset))
+    finally:
+        client.close()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import Function
+from tidegate.model.configuration import Configuration
 from tidegate.model.values import Committable, ReaderPosition, StateValue
 
 if TYPE_CHECKING:
@@ -287,6 +288,9 @@ class Sink(ABC):
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
+
+    def validate_configuration(self, configuration: Configuration) -> None:  # noqa: B027  (optional hook)
+        """Called after ``validate`` with the configuration of the job. Raises ``InvalidJob`` for what contradicts the sink."""
 
     @abstractmethod
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:

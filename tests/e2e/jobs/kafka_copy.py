@@ -19,6 +19,7 @@ from tidegate.datastream.connectors.kafka import (
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
+    TransactionNamingStrategy,
 )
 from tidegate.functions.interfaces import MapFunction, RuntimeContext
 
@@ -58,11 +59,14 @@ def source(servers: str, topic: str, group: str) -> KafkaSource:
     return builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
 
-def sink(servers: str, topic: str) -> KafkaSink:
+def sink(servers: str, topic: str, strategy: str) -> KafkaSink:
+    """``strategy``: of naming transactions that stay open; empty: epochs travel in the checkpoint."""
     records = KafkaRecordSerializationSchema.builder().set_topic(topic)
     records.set_key_serialization_schema(key_of).set_value_serialization_schema(SimpleStringSchema())
     builder = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(records.build())
     builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(topic)
+    if strategy:
+        builder.set_transaction_naming_strategy(TransactionNamingStrategy[strategy])
     return builder.build()
 
 
@@ -70,7 +74,9 @@ def write(stream: DataStream, arguments: argparse.Namespace) -> None:
     if arguments.postgres:
         stream.map(as_row, COLUMNS).sink_to(PostgresSink(arguments.postgres, arguments.output)).uid("sink")
     else:
-        stream.map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output)).uid("sink")
+        stream.map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output, arguments.strategy)).uid(
+            "sink"
+        )
 
 
 def main() -> None:
@@ -80,6 +86,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="a topic, or a table with --postgres")
     parser.add_argument("--postgres", default="")
     parser.add_argument("--group", required=True)
+    parser.add_argument("--strategy", default="", choices=["", *TransactionNamingStrategy.__members__])
     parser.add_argument("--interval", type=int, default=200)
     parser.add_argument("--notes", default=".")
     arguments = parser.parse_args()

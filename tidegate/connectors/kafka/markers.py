@@ -10,12 +10,23 @@ cannot be known whether it was published.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
-from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, admin, consumer, kafka_errors, library
+from tidegate.connectors.kafka.client import (
+    METADATA_TIMEOUT_S,
+    TRANSACTION_TIMEOUT_KEY,
+    admin,
+    consumer,
+    kafka_errors,
+    library,
+    producer,
+)
 from tidegate.model.errors import ExternalError
 
 TOPIC = "tidegate-markers"
+NOTES_TOPIC = "tidegate-transactions"
+"""Of sinks that keep transactions open (``open_transactions``): what they note is in no transaction, so nobody waits for it."""
 PARTITIONS = 8
 """Chosen, not measured: markers are few and small."""
 RETENTION_MS = 7 * 24 * 3600 * 1000
@@ -24,6 +35,8 @@ CLOCK_SKEW_MS = 3_600_000
 """How much later a broker's clock may be than ours, or earlier."""
 ABORTED = "aborted"
 """Says that the epoch was given up by hand (``tidegate txn abort``): it counts as done, without its records."""
+_NOTE_LIMIT_S = 30.0
+"""Kafka's default of ``request.timeout.ms``."""
 _WAIT_S = 90.0
 """For transactions of others in the same partition, which the broker ends by itself after their timeout."""
 
@@ -45,6 +58,7 @@ class Markers:
         self._servers = servers
         self._properties = properties
         self.topic = topic
+        self._producer: Any = None
 
     def on(self, topic: str) -> Markers:
         """Those of another topic; empty: these."""
@@ -76,6 +90,33 @@ class Markers:
         """Keys and values of all committed markers written since then. Waits for what open transactions hold back.
 
         Raises ``ExternalError`` when that does not end in time."""
+        return self._found(since_ms, None)
+
+    def note(self, key: str, says: str) -> None:
+        """Writes a note, in no transaction. Raises ``ExternalError`` when it is not known to be durable."""
+        refused: list[Any] = []
+        if self._producer is None:
+            own = {k: v for k, v in self._properties.items() if k != TRANSACTION_TIMEOUT_KEY}
+            self._producer = producer(self._servers, own, enable_idempotence=True, linger_ms="0")
+        with kafka_errors(f"note what became of {key}", self._servers):
+            self._producer.produce(
+                self.topic, key=key, value=says, on_delivery=lambda error, message: refused.append(error)
+            )
+            left = self._producer.flush(_NOTE_LIMIT_S)
+        if left or refused != [None]:
+            self._producer = None
+            why = "no answer" if left or not refused else refused[0].str()
+            raise ExternalError(
+                f"cannot note what became of {key} in topic {self.topic!r} (Kafka at {self._servers}): {why}"
+            )
+
+    def find(self, keys: Collection[str], since_ms: int) -> dict[str, str]:
+        """Returns those of these keys that are there, and their values. Raises ``ExternalError``."""
+        found = self._found(since_ms, frozenset(keys))
+        return {key: found[key] for key in keys if key in found}
+
+    def _found(self, since_ms: int, wanted: frozenset[str] | None) -> dict[str, str]:
+        """``wanted``: enough when these are found; ``None``: all."""
         client = consumer(
             self._servers,
             self._properties,
@@ -87,7 +128,7 @@ class Markers:
         try:
             with kafka_errors("read what was published", self._servers):
                 ends = self._assign(client, since_ms - CLOCK_SKEW_MS)
-                return self._read_to(client, ends)
+                return self._read_to(client, ends, wanted)
         finally:
             client.close()
 
@@ -111,7 +152,7 @@ class Markers:
         client.assign([kafka.TopicPartition(self.topic, n, starts[n]) for n in ends])
         return ends
 
-    def _read_to(self, client: Any, ends: dict[int, int]) -> dict[str, str]:
+    def _read_to(self, client: Any, ends: dict[int, int], wanted: frozenset[str] | None) -> dict[str, str]:
         kafka = library()
         found: dict[str, str] = {}
         gives_up_at = time.monotonic() + _WAIT_S
@@ -119,6 +160,8 @@ class Markers:
             for message in client.consume(10_000, 0.05):
                 if message.error() is None and message.key() is not None:
                     found[message.key().decode()] = (message.value() or b"").decode()
+            if wanted is not None and wanted <= found.keys():
+                return found
             parts = client.position([kafka.TopicPartition(self.topic, n) for n in ends])
             for part in parts:
                 if part.offset >= ends[part.partition]:

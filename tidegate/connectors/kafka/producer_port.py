@@ -29,6 +29,12 @@ class BatchLimit:
 
     size_bytes: int = DEFAULT_BATCH_BYTES
 
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> BatchLimit:
+        """Returns what a sink's properties say, or the default."""
+        size = properties.get("batch.size", "")  # what is no number is librdkafka's to refuse
+        return BatchLimit(int(size) if size.isdecimal() else DEFAULT_BATCH_BYTES)
+
     def halve(self, refused_bytes: int) -> None:
         """Lowers the limit to half of a batch that was refused."""
         self.size_bytes = max(1, min(self.size_bytes, refused_bytes) // 2)

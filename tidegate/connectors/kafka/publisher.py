@@ -27,7 +27,6 @@ from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
 from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalProducer
 from tidegate.connectors.kafka.records import from_bytes, topics_of
-from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, TidegateError
 from tidegate.model.values import Committable
@@ -132,8 +131,7 @@ class EpochPublisher(Committer):
         self._clock = clock
         self._identities: dict[_Name, _Identity] = {}
         self._doubted: set[_Name] = set()
-        size = properties.get("batch.size", "")  # what is no number is librdkafka's to refuse
-        self._batch_limit = BatchLimit(int(size) if size.isdecimal() else DEFAULT_BATCH_BYTES)
+        self._batch_limit = BatchLimit.of(properties)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""

@@ -6,18 +6,19 @@
     ).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("totals").build()
 
 Exactly once survives a restart that lasts longer than any transaction timeout: nothing is open in the broker between the
-vote and the commit (docs/adr/0050).
+vote and the commit (docs/adr/0050). A sink with a ``TransactionNamingStrategy`` writes into open transactions instead (docs/adr/0173).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import (
     SERVERS_KEY,
+    TRANSACTION_TIMEOUT_KEY,
     admin,
     check_transaction_timeout,
     contact,
@@ -26,13 +27,22 @@ from tidegate.connectors.kafka.client import (
     servers_of,
     sink_properties,
 )
-from tidegate.connectors.kafka.markers import TOPIC, Markers
+from tidegate.connectors.kafka.columnar.settings import why_not_by_column
+from tidegate.connectors.kafka.markers import NOTES_TOPIC, TOPIC, Markers
+from tidegate.connectors.kafka.open_transactions.committer import KafkaCommitter, TransactionCommitter
+from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS, check_deadline
+from tidegate.connectors.kafka.open_transactions.naming import Bundle, TransactionNamingStrategy
+from tidegate.connectors.kafka.open_transactions.session import TransactionSession, TransactionSettings
+from tidegate.connectors.kafka.open_transactions.writer import OpenTransactionWriter
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
-from tidegate.connectors.kafka.sending import make_producer
+from tidegate.connectors.kafka.sending import make_producer, message_limit
 from tidegate.connectors.kafka.writers import DirectWriter, EpochWriter, branch_of
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import StateValue
+
+STRATEGY_KEY = "sink.transaction-naming-strategy"
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,15 @@ class KafkaSink(Sink):
     prefix: str
     properties: dict[str, str]
     marker_topic: str = TOPIC
+    strategy: TransactionNamingStrategy | None = None
+    """``None``: epochs travel in the checkpoint."""
+    keeps_together: bool = field(init=False, default=False)
+    """Whoever restores the transactions of a writer aborts what else it left open."""
+    _sessions: list[TransactionSession] = field(init=False, default_factory=list, repr=False, compare=False)
+    """That of the subtask, which its committer and its writer share."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keeps_together", self.strategy is not None)
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
@@ -61,8 +80,17 @@ class KafkaSink(Sink):
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             check_transaction_timeout(client, self.servers, self.properties)
 
+    def validate_configuration(self, configuration: Configuration) -> None:
+        if self.strategy is not None:
+            check_deadline(self._timeout_ms, configuration)
+
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            if self.strategy is not None or state:  # of a checkpoint from when the sink kept transactions open
+                session = self._session(context)
+                session.abort_lingering([Bundle.of(element) for element in state])
+                if self.strategy is not None:
+                    return OpenTransactionWriter(session, self.schema, input_type, message_limit(self.properties))
             names = self.prefix, self.marker_topic
             return EpochWriter(self.schema, input_type, context, self.properties, *names)
         client = make_producer(self.servers, self.properties)
@@ -72,11 +100,45 @@ class KafkaSink(Sink):
     def make_committer(self, context: SinkContext) -> Committer | None:
         if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return None
+        self._sessions.clear()
         markers = Markers(self.servers, self.properties, self.marker_topic)
-        markers.ensure_topic()
+        if self.strategy is not None:
+            check_deadline(self._timeout_ms, Configuration.from_strings(context.configuration))
+            check_transaction_timeout(admin(self.servers, self.properties), self.servers, self.properties)
+            Markers(self.servers, self.properties, self._topic_of_notes).ensure_topic()
+        else:
+            markers.ensure_topic()
+        committer = KafkaCommitter(
+            lambda: TransactionCommitter(self._session(context)), lambda: self._publisher(context, markers)
+        )
+        committer.prepare(is_transaction=self.strategy is not None)
+        return committer
+
+    def _publisher(self, context: SinkContext, markers: Markers) -> EpochPublisher:
         publisher = EpochPublisher(self.servers, self.properties, self.prefix, markers, branch_of(context))
-        publisher.prepare(context.subtask_index)
+        if self.strategy is None:
+            publisher.prepare(context.subtask_index)
         return publisher
+
+    def _session(self, context: SinkContext) -> TransactionSession:
+        if not self._sessions:
+            from tidegate.connectors.kafka.open_transactions.columnar_broker import (  # needs kafka-python
+                ColumnarTransactionBroker,
+            )
+
+            strategy = self.strategy or TransactionNamingStrategy.POOLING
+            about = self.prefix, strategy, self._topic_of_notes, self._timeout_ms, self.servers
+            broker = ColumnarTransactionBroker(self.servers, self.properties, self._timeout_ms)
+            self._sessions.append(TransactionSession(broker, TransactionSettings(*about), context))
+        return self._sessions[0]
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self.properties.get(TRANSACTION_TIMEOUT_KEY, OPEN_TIMEOUT_MS))
+
+    @property
+    def _topic_of_notes(self) -> str:
+        return NOTES_TOPIC if self.marker_topic == TOPIC else self.marker_topic
 
 
 @dataclass
@@ -88,6 +150,7 @@ class KafkaSinkBuilder:
     _prefix: str = ""
     _properties: dict[str, str] = field(default_factory=dict)
     _marker_topic: str = TOPIC
+    _strategy: TransactionNamingStrategy | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
         """Sets the brokers to begin with: ``host:port`` with commas between them."""
@@ -113,9 +176,20 @@ class KafkaSinkBuilder:
         self._marker_topic = topic
         return self
 
+    def set_transaction_naming_strategy(
+        self, transaction_naming_strategy: TransactionNamingStrategy
+    ) -> KafkaSinkBuilder:
+        """Writes exactly once into transactions that stay open until their checkpoint is confirmed, and names them so. Without it
+        records wait in the checkpoint, and a transaction is open only while it is published."""
+        self._strategy = transaction_naming_strategy
+        return self
+
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
         """Sets a property of the Kafka client, by librdkafka's names, over what was set before. Properties that only
-        consumers know are left out."""
+        consumers know are left out. ``sink.transaction-naming-strategy`` is Flink's option of that name. Raises ``InvalidJob`` for a
+        value that it does not have."""
+        if key == STRATEGY_KEY:
+            return self.set_transaction_naming_strategy(strategy_of(value))
         self._properties[key] = value
         return self
 
@@ -129,4 +203,30 @@ class KafkaSinkBuilder:
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self._prefix:
             raise InvalidJob("KafkaSink needs set_transactional_id_prefix() to write exactly once")
         properties = sink_properties(self._properties)
-        return KafkaSink(servers, self._schema, self._guarantee, self._prefix, properties, self._marker_topic)
+        if self._strategy is not None:
+            self._check_strategy(properties)
+            properties.setdefault(TRANSACTION_TIMEOUT_KEY, str(OPEN_TIMEOUT_MS))
+        about = self._prefix, properties, self._marker_topic, self._strategy
+        return KafkaSink(servers, self._schema, self._guarantee, *about)
+
+    def _check_strategy(self, properties: Mapping[str, str]) -> None:
+        if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            raise InvalidJob(
+                "a transaction naming strategy is for transactions: use it with set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)"
+            )
+        if not properties.get(TRANSACTION_TIMEOUT_KEY, "0").isdecimal():
+            raise InvalidJob(f"{TRANSACTION_TIMEOUT_KEY} is {properties[TRANSACTION_TIMEOUT_KEY]!r}: give milliseconds")
+        if why := why_not_by_column(properties):
+            raise InvalidJob(
+                f"KafkaSink cannot have a transaction naming strategy: {why}, and librdkafka cannot commit a transaction of another process. "
+                "Change that, or leave the strategy out: then epochs travel in the checkpoint"
+            )
+
+
+def strategy_of(text: str) -> TransactionNamingStrategy:
+    """Raises ``InvalidJob``."""
+    try:
+        return TransactionNamingStrategy[text.upper()]
+    except KeyError:
+        names = ", ".join(one.name for one in TransactionNamingStrategy)
+        raise InvalidJob(f"{STRATEGY_KEY} is {text!r}: it is one of {names}") from None

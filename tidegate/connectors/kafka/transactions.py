@@ -2,7 +2,7 @@
 
 Nothing of an epoch is in the broker between the vote and the commit (docs/adr/0050). What a publisher that died in the middle
 of its transaction left is ended by the broker after its timeout, and by the next producer of the transactional id, ``commit``
-and ``abort`` here among them; librdkafka cannot list such transactions.
+and ``abort`` here among them. Transactions of a sink that keeps them open are ``open_transactions.resolving``'s.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from tidegate.connectors.kafka.markers import TOPIC, Markers, is_abort
+from tidegate.connectors.kafka.open_transactions.prepared import Prepared
+from tidegate.connectors.kafka.open_transactions.resolving import PreparedTransactions
 from tidegate.connectors.kafka.publisher import Epoch, EpochPublisher, is_too_old
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import CorruptData, Misuse
@@ -22,11 +24,15 @@ class KafkaTransactions(TransactionLog):
 
     system = "kafka"
 
-    def __init__(self, servers: str, properties: dict[str, str]) -> None:
+    def __init__(self, servers: str, properties: dict[str, str], prefix: str = "") -> None:
+        """``prefix``: of transactional ids whose open transactions are shown, also when no checkpoint lists any."""
         self._servers = servers
         self._properties = properties
+        self._open = PreparedTransactions(servers, properties, prefix)
 
     def takes(self, committable: Committable) -> bool:
+        if Prepared.fits(committable):
+            return True
         try:
             Epoch.of(committable)
         except CorruptData:
@@ -34,6 +40,11 @@ class KafkaTransactions(TransactionLog):
         return isinstance(committable[4], bytes)
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
+        prepared = [one for one in listed if Prepared.fits(one.committable)]
+        others = [one for one in listed if not Prepared.fits(one.committable)]
+        return [*(self._epochs(others) if others else ()), *(self._open.transactions(prepared) if prepared else ())]
+
+    def _epochs(self, listed: Sequence[Listed]) -> list[Transaction]:
         epochs = [(one, Epoch.of(one.committable)) for one in listed]
         published = self._published([epoch for _, epoch in epochs])
         now_ms = int(time.time() * 1000)
@@ -54,9 +65,13 @@ class KafkaTransactions(TransactionLog):
         ]
 
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
-        return []
+        return self._open.unlisted(known, operators) if self._servers else []
 
     def commit(self, transaction: Transaction) -> None:
+        if Prepared.fits(transaction.committable):
+            self._check_servers()
+            self._open.commit(transaction)
+            return
         publisher = self._publisher()
         try:
             publisher.commit([transaction.committable])
@@ -64,15 +79,22 @@ class KafkaTransactions(TransactionLog):
             publisher.close()
 
     def abort(self, transaction: Transaction) -> None:
+        if Prepared.fits(transaction.committable):
+            self._check_servers()
+            self._open.abort(transaction)
+            return
         publisher = self._publisher()
         try:
             publisher.abort(transaction.committable)
         finally:
             publisher.close()
 
-    def _publisher(self) -> EpochPublisher:
+    def _check_servers(self) -> None:
         if not self._servers:
-            raise Misuse("epochs of a Kafka sink need --kafka HOST:PORT")
+            raise Misuse("what a Kafka sink left needs --kafka HOST:PORT")
+
+    def _publisher(self) -> EpochPublisher:
+        self._check_servers()
         markers = Markers(self._servers, self._properties)
         markers.ensure_topic()
         return EpochPublisher(self._servers, self._properties, "tidegate", markers, own_branch="")

@@ -27,6 +27,7 @@ from tidegate.datastream._graph.program_pickling import pickle_for_spark, pickle
 from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
@@ -53,7 +54,7 @@ def build_job_graph(
 ) -> BuiltJob:
     """Raises ``InvalidJob`` and ``NotSerializable``; sources and sinks raise what is wrong with theirs."""
     chains = make_chains(graph)
-    builder = _Builder(chains, operator_ids(graph.nodes))
+    builder = _Builder(chains, operator_ids(graph.nodes), Configuration.from_strings(configuration))
     programs = {builder.vertex_ids[chain.head.node_id]: builder.program(chain) for chain in chains}
     blobs: dict[BlobKey, bytes] = {}
     vertices = []
@@ -82,8 +83,9 @@ def build_job_graph(
 
 
 class _Builder:
-    def __init__(self, chains: Sequence[Chain], ids: Sequence[OperatorId]) -> None:
+    def __init__(self, chains: Sequence[Chain], ids: Sequence[OperatorId], configuration: Configuration) -> None:
         self._ids = ids
+        self._configuration = configuration
         # As in Flink, a vertex has the id of the operator at its head.
         self._vertex_of = {node.node_id: VertexId(ids[chain.head.node_id]) for chain in chains for node in chain.nodes}
         self.vertex_ids = {chain.head.node_id: VertexId(ids[chain.head.node_id]) for chain in chains}
@@ -162,7 +164,7 @@ class _Builder:
             output_type=node.output_type,
             key=node.key,
             second_key=node.second_key,
-            options=make_options(node.kind, node.display_name, _final_options(node)),
+            options=make_options(node.kind, node.display_name, _final_options(node, self._configuration)),
             uid=node.uid,
         )
 
@@ -190,13 +192,14 @@ def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
                 )
 
 
-def _final_options(node: StreamNode) -> dict[str, UserObject]:
+def _final_options(node: StreamNode, configuration: Configuration) -> dict[str, UserObject]:
     """The options with what only the client can find out."""
     if node.kind == "source":
         return {**node.options, "splits": _listed(node.options["source"], node)}
     if node.kind == "sink":
         sink: Sink = node.options["sink"]
         sink.validate()
+        sink.validate_configuration(configuration)
     return node.options
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.java_only import java_only
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.connectors.kafka.open_transactions.naming import TransactionNamingStrategy
 from tidegate.connectors.kafka.partition_records import DEAD_LETTER
 from tidegate.connectors.kafka.records import (
     KafkaRecordSerializationSchema,
@@ -29,6 +30,7 @@ __all__ = [
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
     "KafkaTopicSelector",
+    "TransactionNamingStrategy",
 ]
 
 __getattr__ = finding(

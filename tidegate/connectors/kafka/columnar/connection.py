@@ -200,6 +200,10 @@ class Connections:
         """Where the brokers are."""
         self._manager.cluster.update_metadata(metadata)
 
+    def brokers(self) -> list[Any]:
+        """Returns the nodes that are known."""
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
+
     def coordinator(self, transactional_id: str, limit_s: float) -> Any:
         """Returns the node that answers for a transactional id, by a connection of its own. Raises ``KafkaException``."""
         kind = CoordinatorType.TRANSACTION

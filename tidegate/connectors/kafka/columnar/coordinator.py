@@ -84,8 +84,9 @@ class Coordinator:
 
         self._answer(request, _partitions_code, limit_s)
 
-    def end(self, producer: Producer, limit_s: float, *, commits: bool) -> None:
-        """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown."""
+    def end(self, producer: Producer, limit_s: float, *, commits: bool, repeats_lost: bool = False) -> None:
+        """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown. ``repeats_lost``: it is asked
+        for again then, which is right where no other transaction has the same epoch."""
 
         def request() -> Any:
             return EndTxnRequest(
@@ -96,7 +97,7 @@ class Coordinator:
                 max_version=4,
             )
 
-        self._answer(request, _plain_code, limit_s)
+        self._answer(request, _plain_code, limit_s, repeats_lost=repeats_lost)
 
     def _answer(
         self,

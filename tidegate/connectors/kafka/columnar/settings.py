@@ -73,14 +73,19 @@ def knows(properties: Mapping[str, str]) -> bool:
 
 def goes_by_column(properties: Mapping[str, str]) -> bool:
     """Decides whether this path is taken; if not, logs why, once for each reason."""
-    why = None if _is_installed() else "kafka-python is not installed"
-    unknown = _unknown(properties)
-    if unknown is not None:
-        why = f"the property {unknown!r} is known to librdkafka only"
+    why = why_not_by_column(properties)
     if why is not None and why not in _told:
         _told.add(why)
         _LOG.info("Kafka's records go one by one: %s", why)
     return why is None
+
+
+def why_not_by_column(properties: Mapping[str, str]) -> str | None:
+    """Returns what stands against this path, if anything does."""
+    unknown = _unknown(properties)
+    if unknown is not None:
+        return f"the property {unknown!r} is known to librdkafka only"
+    return None if _is_installed() else "kafka-python is not installed"
 
 
 def connection_settings(properties: Mapping[str, str], servers: str) -> dict[str, Any]:

@@ -69,8 +69,9 @@ class ColumnarProducer(TransactionalProducer):
         self._compression = str(properties.get("compression.type", properties.get("compression.codec", "none")))
         self._acknowledge_ms = number(properties, ACKNOWLEDGE_MS, "request.timeout.ms")
         self._connections = Connections(servers, properties)
-        timeout_ms = number(properties, TRANSACTION_TIMEOUT_MS, TRANSACTION_TIMEOUT_KEY)
-        self._coordinator = Coordinator(self._connections, transactional_id, timeout_ms)
+        self._timeout_ms = number(properties, TRANSACTION_TIMEOUT_MS, TRANSACTION_TIMEOUT_KEY)
+        self._coordinator = Coordinator(self._connections, transactional_id, self._timeout_ms)
+        self._is_connected = False
         self._topics = Topics(self._connections)
         self._producer: Producer | None = None
         self._sequences: Counter[Place] = Counter()
@@ -83,8 +84,19 @@ class ColumnarProducer(TransactionalProducer):
         self._refused: Refusal | None = None
 
     def init(self, limit_s: float) -> None:
-        self._connections.connect(limit_s)
+        self.take(self._id, limit_s)
+
+    def take(self, transactional_id: str, limit_s: float) -> Producer:
+        """Goes on under this id, when the transaction before is over; every epoch counts its records from 0."""
+        if not self._is_connected:
+            self._connections.connect(limit_s)
+            self._is_connected = True
+        if transactional_id != self._id:
+            self._id = transactional_id
+            self._coordinator = Coordinator(self._connections, transactional_id, self._timeout_ms)
         self._producer = self._coordinator.init(limit_s)
+        self._sequences.clear()
+        return self._producer
 
     def begin(self) -> None:
         codes = library().KafkaError
@@ -106,10 +118,14 @@ class ColumnarProducer(TransactionalProducer):
         arrays = [pa.array(column, one.type) for column, one in zip(columns, SCHEMA, strict=True)]
         self.send(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
 
-    def flush(self, limit_s: float) -> None:
-        """Raises ``KafkaException``."""
+    def push(self) -> None:
+        """Send what waits for more, without waiting for the answers. Raises ``KafkaException``."""
         for leader in list(self._waiting):
             self._send_request(leader)
+
+    def flush(self, limit_s: float) -> None:
+        """Raises ``KafkaException``."""
+        self.push()
         gives_up_at = time.monotonic() + limit_s
         for leader in list(self._sent):
             self._acknowledged(leader, 0, gives_up_at - time.monotonic())
@@ -123,8 +139,20 @@ class ColumnarProducer(TransactionalProducer):
             self._coordinator.end(self._producer, gives_up_at - time.monotonic(), commits=True)
         self._is_open = False
 
+    def commit_prepared(self, limit_s: float) -> None:
+        """Commits what ``flush`` brought to the broker. The transaction's epoch is its own, so the commit is asked for again when
+        its answer is lost. Raises ``KafkaException``."""
+        assert self._producer is not None
+        self._coordinator.end(self._producer, limit_s, commits=True, repeats_lost=True)
+        self._is_open = False
+
     def give_up(self, error: Any) -> None:
-        if not error.txn_requires_abort() or self._producer is None or not self._touched:
+        if error.txn_requires_abort():
+            self.abort()
+
+    def abort(self) -> None:
+        """Aborts, unless records may still be on their way."""
+        if self._producer is None or not self._touched:
             return
         gives_up_at = time.monotonic() + ABORT_TIMEOUT_S
         requests = [one for sent in self._sent.values() for one in sent]

@@ -1,0 +1,45 @@
+"""What a subtask does with records: they go to the broker as they come, into the transaction that is open."""
+
+from __future__ import annotations
+
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import SinkWriter
+from tidegate.connectors.kafka.open_transactions.session import TransactionSession
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes
+from tidegate.model.values import Committable, StateValue
+
+
+class OpenTransactionWriter(SinkWriter):
+    """Its votes are complete at the barrier: the subtask waits for the broker's acknowledgement, as Flink's does."""
+
+    works_on = "arrow"
+
+    def __init__(
+        self,
+        session: TransactionSession,
+        schema: KafkaRecordSerializationSchema,
+        input_type: TypeInformation,
+        limit_bytes: int,
+    ) -> None:
+        self._session = session
+        self._schema = schema
+        self._input_type = input_type
+        self._limit_bytes = limit_bytes
+
+    def write(self, batch: Batch) -> None:
+        """Raises ``UserError`` for a record that is too large, ``ExternalError`` for what the broker refuses."""
+        assert isinstance(batch, ArrowBatch)
+        records = self._schema.outgoing(batch, self._input_type)
+        check_sizes(records, self._limit_bytes)
+        self._session.write(records)
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        prepared = self._session.vote(checkpoint_id)
+        return [] if prepared is None else [prepared.as_list()]
+
+    def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
+        return [self._session.bundle().as_list()]
+
+    def close(self) -> None:
+        self._session.close_writer()
