@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -11,14 +12,16 @@ from tests.e2e.waiting import wait_until
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_reading import read_now, read_topic
 from tidegate.common.serialization import SimpleStringSchema
-from tidegate.connectors.base import DeliveryGuarantee, Sink
+from tidegate.connectors.base import DeliveryGuarantee, Sink, SinkContext
 from tidegate.connectors.kafka.columnar.connection import Connections
 from tidegate.connectors.kafka.columnar.transaction_list import ONGOING, TransactionList
+from tidegate.connectors.kafka.open_transactions.naming import TransactionNamingStrategy
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog, TransactionStatus, listed_in
-from tidegate.datastream.connectors.kafka import TransactionNamingStrategy
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import InvalidJob, TidegateError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
