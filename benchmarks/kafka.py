@@ -3,7 +3,7 @@
 Throughput: a topic that is full is copied at parallelism 1, with a checkpoint a second. Between 20 % and 90 % of the records
 the processor time of the system's processes is taken (without the broker), so the rate for each core does not depend on what
 else the machine does; the rate by the clock does. Latency: records are produced at a calm rate, each with its time, and read
-back by a ``read_committed`` consumer, with a checkpoint every 100 ms.
+back by a ``read_committed`` and by a ``read_uncommitted`` consumer, with a checkpoint every 100 ms.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ LIMIT_S = 600.0
 Copy = Callable[[str, str, str, int], AbstractContextManager[int]]
 SYSTEMS: dict[str, Copy] = {
     "tidegate": kafka_rivals.tidegate,
+    "tidegate, open transactions": kafka_rivals.tidegate_open,
     "Flink": kafka_rivals.flink,
     "Spark": kafka_rivals.spark,
 }
@@ -49,6 +50,9 @@ class Figures:
     """Records a second by the clock, by size of record."""
     rates_per_core: dict[int, float] = field(default_factory=dict)
     latencies_ms: list[float] = field(default_factory=list)
+    """Until readers of committed records have them."""
+    uncommitted_ms: list[float] = field(default_factory=list)
+    """Until readers of uncommitted records do."""
     missing: str = ""
     """Why there are none."""
 
@@ -73,14 +77,14 @@ def report(
     table = Table(
         "Kafka to Kafka", *(f"{size} B: {what}" for size in SIZES for what in ("k/s", "MB/s", "k/s per core"))
     )
-    for title in ("p50 ms", "p99 ms"):
+    for title in ("p50 ms", "p99 ms", "uncommitted p50 ms", "p99 ms"):
         table.add_column(title)
     for one in found:
         cells = [one.system]
         for size in SIZES:
             rate, core = one.rates.get(size), one.rates_per_core.get(size)
             cells += ["-"] * 3 if rate is None or core is None else _rate_cells(rate, core, size)
-        table.add_row(*cells, *percentiles(one.latencies_ms, (50, 99)))
+        table.add_row(*cells, *percentiles(one.latencies_ms, (50, 99)), *percentiles(one.uncommitted_ms, (50, 99)))
         if one.missing:
             console.print(f"{one.system}: {one.missing}")
     console.print(table)
@@ -98,14 +102,19 @@ def measure(broker: KafkaBroker, megabytes: int, seconds: int, systems: tuple[st
         figures = Figures(name)
         try:
             for size, count in counts.items():
-                rate, core = _throughput(broker, SYSTEMS[name], f"in-{size}", f"out-{size}-{name}", count)
+                rate, core = _throughput(broker, SYSTEMS[name], f"in-{size}", f"out-{size}-{_slug(name)}", count)
                 figures.rates[size], figures.rates_per_core[size] = rate, core
                 print(f"{name}, {size} B: {rate:,.0f} records/s, {core:,.0f} for each core", flush=True)
-            figures.latencies_ms = _latencies(broker, SYSTEMS[name], name, seconds)
+            figures.latencies_ms, figures.uncommitted_ms = _latencies(broker, SYSTEMS[name], _slug(name), seconds)
         except (kafka_rivals.NotThere, TimeoutError) as error:
             figures.missing = str(error)
         found.append(figures)
     return found
+
+
+def _slug(name: str) -> str:
+    """For the names of topics."""
+    return name.replace(", ", "-").replace(" ", "-")
 
 
 def _rate_cells(rate: float, core: float, size: int) -> list[str]:
@@ -161,34 +170,62 @@ def _ends(broker: KafkaBroker, topic: str) -> Iterator[Callable[[], int]]:
         client.close()
 
 
-def _latencies(broker: KafkaBroker, copy: Copy, name: str, seconds: int) -> list[float]:
-    """From the moment of ``produce`` to the moment a read_committed consumer has the copy, in ms; the first third is left out."""
-    from confluent_kafka import Consumer, TopicPartition
-
+def _latencies(broker: KafkaBroker, copy: Copy, name: str, seconds: int) -> tuple[list[float], list[float]]:
+    """From the moment of ``produce`` to the moment a consumer of committed, and of uncommitted, records has the copy, in ms; the first
+    third is left out."""
     source, sink = f"calm-in-{name}", f"calm-out-{name}"
     broker.create_topic(source, PARTITIONS)
     broker.create_topic(sink, PARTITIONS)
-    settings = {"bootstrap.servers": broker.servers, "group.id": "bench", "log_level": 0, "fetch.wait.max.ms": 10}
-    reader = Consumer({**settings, "isolation.level": "read_committed"})
-    reader.assign([TopicPartition(sink, n, 0) for n in range(PARTITIONS)])
     stopped = threading.Event()
     feeder = threading.Thread(target=_feed, args=(_producer(broker), source, stopped), daemon=True)
-    times: list[float] = []
-    try:
-        with copy(broker.servers, source, sink, CALM_INTERVAL_MS) as pid:
-            feeder.start()
-            _wait(lambda: bool(reader.consume(1000, 0.1)), f"records in {sink}", pid)
-            begun = time.time()
-            while time.time() < begun + seconds:
-                messages = reader.consume(1000, 0.005)
-                now = time.time()
-                if now > begun + seconds / 3:
-                    times += [(now - float(message.value() or 0)) * 1000 for message in messages if not message.error()]
-    finally:
-        stopped.set()
-        feeder.join(10)
-        reader.close()
-    return times
+    with _Reader(broker, sink, "read_committed") as committed, _Reader(broker, sink, "read_uncommitted") as uncommitted:
+        try:
+            with copy(broker.servers, source, sink, CALM_INTERVAL_MS) as pid:
+                feeder.start()
+                _wait(lambda: committed.count > 0, f"records in {sink}", pid)
+                time.sleep(seconds / 3)
+                begun = time.time()
+                time.sleep(seconds - seconds / 3)
+        finally:
+            stopped.set()
+            feeder.join(10)
+        return committed.since(begun), uncommitted.since(begun)
+
+
+class _Reader:
+    """Reads in a thread of its own, and notes how long each record took."""
+
+    def __init__(self, broker: KafkaBroker, topic: str, isolation: str) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = {"bootstrap.servers": broker.servers, "group.id": "bench", "log_level": 0, "fetch.wait.max.ms": 10}
+        self._client = Consumer({**settings, "isolation.level": isolation})
+        self._client.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._times: list[tuple[float, float]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._times)
+
+    def since(self, begun: float) -> list[float]:
+        return [latency_ms for at, latency_ms in self._times if at >= begun]
+
+    def __enter__(self) -> _Reader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(30)
+        self._client.close()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            messages = self._client.consume(1000, 0.005)
+            now = time.time()
+            self._times += [(now, (now - float(one.value() or 0)) * 1000) for one in messages if not one.error()]
 
 
 def _feed(client: Any, topic: str, stopped: threading.Event) -> None:

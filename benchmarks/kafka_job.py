@@ -1,4 +1,5 @@
-"""Job of the Kafka benchmark: bytes from one topic to another, exactly once. Arguments: servers, input, output, interval in ms."""
+"""Job of the Kafka benchmark: bytes from one topic to another, exactly once. Arguments: servers, input, output, interval in ms, and the
+naming strategy of transactions that stay open, if any."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from tidegate.datastream.connectors.kafka import (
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
+    TransactionNamingStrategy,
 )
 
 
-def main(servers: str, source_topic: str, sink_topic: str, interval_ms: str) -> None:
+def main(servers: str, source_topic: str, sink_topic: str, interval_ms: str, strategy: str = "") -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1).enable_checkpointing(int(interval_ms))
     source = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(source_topic).set_group_id("tidegate-copy")
@@ -25,6 +27,8 @@ def main(servers: str, source_topic: str, sink_topic: str, interval_ms: str) -> 
     record.set_value_serialization_schema(ByteArraySchema())
     sink = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(record.build())
     sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(sink_topic)
+    if strategy:
+        sink.set_transaction_naming_strategy(TransactionNamingStrategy[strategy])
     env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "source").sink_to(sink.build())
     env.execute("copy")
 

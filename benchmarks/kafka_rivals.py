@@ -1,6 +1,6 @@
 """The systems that copy a topic in the Kafka benchmark: each is a context manager that gives the pid of what works.
 
-tidegate   JobManager and TaskManager of ``benchmarks.cluster``; the TaskManager's processes count
+tidegate   JobManager and TaskManager of ``benchmarks.cluster``; the TaskManager's processes count. In both modes of its sink
 Flink      one JVM with a local cluster: PyFlink's Flink (installed by the tests, too) and the released Kafka connector
 Spark      Structured Streaming in this installation's PySpark, with the Kafka package of the tests; at least once
 """
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -31,15 +32,20 @@ class NotThere(Exception):
 
 
 @contextlib.contextmanager
-def tidegate(servers: str, source: str, sink: str, interval_ms: int) -> Iterator[int]:
+def tidegate(servers: str, source: str, sink: str, interval_ms: int, strategy: str = "") -> Iterator[int]:
     with BenchCluster(1) as cluster:
-        job_id = cluster.run("benchmarks/kafka_job.py", servers, source, sink, str(interval_ms))
+        job_id = cluster.run("benchmarks/kafka_job.py", servers, source, sink, str(interval_ms), strategy)
         try:
             yield cluster.task_manager_pid
         finally:
             cluster.client.cancel(job_id)
             for _ in cluster.client.watch(job_id):
                 pass
+
+
+def tidegate_open(servers: str, source: str, sink: str, interval_ms: int) -> AbstractContextManager[int]:
+    """Into transactions that stay open until their checkpoint is confirmed, as Flink's."""
+    return tidegate(servers, source, sink, interval_ms, "POOLING")
 
 
 @contextlib.contextmanager

@@ -170,9 +170,7 @@ def kafka(found: list[KafkaFigures], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
     for place, one in enumerate(found):
         sizes = list(one.rates_per_core)
-        left.bar(
-            [n + 0.25 * place for n in range(len(sizes))], [one.rates_per_core[s] / 1e3 for s in sizes], width=0.25
-        )
+        left.bar([n + 0.2 * place for n in range(len(sizes))], [one.rates_per_core[s] / 1e3 for s in sizes], width=0.2)
         left.set_xticks(range(len(sizes)), [f"{size} B" for size in sizes])
         times = sorted(one.latencies_ms)
         right.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=one.system)

@@ -1,7 +1,7 @@
 """Kafka's transactions as its coordinators keep them, in memory, with faults: the law of epochs, timeouts, and answers that are lost.
 
-    Empty ─ send ─▶ Ongoing ─ EndTxn ─▶ Committed (again: the same answer)      a fresh ``begin`` raises the epoch from anywhere
-                       └─ timeout, begin ─▶ Aborted, epoch + 1
+Empty ─ send ─▶ Ongoing ─ EndTxn ─▶ Committed (again: the same answer)      a fresh ``begin`` raises the epoch from anywhere
+                   └─ timeout, begin ─▶ Aborted, epoch + 1
 """
 
 from __future__ import annotations

@@ -181,7 +181,9 @@ class World:
         started: dict[int, Running] = {}
         for subtask in order:
             started[subtask] = start(
-                spec("sink", input_types=(Types.STRING(),), options={"sink": SimulatedSink(self.kafka, self._strategy)}),
+                spec(
+                    "sink", input_types=(Types.STRING(),), options={"sink": SimulatedSink(self.kafka, self._strategy)}
+                ),
                 subtask=subtask,
                 parallelism=parallelism,
                 restored=None if last is None else share(last.snapshots, subtask, parallelism),

@@ -54,6 +54,9 @@ class ScriptedBrokers:
 
     def learn(self, metadata: Any) -> None: ...
 
+    def brokers(self) -> list[int]:
+        return sorted({node for nodes in self.leaders.values() for node in nodes})
+
     def coordinator(self, transactional_id: str, limit_s: float) -> Any:
         self.looked_for_coordinator += 1
         return "coordinator"
