@@ -100,7 +100,7 @@ class TestOpenTransactions(SinkConformance):
         assert sorted(subject.visible()) == ["a", "b"]
 
     def test_a_restart_aborts_what_no_checkpoint_holds_and_commits_what_one_does(self, subject: OpenTopic) -> None:
-        """Also of subtasks that no longer exist."""
+        """Also of subtasks that the new parallelism lacks."""
         olds = [self.begin(subject, subtask=i, parallelism=3) for i in range(3)]
         for i, old in enumerate(olds):
             old.feed([f"kept-{i}"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tidegate.connectors.kafka.open_transactions.broker import NotOpen, TransactionBroker, TransactionProducer
-from tidegate.connectors.kafka.open_transactions.prepared import Identity
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity
 from tidegate.model.errors import ExternalError
 
 
@@ -25,8 +25,8 @@ class _Id:
     values: list[str] = field(default_factory=list)
 
     @property
-    def identity(self) -> Identity:
-        return Identity(self.producer_id, self.epoch)
+    def identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.producer_id, self.epoch)
 
 
 @dataclass
@@ -39,19 +39,19 @@ class SimulatedKafka:
     noted: dict[str, str] = field(default_factory=dict)
     _ids: dict[str, _Id] = field(default_factory=dict)
 
-    def begin(self, name: str) -> Identity:
+    def begin(self, name: str) -> ProducerIdentity:
         found = self._ids.setdefault(name, _Id(len(self._ids)))
         found.epoch += 1
         found.state, found.values = "Empty", []
         return found.identity
 
-    def send(self, name: str, identity: Identity, values: list[str]) -> None:
+    def send(self, name: str, identity: ProducerIdentity, values: list[str]) -> None:
         found = self._checked(name, identity)
         if found.state != "Ongoing":  # an epoch may have transactions one after the other
             found.state, found.values = "Ongoing", []
         found.values += values
 
-    def commit(self, name: str, identity: Identity) -> None:
+    def commit(self, name: str, identity: ProducerIdentity) -> None:
         found = self._checked(name, identity)
         if found.state == "Ongoing":
             found.state = "Committed"
@@ -59,7 +59,7 @@ class SimulatedKafka:
         elif found.state != "Committed":
             raise NotOpen(name)
 
-    def abort(self, name: str, identity: Identity) -> None:
+    def abort(self, name: str, identity: ProducerIdentity) -> None:
         found = self._checked(name, identity)
         if found.state == "Ongoing":
             found.state = "Aborted"
@@ -78,7 +78,7 @@ class SimulatedKafka:
             return ""
         return self.random.choice(["before", "after"])
 
-    def _checked(self, name: str, identity: Identity) -> _Id:
+    def _checked(self, name: str, identity: ProducerIdentity) -> _Id:
         found = self._ids.get(name)
         if found is None or found.identity != identity:
             raise NotOpen(name)
@@ -89,9 +89,9 @@ class SimulatedProducer(TransactionProducer):
     def __init__(self, kafka: SimulatedKafka) -> None:
         self._kafka = kafka
         self._name = ""
-        self._identity = Identity(-1, -1)
+        self._identity = ProducerIdentity(-1, -1)
 
-    def begin(self, transactional_id: str) -> Identity:
+    def begin(self, transactional_id: str) -> ProducerIdentity:
         self._name = transactional_id
         with _Faults(self._kafka):
             self._identity = self._kafka.begin(transactional_id)
@@ -128,7 +128,7 @@ class SimulatedBroker(TransactionBroker):
     def producer(self) -> TransactionProducer:
         return SimulatedProducer(self._kafka)
 
-    def commit(self, transactional_id: str, identity: Identity) -> None:
+    def commit(self, transactional_id: str, identity: ProducerIdentity) -> None:
         with _Faults(self._kafka):
             self._kafka.commit(transactional_id, identity)
 

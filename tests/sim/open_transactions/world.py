@@ -1,7 +1,7 @@
 """A job of which only the Kafka sink is real: values from a position on, checkpoints that complete or not, attempts that crash, come back
 with another parallelism, and go on as if nothing had happened when they are long replaced.
 
-Laws: EXACT each value is committed once. TOLD whatever is missing was told as lost, and nothing else was. NOTHING_OPEN what a crashed
+Laws: EXACT each value is committed once. TOLD whatever is missing was reported as lost, and nothing else was. NOTHING_OPEN what a crashed
 attempt left is aborted by the next one.
 """
 
@@ -138,7 +138,7 @@ class World:
             return
         self._last = taken
         for one in self._subtasks:
-            if confirms or self._random.random() < 0.8:  # else it dies before it is told, or is told later
+            if confirms or self._random.random() < 0.8:  # else it dies before it hears of it, or hears of it later
                 one.operator.notify_checkpoint_complete(taken.checkpoint_id)
 
     def _crash(self) -> None:

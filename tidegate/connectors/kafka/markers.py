@@ -26,7 +26,7 @@ from tidegate.model.errors import ExternalError
 
 TOPIC = "tidegate-markers"
 NOTES_TOPIC = "tidegate-transactions"
-"""Of sinks that keep transactions open (``open_transactions``): what they note is in no transaction, so nobody waits for it."""
+"""Sinks that keep transactions open (``open_transactions``) note there what they committed, outside of any transaction, so no reader waits."""
 PARTITIONS = 8
 """Chosen, not measured: markers are few and small."""
 RETENTION_MS = 7 * 24 * 3600 * 1000

@@ -58,9 +58,9 @@ class KafkaSink(Sink):
     strategy: TransactionNamingStrategy | None = None
     """``None``: epochs travel in the checkpoint."""
     keeps_together: bool = field(init=False, default=False)
-    """Whoever restores the transactions of a writer aborts what else it left open."""
+    """The subtask that restores the transactions of a writer aborts what else it left open."""
     _sessions: list[TransactionSession] = field(init=False, default_factory=list, repr=False, compare=False)
-    """That of the subtask, which its committer and its writer share."""
+    """The one of the subtask, which its committer and its writer share."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keeps_together", self.strategy is not None)

@@ -13,18 +13,18 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from tidegate.connectors.kafka.open_transactions.prepared import Identity
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity
 
 
 class NotOpen(Exception):
-    """The transaction is over, whoever ended it: committed, aborted, timed out, or its id has been taken since."""
+    """The transaction is over: committed, aborted, timed out, or its id has been taken since."""
 
 
 class TransactionProducer(ABC):
     """Writes transactions, one after the other."""
 
     @abstractmethod
-    def begin(self, transactional_id: str) -> Identity:
+    def begin(self, transactional_id: str) -> ProducerIdentity:
         """Takes the id: its former producer is fenced, and that one's transaction aborted."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class TransactionBroker(ABC):
         """Returns a new one."""
 
     @abstractmethod
-    def commit(self, transactional_id: str, identity: Identity) -> None:
+    def commit(self, transactional_id: str, identity: ProducerIdentity) -> None:
         """Commits a prepared transaction, whichever process wrote it. May be repeated. Raises ``NotOpen``."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from tidegate.connectors.kafka.open_transactions.broker import (
     TransactionBroker,
     TransactionProducer,
 )
-from tidegate.connectors.kafka.open_transactions.prepared import Identity
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity
 from tidegate.connectors.kafka.producer_port import BatchLimit
 from tidegate.connectors.kafka.publisher import COMMIT_TIMEOUT_S, INIT_TIMEOUT_S
 from tidegate.model.errors import ExternalError, InvalidJob
@@ -35,14 +35,14 @@ class ColumnarTransactionProducer(TransactionProducer):
         self._client: ColumnarProducer | None = None
         self._id = ""
 
-    def begin(self, transactional_id: str) -> Identity:
+    def begin(self, transactional_id: str) -> ProducerIdentity:
         self._id = transactional_id
         if self._client is None:
             self._client = ColumnarProducer(self._servers, self._properties, transactional_id, self._limit)
         with _telling(f"take the transactional id {transactional_id}", self._servers, is_ours=False):
             taken = self._client.take(transactional_id, INIT_TIMEOUT_S)
             self._client.begin()
-        return Identity(taken.id, taken.epoch)
+        return ProducerIdentity(taken.id, taken.epoch)
 
     def send(self, records: pa.RecordBatch) -> None:
         client = self._begun()
@@ -100,7 +100,7 @@ class ColumnarTransactionBroker(TransactionBroker):
     def producer(self) -> TransactionProducer:
         return ColumnarTransactionProducer(self._servers, self._properties, self._limit)
 
-    def commit(self, transactional_id: str, identity: Identity) -> None:
+    def commit(self, transactional_id: str, identity: ProducerIdentity) -> None:
         with self._asking(f"commit the transaction {transactional_id}") as connections:
             coordinator = Coordinator(connections, transactional_id, self._timeout_ms)
             producer = Producer(identity.producer_id, identity.epoch)
@@ -110,11 +110,11 @@ class ColumnarTransactionBroker(TransactionBroker):
         with self._asking(f"list the transactions of {prefix}") as connections:
             return TransactionList(connections, INIT_TIMEOUT_S).open_ids(prefix)
 
-    def described(self, transactional_ids: Collection[str]) -> dict[str, tuple[Identity, str]]:
+    def described(self, transactional_ids: Collection[str]) -> dict[str, tuple[ProducerIdentity, str]]:
         """Returns the last producer of each id that the broker knows, and the state of its transaction, in the broker's words."""
         with self._asking("describe transactions") as connections:
             found = TransactionList(connections, INIT_TIMEOUT_S).described(transactional_ids)
-        return {one: (Identity(producer.id, producer.epoch), state) for one, (producer, state) in found.items()}
+        return {one: (ProducerIdentity(producer.id, producer.epoch), state) for one, (producer, state) in found.items()}
 
     def abort(self, transactional_id: str) -> None:
         with self._asking(f"abort the transaction {transactional_id}", is_ours=False) as connections:

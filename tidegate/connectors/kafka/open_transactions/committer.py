@@ -16,7 +16,7 @@ from tidegate.model.values import Committable
 
 
 class TransactionCommitter(Committer):
-    """Of transactions that are prepared."""
+    """Commits transactions that are prepared."""
 
     def __init__(self, session: TransactionSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""How transactions are named, which numbers are free, and whose business a transaction is that nobody commits. No I/O.
+"""How transactions are named, which numbers are free, and which subtask aborts a transaction that is never committed. No I/O.
 
     transactional id   <prefix>-<mark of the operator>-<branch>-<subtask>-<number>
 
@@ -109,7 +109,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Says which subtask aborts what earlier attempts left open. Whoever restored a writer's bundle has all that the checkpoint holds
+    """Says which subtask aborts what earlier attempts left open. The one that restored a writer's bundle has all that the checkpoint holds
     of it, so what else is open under its number is held by no checkpoint.
 
         bundles {j of 3}        numbers j, j + 3, j + 6, ...: also those of attempts with more subtasks that took no checkpoint

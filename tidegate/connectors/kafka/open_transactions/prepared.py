@@ -1,4 +1,4 @@
-"""A transaction that is prepared: everything of it is acknowledged, and whoever knows producer id and epoch can commit it."""
+"""A transaction that is prepared: everything of it is acknowledged, and any process that knows producer id and epoch can commit it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TAG = "kafka-transaction"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProducerIdentity:
     """Under which a broker knows a producer. A transaction has one of its own: the epoch rises with each."""
 
     producer_id: int
@@ -23,7 +23,7 @@ class Prepared:
     """The vote of a subtask: a committable. Travels as a list."""
 
     transactional_id: str
-    identity: Identity
+    identity: ProducerIdentity
     branch: str
     subtask: int
     checkpoint_id: int
@@ -36,7 +36,7 @@ class Prepared:
         try:
             tag, name, producer_id, epoch, branch, subtask, checkpoint_id, at_ms, topic = committable
             if tag == TAG:
-                identity = Identity(int(producer_id), int(epoch))
+                identity = ProducerIdentity(int(producer_id), int(epoch))
                 return Prepared(
                     str(name), identity, str(branch), int(subtask), int(checkpoint_id), int(at_ms), str(topic)
                 )

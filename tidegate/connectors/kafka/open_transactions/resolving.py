@@ -18,7 +18,7 @@ from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, is_abort
 from tidegate.connectors.kafka.open_transactions.broker import NotOpen
 from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS
 from tidegate.connectors.kafka.open_transactions.naming import TransactionName, mark_of
-from tidegate.connectors.kafka.open_transactions.prepared import Identity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
 from tidegate.connectors.kafka.open_transactions.session import COMMITTED
 from tidegate.connectors.transactions import Listed, Transaction, TransactionStatus
 from tidegate.model.errors import CorruptData
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.connectors.kafka.open_transactions.columnar_broker import ColumnarTransactionBroker
 
 _UNLISTED_CHECKPOINT = 0
-"""Of a transaction that no checkpoint lists: its id does not say which one it was for."""
+"""Stands for the checkpoint of a transaction that no checkpoint lists: its id does not say which one it was for."""
 
 
 class PreparedTransactions:
@@ -40,6 +40,7 @@ class PreparedTransactions:
         self._prefixes = {prefix} if prefix else set()
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
+        """Returns what checkpoints hold, with what became of it."""
         found = [(one, Prepared.of(one.committable)) for one in listed]
         names = [TransactionName.parse(prepared.transactional_id) for _, prepared in found]
         self._prefixes.update(name.prefix for name in names if name is not None)
@@ -50,6 +51,7 @@ class PreparedTransactions:
         ]
 
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
+        """Returns open transactions that none of the ``known`` names is."""
         marks = {mark_of(operator_id): title for (_, operator_id), title in operators.items()}
         names: dict[str, TransactionName] = {}
         with self._broker() as broker:
@@ -89,7 +91,7 @@ class PreparedTransactions:
                     raise CorruptData(f"{prepared.name} is over, and was not committed") from None
 
     def abort(self, transaction: Transaction) -> None:
-        """Takes the id, which aborts; and notes that it was given up, for a job that is restored later."""
+        """Aborts by taking the id; and notes that it was given up, for a job that is restored later."""
         prepared = Prepared.of(transaction.committable)
         with self._broker() as broker:
             if _status(broker, prepared) in (TransactionStatus.COMMITTED, TransactionStatus.ABORTED):
@@ -150,6 +152,6 @@ def _said(broker: ColumnarTransactionBroker, prepared: Prepared) -> str | None:
     return broker.notes(prepared.notes_topic, [prepared.name], prepared.prepared_at_ms).get(prepared.name)
 
 
-def _without_checkpoint(name: TransactionName, identity: Identity) -> Prepared:
-    """Of a transaction that is only known by its id."""
+def _without_checkpoint(name: TransactionName, identity: ProducerIdentity) -> Prepared:
+    """Returns a transaction that is only known by its id."""
     return Prepared(str(name), identity, name.branch, name.subtask, _UNLISTED_CHECKPOINT, 0, "")

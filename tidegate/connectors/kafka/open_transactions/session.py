@@ -5,8 +5,8 @@ prepared, in another.
                                      └ an error ─▶ its producer is closed; the next try resumes the transaction by id and epoch
 
 Laws. A transaction has an epoch of its own, so a commit that comes late never commits the beginning of a later one. That a transaction was
-committed can be seen for as long as markers are kept: its coordinator answers a repeated commit, until the id is used again; and before that
-it is noted. So a commit that is refused, and of which there is no note, means that records are lost, and that is told. See docs/adr/0173
+committed can be seen for as long as notes are kept: its coordinator answers a repeated commit, until the id is used again; and before that
+it is noted. So a commit that is refused, and of which there is no note, means that records are lost, which is an error. See docs/adr/0173
 for the table of failures.
 """
 
@@ -32,7 +32,7 @@ from tidegate.connectors.kafka.open_transactions.naming import (
     lingering,
     mark_of,
 )
-from tidegate.connectors.kafka.open_transactions.prepared import Identity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
 from tidegate.connectors.kafka.writers import branch_of
 from tidegate.model.errors import CorruptData, ExternalError
 
@@ -55,7 +55,7 @@ class TransactionSettings:
 @dataclass(slots=True)
 class _Open:
     name: TransactionName
-    identity: Identity
+    identity: ProducerIdentity
     producer: TransactionProducer
     begun_ms: int
 

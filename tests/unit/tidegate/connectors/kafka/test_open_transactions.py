@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.open_transactions.naming import (
     lingering,
     mark_of,
 )
-from tidegate.connectors.kafka.open_transactions.prepared import Identity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob
@@ -85,7 +85,7 @@ def test_what_lingers_is_of_this_operator_and_these_prefixes_and_not_of_this_att
 
 
 def test_state_and_committables_are_read_back_and_anything_else_is_corrupt() -> None:
-    bundle, prepared = Bundle("p", 1, 2), Prepared(name(1), Identity(5, 3), BRANCH, 1, 9, 1000, "notes")
+    bundle, prepared = Bundle("p", 1, 2), Prepared(name(1), ProducerIdentity(5, 3), BRANCH, 1, 9, 1000, "notes")
     assert Bundle.of(bundle.as_list()) == bundle
     assert Prepared.of(prepared.as_list()) == prepared
     assert Prepared.fits(prepared.as_list())
