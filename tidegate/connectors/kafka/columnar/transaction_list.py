@@ -35,7 +35,7 @@ class TransactionList:
 
     def ids(self, prefix: str, states: Sequence[str]) -> list[str]:
         """Returns the ids that begin so and are in one of the broker's states, in order."""
-        found = set()
+        found: set[str] = set()
         for node in self.connections.brokers():
             request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=0)
             answer = self._asked(node, request, lambda told: int(told.error_code))

@@ -18,7 +18,7 @@ from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, is_abort
 from tidegate.connectors.kafka.open_transactions.broker import NotOpen
 from tidegate.connectors.kafka.open_transactions.deadlines import OPEN_TIMEOUT_MS
 from tidegate.connectors.kafka.open_transactions.naming import TransactionName, mark_of
-from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import Prepared, ProducerIdentity
 from tidegate.connectors.kafka.open_transactions.session import COMMITTED
 from tidegate.connectors.transactions import Listed, Transaction, TransactionStatus
 from tidegate.model.errors import CorruptData

@@ -32,7 +32,7 @@ from tidegate.connectors.kafka.open_transactions.naming import (
     lingering,
     mark_of,
 )
-from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import Prepared, ProducerIdentity
 from tidegate.connectors.kafka.writers import branch_of
 from tidegate.model.errors import CorruptData, ExternalError
 

@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.open_transactions.naming import (
     lingering,
     mark_of,
 )
-from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity, Prepared
+from tidegate.connectors.kafka.open_transactions.prepared import Prepared, ProducerIdentity
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob
