@@ -47,7 +47,7 @@ from tidegate.jobmanager.machines.resources.slots import AllocationGone
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
 from tidegate.jobmanager.machines.resources.workers import WORKERS_TIMER
 from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
-from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobSummary, JobView
+from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobPast, JobSummary, JobView
 from tidegate.jobmanager.machines.worker_supply import WorkerSupply
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
@@ -105,6 +105,11 @@ class Dispatcher:
         job = self._jobs.get(job_id)
         return show.checkpoints_view(job) if job else None
 
+    def past(self, job_id: JobId) -> JobPast | None:
+        """For the next JobManager. ``None``: the job is over, or not known."""
+        job = self._jobs.get(job_id)
+        return show.job_past(job) if job and not job.life.state.is_terminal else None
+
     def uses_shared_file(self, path: str) -> bool:
         """A job that is not over may restore it, or build on it."""
         return any(
@@ -159,6 +164,10 @@ class Dispatcher:
             return
         job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._fx)
         self._jobs[job_id] = job
+        if isinstance(event, JobRecovered) and event.past is not None:
+            completed = {found.checkpoint_id for found in event.checkpoints if found.manifest is not None}
+            job.life.recall(event.past)
+            job.coordinator.stats.recall(event.past.checkpoints, completed, self._fx.now_ms)
         job.start()
 
     def _on_job_event(self, event: _JobEvent) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     CheckpointMetrics,
@@ -72,6 +73,8 @@ class JobRecovered:
     first_attempt: int = 0
     next_id: CheckpointId | None = None
     """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
+    past: JobPast | None = None
+    """What is shown of the earlier life. Nothing is decided by it."""
 
 
 @dataclass(frozen=True, slots=True)

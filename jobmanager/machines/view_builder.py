@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.jobmanager.machines.resources.slots import SlotState
@@ -10,7 +11,9 @@ from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.views import (
     AttemptView,
     CheckpointsView,
+    CheckpointView,
     ClusterView,
+    JobPast,
     JobSummary,
     JobView,
     SlotView,
@@ -68,6 +71,26 @@ def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
         ),
         checkpoints=checkpoints_view(job),
     )
+
+
+def job_past(job: JobMaster) -> JobPast:
+    """Linear in the number of checkpoints that are remembered."""
+    shown = checkpoints_view(job)
+    whole = replace(
+        shown,
+        history=tuple(_without_subtasks(one) for one in shown.history),
+        beyond=tuple(_without_subtasks(one) for one in shown.beyond),
+        last_completed=shown.last_completed and _without_subtasks(shown.last_completed),
+        last_failed=shown.last_failed and _without_subtasks(shown.last_failed),
+        last_savepoint=shown.last_savepoint and _without_subtasks(shown.last_savepoint),
+        last_restored=shown.last_restored and _without_subtasks(shown.last_restored),
+    )
+    life = job.life
+    return JobPast(min(life.timestamps_ms.values()), life.restarts, tuple(life.failures), whole)
+
+
+def _without_subtasks(checkpoint: CheckpointView) -> CheckpointView:
+    return replace(checkpoint, subtasks=())
 
 
 def checkpoints_view(job: JobMaster) -> CheckpointsView:

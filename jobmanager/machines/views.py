@@ -193,6 +193,16 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPast:
+    """What a job has lived through under this JobManager and earlier ones, for those who look at it. ``checkpoints`` have no single subtasks."""
+
+    start_ms: int
+    restarts: int
+    failures: tuple[FailureView, ...]
+    checkpoints: CheckpointsView
+
+
+@dataclass(frozen=True, slots=True)
 class SlotView:
     index: int
     state: str

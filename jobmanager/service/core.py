@@ -35,6 +35,7 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
+from tidegate.jobmanager.service.high_availability.pasts import Pasts
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
@@ -96,6 +97,7 @@ class JobManagerCore:
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs)
         self._inline_state = InlineState(storage, pool)
+        self._pasts = Pasts(availability.store, pool, self.machine.past)
         self._known: set[JobId] = set()
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
         """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
@@ -172,6 +174,7 @@ class JobManagerCore:
             for waiting in late:
                 waiting.cancel()
         self._driver.stop()
+        await self._pasts.flush()
 
     def pause(self) -> None:
         """No confirm leaves until ``resume``: the store that says who leads does not answer."""
@@ -184,6 +187,7 @@ class JobManagerCore:
         """Ends this life at once, since another JobManager leads: nothing is sent after this."""
         del reason
         self._driver.stop()
+        self._pasts.stop()
         self._may_commit.clear()
         for outbox in self._outboxes.values():
             outbox.stop()
@@ -191,6 +195,7 @@ class JobManagerCore:
     async def close(self) -> None:
         """Stops handling messages; TaskManagers see their streams end and stop what they run."""
         self._driver.stop()
+        self._pasts.stop()
         self.streams.close_all("the JobManager is shutting down")
         self.process.close()
         for key in list(self._outboxes):
@@ -233,6 +238,7 @@ class JobManagerCore:
                 self.on_worker(command)
             case cmd.JobChanged():
                 self._keep_result(command.job_id)
+                self._pasts.changed(command.job_id)
                 self.watchers.changed(command.job_id)
             case cmd.JobTerminated():
                 self._on_job_terminated(command.job_id)

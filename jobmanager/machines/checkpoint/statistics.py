@@ -6,6 +6,7 @@ Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that co
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import fields, replace
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
@@ -146,6 +147,36 @@ class CheckpointStatistics:
     @property
     def in_progress(self) -> int:
         return self._in_progress
+
+    def recall(self, past: CheckpointsView, completed: Collection[CheckpointId], now_ms: int) -> None:
+        """What earlier JobManagers showed. A checkpoint that was in progress then is complete when it is one of ``completed``, and has failed else."""
+        self._completed, self._failed, self._restored = past.completed, past.failed, past.restored
+        for view in reversed(past.history):
+            record = _Record(self._ended(view, completed, now_ms))
+            self._history.append(record)
+            self._by_id[view.checkpoint_id] = record
+            if record.view.status == COMPLETED:
+                self._summary.add(record.view)
+        for view in reversed(past.beyond):
+            self._by_id[view.checkpoint_id] = record = _Record(view)
+            self._beyond.add(record)
+        self._last_completed = self._recalled(past.last_completed)
+        self._last_failed = self._recalled(past.last_failed)
+        self._last_savepoint = self._recalled(past.last_savepoint)
+        self._last_restored, self._last_restored_ms = self._recalled(past.last_restored), past.last_restored_ms
+
+    def _ended(self, view: CheckpointView, completed: Collection[CheckpointId], now_ms: int) -> CheckpointView:
+        if view.status != IN_PROGRESS:
+            return view
+        if view.checkpoint_id in completed:
+            self._completed += 1
+            return replace(view, status=COMPLETED, end_ms=now_ms)
+        self._failed += 1
+        return replace(view, status=FAILED, end_ms=now_ms, failure="the JobManager that took it was lost")
+
+    def _recalled(self, view: CheckpointView | None) -> _Record | None:
+        """The one of the history, if it is in there."""
+        return (self._by_id.get(view.checkpoint_id) or _Record(view)) if view else None
 
     def on_started(
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
-from tidegate.jobmanager.machines.views import FailureView
+from tidegate.jobmanager.machines.views import FailureView, JobPast
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.states import JobState
@@ -69,6 +69,12 @@ class JobStatusHistory:
         self.timestamps_ms = {JobState.INITIALIZING: effects.now_ms}
         self.failures: deque[FailureView] = deque(maxlen=FAILURES_REMEMBERED)
         self.restarts = 0
+
+    def recall(self, past: JobPast) -> None:
+        """What the job lived through under earlier JobManagers: it began then."""
+        self.timestamps_ms[JobState.INITIALIZING] = min(past.start_ms, self._fx.now_ms)
+        self.restarts = past.restarts
+        self.failures.extend(past.failures)
 
     def may(self, event: JobEvent) -> bool:
         """Whether it means something in this state."""

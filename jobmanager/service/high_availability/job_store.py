@@ -7,6 +7,7 @@
     jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
     <storageDir>/submissions/<job id>-<random> the request
+    <storageDir>/pasts/<job id>                what is shown of the job's earlier lives; nothing is decided by it, and it may be some seconds old
     <storageDir>/blobs/<sha256>                programs and files of jobs
 
 A job whose result is written is removed as a whole after that, its result last; what a killed process left of that is removed by the
@@ -27,6 +28,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from tidegate.coordination.port import Deposed, Entries, Unavailable
+from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.states import JobState
@@ -34,7 +36,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
 from tidegate.store.locations import open_files, reason_of
 
-PLANS, JOBS, RESULTS, SUBMISSIONS = "execution-plans", "jobs", "job-results", "submissions"
+PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 ID_BLOCK = 16
 """Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
 _NUMBER = re.compile(r"\d+")
@@ -60,6 +62,7 @@ class StoredJob:
     savepoints: tuple[tuple[CheckpointId, str], ...]
     pointers: tuple[tuple[CheckpointId, str], ...]
     last_id: CheckpointId | None
+    past: JobPast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,12 @@ class JobStore:
     def is_pointed(self, job_id: JobId, checkpoint_id: CheckpointId) -> bool:
         return checkpoint_id in self._pointed.get(job_id, ())
 
+    def keep_past(self, job_id: JobId, past: JobPast) -> None:
+        """Replaces what was kept. It is under no token: a deposed leader that is slow does no harm with it."""
+        with self._file(f"{PASTS}/{job_id}", "keep the history of") as (files, path):
+            files.make_directory(path.rpartition("/")[0])
+            files.write(path, [msgspec.msgpack.encode(past)])
+
     def end(self, job_id: JobId, state: JobState) -> None:
         """The job has a result: it does not run again, whatever happens from now on."""
         self._entries.put(f"{RESULTS}/{job_id}", state.value.encode("ascii"))
@@ -158,6 +167,7 @@ class JobStore:
         self._entries.delete(f"{PLANS}/{job_id}")
         if plan is not None:
             self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
+        self._delete_file(f"{PASTS}/{job_id}")
         self._entries.delete(f"{RESULTS}/{job_id}")
         for known in (self._attempts, self._reserved, self._pointed):
             known.pop(job_id, None)
@@ -195,8 +205,9 @@ class JobStore:
                 named.add(self._read_plan(place, content).file if content is not None else "")
             except CorruptData:
                 return
-        with self._file(SUBMISSIONS, "look for") as (files, path):
-            found = [f"{SUBMISSIONS}/{name}" for name in files.sizes(path)]
+        found = [f"{SUBMISSIONS}/{name}" for name in self._names_in(SUBMISSIONS)]
+        jobs = self._entries.names(PLANS)
+        found += [f"{PASTS}/{name}" for name in self._names_in(PASTS) if name not in jobs]
         for file in found:
             if file not in named:
                 self._delete_file(file)
@@ -225,6 +236,7 @@ class JobStore:
             self._places(f"{below}/savepoints"),
             pointers,
             None if last_id is None else CheckpointId(last_id),
+            self._past(job_id),
         )
 
     def _read_plan(self, place: str, content: bytes) -> StoredPlan:
@@ -234,6 +246,14 @@ class JobStore:
             raise CorruptData(
                 f"{self.directory}/{place} is damaged: {error}; submit the job again with run -s"
             ) from None
+
+    def _past(self, job_id: JobId) -> JobPast | None:
+        """``None`` where there is none, or it cannot be read: the job goes on without it."""
+        try:
+            with self._file(f"{PASTS}/{job_id}", "read the history of") as (files, path):
+                return msgspec.msgpack.decode(files.read(path), type=JobPast)
+        except (StorageError, msgspec.MsgspecError):
+            return None
 
     def _number(self, name: str) -> int | None:
         text = self._entries.get(name)
@@ -259,6 +279,10 @@ class JobStore:
             raise StorageError(
                 f"cannot {what} a job in {place}: {reason_of(error)}; see high-availability.storageDir"
             ) from error
+
+    def _names_in(self, folder: str) -> list[str]:
+        with self._file(folder, "look for") as (files, path):
+            return list(files.sizes(path))
 
     def _delete_file(self, name: str) -> None:
         with self._file(name, "remove") as (files, path):

@@ -95,3 +95,25 @@ def test_the_slowest_and_the_last_failed_ones_outlive_the_history() -> None:
     stats.on_acknowledged(ATTEMPT, CheckpointId(15), 16_000, CheckpointMetrics(sync_ms=3), 7)
     late = next(view for view in stats.view(None).beyond if view.checkpoint_id == 15)
     assert [part.ack_ms for part in late.subtasks] == [16_000]
+
+
+def test_what_an_earlier_jobmanager_showed_is_shown_on() -> None:
+    """Checkpoint 2 was completed in the last second, of which nothing was kept but its pointer; checkpoint 3 was lost with the JobManager."""
+    earlier = CheckpointStatistics(history=10)
+    for number in (1, 2, 3):
+        earlier.on_started(CheckpointId(number), SnapshotType.CHECKPOINT, 10 * number, 2, is_periodic=True)
+    earlier.on_completed(ID, 14, 99)
+    stats = CheckpointStatistics(history=10)
+    stats.recall(earlier.view(ID), {ID, CheckpointId(2)}, 40)
+    seen = stats.view(CheckpointId(2))
+    assert (seen.completed, seen.failed, seen.in_progress) == (2, 1, 0)
+    assert [(one.checkpoint_id, one.status) for one in seen.history] == [
+        (3, "FAILED"),
+        (2, "COMPLETED"),
+        (1, "COMPLETED"),
+    ]
+    stats.on_discarded(ID)
+    again = stats.view(CheckpointId(2))
+    assert again.history[-1].discarded
+    assert again.last_completed is not None
+    assert again.last_completed.discarded

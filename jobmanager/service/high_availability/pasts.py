@@ -1,0 +1,72 @@
+"""Keeps what is shown of running jobs, for the next JobManager: their failures, restarts and checkpoints.
+
+    JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file beside the job store
+
+No decision depends on it, so nothing waits for it, and what a kill takes away is the last second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from tidegate.aio.logs import with_ids
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.service.high_availability.job_store import JobStore
+from tidegate.model.ids import JobId
+
+KEEP_S = 1.0
+"""Chosen, not measured: one small file a second, however often checkpoints are taken."""
+
+_log = logging.getLogger("jobmanager")
+
+
+class Pasts:
+    """Belongs to the loop's thread. ``store``: ``None`` where jobs end with their JobManager, and nothing is kept."""
+
+    def __init__(self, store: JobStore | None, pool: Pool, past_of: Callable[[JobId], JobPast | None]) -> None:
+        self._store = store
+        self._pool = pool
+        self._past_of = past_of
+        self._due: dict[JobId, asyncio.TimerHandle] = {}
+        self._writing: set[JobId] = set()
+
+    def changed(self, job_id: JobId) -> None:
+        """What is shown of the job is another than before."""
+        if self._store is not None and job_id not in self._due:
+            self._due[job_id] = asyncio.get_running_loop().call_later(KEEP_S, self._keep, job_id)
+
+    async def flush(self) -> None:
+        """Returns when everything is kept."""
+        due = list(self._due)
+        self.stop()
+        for job_id in due:
+            past = self._past_of(job_id)
+            if self._store is not None and past is not None:
+                await asyncio.wait([self._pool.submit(partial(self._store.keep_past, job_id, past))])
+
+    def stop(self) -> None:
+        """Keeps nothing any more."""
+        for timer in self._due.values():
+            timer.cancel()
+        self._due.clear()
+
+    def _keep(self, job_id: JobId) -> None:
+        del self._due[job_id]
+        past = self._past_of(job_id)
+        if self._store is None or past is None:
+            return
+        if job_id in self._writing:  # a slow disk: once more, later
+            self.changed(job_id)
+            return
+        self._writing.add(job_id)
+        writing = self._pool.submit(partial(self._store.keep_past, job_id, past))
+        writing.add_done_callback(partial(self._kept, job_id))
+
+    def _kept(self, job_id: JobId, writing: asyncio.Future[None]) -> None:
+        self._writing.discard(job_id)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            _log.warning("%s", with_ids(f"the next JobManager will not show what came before: {error}", job=job_id))
