@@ -52,6 +52,7 @@ function heading(job, data, nowMs) {
         h("span", {}, `started ${moment(job.start_ms)}`),
         h("span", {}, `${isOver(job.state) ? "ran" : "for"} ${duration((job.end_ms ?? nowMs) - job.start_ms)}`),
         h("span", {}, plural(job.restarts, "restart")),
+        job.times_ms?.RECONCILING && h("span", { title: "The JobManager before this one was lost. Subtasks that were still there went on." }, `taken over ${moment(job.times_ms.RECONCILING)}`),
       ),
     ),
     !isOver(job.state) &&
