@@ -49,7 +49,7 @@ class Pasts:
                 await asyncio.wait([self._pool.submit(partial(self._store.keep_past, job_id, past))])
 
     def stop(self) -> None:
-        """Keeps nothing any more."""
+        """What is due is not kept."""
         for timer in self._due.values():
             timer.cancel()
         self._due.clear()
