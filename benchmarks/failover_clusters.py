@@ -182,6 +182,8 @@ class Flink(HighlyAvailable):
 
     def __init__(self, quorum: str, options: dict[str, str]) -> None:
         super().__init__(quorum, options)
+        for key in ("high-availability.storageDir", "execution.checkpointing.dir"):
+            self.options[key] = f"file://{self.options[key]}"
         self._flink = flink_environment()
         self._libraries = self.directory / "lib"
         self._libraries.mkdir()
