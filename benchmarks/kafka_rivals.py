@@ -34,7 +34,7 @@ class NotThere(Exception):
 @contextlib.contextmanager
 def tidegate(servers: str, source: str, sink: str, interval_ms: int, strategy: str = "") -> Iterator[int]:
     with BenchCluster(1) as cluster:
-        job_id = cluster.run("benchmarks/kafka_job.py", servers, source, sink, str(interval_ms), strategy)
+        job_id = cluster.run("benchmarks/rivals/kafka_job.py", servers, source, sink, str(interval_ms), strategy)
         try:
             yield cluster.task_manager_pid
         finally:

@@ -1,5 +1,6 @@
 """Job of the Kafka benchmark: bytes from one topic to another, exactly once. Arguments: servers, input, output, interval in ms, and the
-naming strategy of transactions that stay open, if any."""
+naming strategy of transactions that stay open, if any. It is not beside ``benchmarks.kafka``, which would hide the package ``kafka``.
+"""
 
 from __future__ import annotations
 
