@@ -118,6 +118,4 @@ def _go(work: Path) -> str:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), _GO]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_LIMIT_S, check=False)
     assert done.returncode == 0, f"versitygw needs Go to be built, and it could not be fetched:\n{done.stderr[-2000:]}"
-    program = next(place.rglob("bin/go"))
-    program.chmod(0o755)
-    return str(program)
+    return str(place / "go" / "bin" / "go")

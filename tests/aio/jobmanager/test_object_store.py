@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import queue
 import signal
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.aio.jobmanager.cluster import (
     JOB,
@@ -28,6 +30,7 @@ from tests.aio.jobmanager.cluster import (
 )
 from tests.e2e.waiting import wait_until
 from tests.servers.versitygw import BUCKET, VersityGateway
+from tidegate.cli.main import main
 from tidegate.cli.options import address_of
 from tidegate.coordination.object_store.bucket import Bucket, open_bucket
 from tidegate.coordination.object_store.conditions import check_conditions, full_check
@@ -39,9 +42,11 @@ from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.process import serve
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError, Unreachable
+from tidegate.model.ids import JobId
 from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost, Suspended
 from tidegate.pb import jobmanager_pb2 as pb
 
+OTHER = "b" * 32
 LEASE_MS, RENEW_MS = 2_000, 300
 
 
@@ -331,6 +336,35 @@ async def test_a_ledger_that_cannot_be_read_is_refused_and_left_as_it_is(
         async with running_job_manager(**kept_by(bucket, tmp_path)):
             pass
     assert path.read_bytes() == content
+
+
+async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
+    bucket: str, gateway: VersityGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = kept_by(bucket, tmp_path)
+    async with running_job_manager(**settings) as listening, client_of(listening) as client:
+        await put_blob(client)
+        for job_id in (JOB, OTHER):
+            answer = await submit(client, dataclasses.replace(make_graph(), job_id=JobId(job_id)))
+            assert not answer.HasField("error"), answer.error
+    [damaged] = (gateway.root / BUCKET / bucket.rpartition("/")[2] / "default" / "submissions").glob(f"{JOB}-*")
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-1] + b"\xff")
+    async with running_job_manager(**settings) as listening, client_of(listening) as client:
+        jobs = await client.ListJobs(pb.ListJobsRequest(include_terminal=True))
+        assert [job.job_id for job in jobs.jobs] == [OTHER]
+    assert "a job is not recovered, and its entry" in caplog.text
+    assert f"submissions/{damaged.name}" in caplog.text
+    damaged.write_bytes(content)
+    async with running_job_manager(**settings) as listening, client_of(listening) as client:
+        jobs = await client.ListJobs(pb.ListJobsRequest(include_terminal=True))
+        assert {job.job_id for job in jobs.jobs} == {JOB, OTHER}
+
+
+def test_the_command_tells_that_the_bucket_can_elect_leaders(bucket: str) -> None:
+    result = CliRunner().invoke(main, ["ha", "check", bucket, "--rounds", "20"])
+    assert result.exit_code == 0, result.output
+    assert "20 rounds, 4 writers at a time: never did two create the object" in result.output
 
 
 def test_what_was_probed_is_removed(bucket: str, gateway: VersityGateway) -> None:
