@@ -20,7 +20,12 @@ SLOW = pytest.mark.slow
 @pytest.mark.timeout(900, method="signal")
 @pytest.mark.parametrize(
     "page",
-    ["notebooks.md", pytest.param("finding_problems.md", marks=SLOW), pytest.param("restarts_in_ci.md", marks=SLOW)],
+    [
+        "notebooks.md",
+        "on_your_spark.md",
+        pytest.param("finding_problems.md", marks=SLOW),
+        pytest.param("restarts_in_ci.md", marks=SLOW),
+    ],
 )
 def test_a_guide_that_needs_a_cluster(reader: Reader, page: str) -> None:
     reader.read(GUIDES / page)
