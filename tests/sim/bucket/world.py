@@ -217,7 +217,7 @@ class World:
         require(3, other == who.name, f"{who.name} and {other} lead in term {term}")
 
     def counted(self, term: int, value: int) -> None:
-        """An acknowledged increment is in the ledger, and stays, and is nobody else's. The answer may come late."""
+        """An acknowledged increment is in the ledger, and stays, and is of one writer alone. The answer may come late."""
         require(2, value not in self._counted, f"{value} was counted in terms {self._counted.get(value)} and {term}")
         self._counted[value] = term
         self.last_counted_ms = self.now_ms
