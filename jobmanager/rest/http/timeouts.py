@@ -45,10 +45,12 @@ async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> N
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """A request that is no HTTP is the client's fault and has been answered with 400: one line, without our stack trace."""
+    """A request that is no HTTP, or whose body cannot be decoded, is the client's fault and has been answered: one line,
+    without our stack trace."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, HttpProcessingError):
-        record.msg, record.args = f"{record.getMessage()}: {error.message.splitlines()[0]}", ()
+    if isinstance(error, HttpProcessingError | web.RequestPayloadError):
+        text = error.message.splitlines()[0] if isinstance(error, HttpProcessingError) else " ".join(str(error).split())
+        record.msg, record.args = f"{record.getMessage()}: {text}", ()
         record.exc_info, record.levelno, record.levelname = None, logging.INFO, "INFO"
     return True
 

@@ -160,6 +160,22 @@ async def test_what_is_no_http_leaves_no_stack_trace(request_bytes: bytes, caplo
     assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]
 
 
+async def test_a_body_that_is_not_what_its_encoding_says_leaves_no_stack_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Refused for its host, so that the server reads the body only to be rid of it."""
+    lines = (b"PATCH /jobs/aa HTTP/1.1", b"Host: x", b"Content-Encoding: gzip", b"Content-Length: 3", b"", b"abc")
+    async with running_job_manager() as listening:
+        reader, writer = await asyncio.open_connection("localhost", listening.rest_port)
+        writer.write(b"\r\n".join(lines))
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 403"), answer
+    (told,) = (record for record in caplog.records if record.name == "tidegate.jobmanager.rest.http")
+    assert (told.levelname, told.exc_info) == ("INFO", None)
+    assert "Can not decode content-encoding: gzip" in told.getMessage()
+
+
 async def test_no_answer_says_which_library_serves_it() -> None:
     async with running_job_manager() as listening, aiohttp.ClientSession() as session:
         for path in ("/overview", "/nothing", "/"):
