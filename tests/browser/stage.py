@@ -124,7 +124,7 @@ def pipeline_scene(
 
 
 def take(cluster: Cluster, checkpoint_id: int) -> None:
-    """Everybody acknowledges, vertex by vertex, later and later."""
+    """All subtasks acknowledge, vertex by vertex, later and later."""
     began_ms = next(v.trigger_ms for v in cluster.checkpoints().history if v.checkpoint_id == checkpoint_id)
     job = cluster.job()
     for depth, view in enumerate(job.vertices):
