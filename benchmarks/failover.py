@@ -100,7 +100,6 @@ def strike(cluster: HighlyAvailable, job_id: str, kind: str) -> Strike:
 def measure(cluster: HighlyAvailable, leaders: int, task_managers: int, console: Console) -> dict[str, list[Strike]]:
     job_id = cluster.submit()
     cluster.add_task_manager()
-    cluster.add_standby()
     found: dict[str, list[Strike]] = {"leader": [], "TaskManager": []}
     for kind, count in (("leader", leaders), ("TaskManager", task_managers)):
         for _ in range(count):
