@@ -23,6 +23,7 @@ class CallKind(Enum):
     TRIGGER = "TriggerCheckpoint"
     CONFIRM = "ConfirmCheckpoint"
     ABORT = "AbortCheckpoint"
+    OPERATOR_EVENT = "SendOperatorEvent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, SnapshotType
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, JobId, TaskManagerId
@@ -88,6 +89,16 @@ class AbortCheckpoint:
     attempts: tuple[AttemptId, ...]
     checkpoint_id: CheckpointId
     latest_completed_id: CheckpointId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendOperatorEvent:
+    """From a coordinator to its operator in one attempt, before every trigger that is ordered later."""
+
+    call_id: int
+    task_manager_id: TaskManagerId
+    attempt: AttemptId
+    event: OperatorEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +237,7 @@ Command = (
     | TriggerCheckpoint
     | ConfirmCheckpoint
     | AbortCheckpoint
+    | SendOperatorEvent
     | CloseTaskManager
     | StartWorker
     | StopWorker

@@ -27,6 +27,7 @@ from tidegate.jobmanager.machines.events import (
     LocationCreated,
     ManifestWriteFailed,
     ManifestWritten,
+    OperatorEventReceived,
     SharedFilesDiscarded,
     SlotFreed,
     SnapshotRequested,
@@ -52,7 +53,7 @@ from tidegate.jobmanager.machines.worker_supply import WorkerSupply
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 
-_AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
+_AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined | OperatorEventReceived
 _JobEvent = (
     _AttemptEvent
     | JobCancelRequested
@@ -187,6 +188,8 @@ class Dispatcher:
                 job.on_task_state(event)
             case EndOfDataReached():
                 job.on_end_of_data(event)
+            case OperatorEventReceived():
+                job.operators.on_event(event)
             case (
                 SubtaskAcknowledged()
                 | SubtaskDeclined()
@@ -305,7 +308,13 @@ class Dispatcher:
 
 def _job_of(event: _JobEvent) -> JobId:
     match event:
-        case TaskStateChanged() | EndOfDataReached() | SubtaskAcknowledged() | SubtaskDeclined():
+        case (
+            TaskStateChanged()
+            | EndOfDataReached()
+            | SubtaskAcknowledged()
+            | SubtaskDeclined()
+            | OperatorEventReceived()
+        ):
             return event.attempt.job_id
         case _:
             return event.job_id

@@ -17,6 +17,7 @@ from tidegate.model.checkpoint import (
     SnapshotType,
     SubtaskSnapshot,
 )
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
@@ -200,6 +201,14 @@ class SubtaskDeclined:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorEventReceived:
+    """An operator of a subtask says something to its coordinator."""
+
+    attempt: AttemptId
+    event: OperatorEvent
+
+
+@dataclass(frozen=True, slots=True)
 class WatermarkReported:
     """A subtask of a source is in a group of sources that keep together. Answered by ``AnnounceWatermark`` with this id."""
 
@@ -297,6 +306,7 @@ Event = (
     | EndOfDataReached
     | SubtaskAcknowledged
     | SubtaskDeclined
+    | OperatorEventReceived
     | WatermarkReported
     | LocationCreated
     | ManifestWritten

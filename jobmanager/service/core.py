@@ -218,6 +218,7 @@ class JobManagerCore:
                 | cmd.TriggerCheckpoint()
                 | cmd.ConfirmCheckpoint()
                 | cmd.AbortCheckpoint()
+                | cmd.SendOperatorEvent()
             ):
                 self._send(command)
             case (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from tidegate.model.coordinators.operator_events import AddSplits, CoordinatorReport, OperatorEvent, SourceSplit
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask
+from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask, SubtaskTold
 
 
 class AttemptAccount:
@@ -24,20 +25,46 @@ class AttemptAccount:
         self._is_being_stopped = False
         self.state = ExecutionState.DEPLOYING
         """As the subtask said last; it is not over."""
-        self.end_of_data: object | None = None
+        self._end_of_data: object | None = None
         """Its message, once it has said so."""
+        self._request: object | None = None
+        """That to its coordinator, as long as it is not answered."""
+        self._assigned: list[tuple[int, SourceSplit]] = []
+        self._last_event = 0
 
     def on_state(self, state: ExecutionState) -> None:
         self.state = state
 
-    def on_end_of_data(self, message: object) -> None:
-        self.end_of_data = message
+    def on_told(self, told: SubtaskTold) -> None:
+        if told.is_end_of_data:
+            self._end_of_data = told.message
+        if told.is_request:
+            self._request = told.message
+
+    def untold(self) -> tuple[object, ...]:
+        """What a JobManager that finds the attempt must hear, since it may be unanswered."""
+        return tuple(message for message in (self._request, self._end_of_data) if message is not None)
 
     def on_acknowledged(self, checkpoint_id: int, generation: Generation) -> None:
         self._newest_id = max(self._newest_id, checkpoint_id)
         self._acknowledged[checkpoint_id] = generation
 
-    def on_mail(self, mail: CheckpointMail) -> None:
+    def on_mail(self, mail: CheckpointMail | OperatorEvent) -> bool:
+        """``False``: an event of a coordinator that came before."""
+        if isinstance(mail, OperatorEvent):
+            return self._on_operator_event(mail)
+        self._on_checkpoint(mail)
+        return True
+
+    def _on_operator_event(self, event: OperatorEvent) -> bool:
+        if event.number <= self._last_event:
+            return False
+        self._last_event, self._request = event.number, None
+        if isinstance(event.event, AddSplits):
+            self._assigned += [(self._newest_id, split) for split in event.event.splits]
+        return True
+
+    def _on_checkpoint(self, mail: CheckpointMail) -> None:
         self._newest_id = max(self._newest_id, mail.checkpoint_id)
         match mail.kind:
             case CheckpointMailKind.TRIGGER:
@@ -46,6 +73,7 @@ class AttemptAccount:
                 self._confirmed_id = max(self._confirmed_id, mail.checkpoint_id)
                 self._may_finish |= mail.may_finish
                 self._acknowledged = {n: to for n, to in self._acknowledged.items() if n >= self._confirmed_id}
+                self._assigned = [(after, split) for after, split in self._assigned if after >= self._confirmed_id]
             case CheckpointMailKind.ABORT:
                 self._acknowledged.pop(mail.checkpoint_id, None)
 
@@ -66,10 +94,11 @@ class AttemptAccount:
             acknowledged=tuple(sorted(self._acknowledged.items())),
             confirmed_id=self._confirmed_id,
             newest_id=self._newest_id,
-            at_end_of_data=self.end_of_data is not None,
+            at_end_of_data=self._end_of_data is not None,
             may_finish=self._may_finish,
             is_being_stopped=self._is_being_stopped,
             error=error,
+            events=CoordinatorReport(tuple(self._assigned), self._last_event),
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation
 from tidegate.model.states import ExecutionState
@@ -117,12 +118,12 @@ class CheckpointMail:
 
 @dataclass(frozen=True, slots=True)
 class MailRequested:
-    """Connect, trigger, confirm or abort. ``checkpoint`` is ``None`` for a Connect."""
+    """Connect, trigger, confirm, abort, or an event of a coordinator; ``says``: what is noted of it, nothing of a Connect."""
 
     generation: Generation
     attempt: AttemptId
     mail: bytes
-    checkpoint: CheckpointMail | None = None
+    says: CheckpointMail | OperatorEvent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +155,14 @@ class SubtaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTold:
-    """An acknowledgement, a decline, an end of data. ``acknowledged``: the checkpoint, of an acknowledgement."""
+    """An acknowledgement, a decline, an end of data, an event for a coordinator. ``acknowledged``: the checkpoint, of an acknowledgement."""
 
     attempt: AttemptId
     message: object
     acknowledged: int | None = None
     is_end_of_data: bool = False
+    is_request: bool = False
+    """It asks a coordinator for something, and waits."""
 
 
 @dataclass(frozen=True, slots=True)

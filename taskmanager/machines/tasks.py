@@ -225,8 +225,8 @@ class TaskTable:
             refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
         if refusal is not None or task is None:
             return (Refuse(refusal),) if refusal else ()
-        if event.checkpoint is not None:
-            task.account.on_mail(event.checkpoint)
+        if event.says is not None and not task.account.on_mail(event.says):
+            return ()  # an event that came before: the call was repeated because its answer got lost
         if task.phase is TaskPhase.STARTING:
             task.early_mails.append(event.mail)
             return ()
@@ -250,8 +250,8 @@ class TaskTable:
                 commands += self._stop(task, CUT_OFF)
             elif task.stopping is None:
                 task.owner = generation
-                if task.phase is TaskPhase.ATTACHED and task.account.end_of_data is not None:
-                    commands.append(Forward(task.attempt, task.account.end_of_data))
+                if task.phase is TaskPhase.ATTACHED:
+                    commands += [Forward(task.attempt, message) for message in task.account.untold()]
         commands += [ReportState(end.attempt, end.state, end.error) for end in self._ended.take_untold()]
         return commands
 
@@ -268,8 +268,7 @@ class TaskTable:
     def _on_told(self, task: Task, event: SubtaskTold) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
-        if event.is_end_of_data:
-            task.account.on_end_of_data(event.message)
+        task.account.on_told(event)
         if self._is_muted(task):
             return ()
         if event.acknowledged is not None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import Batch
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
+from tidegate.model.coordinators.operator_events import CoordinatorEvent, OperatorEvent
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
 from tidegate.model.values import Record
@@ -141,6 +142,8 @@ class OperatorContext:
 
     align_watermark: Callable[[str, int, int], int] | None = None
     """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
+    send_operator_event: Callable[[CoordinatorEvent], None] | None = None
+    """To its coordinator, from any thread. ``None``: there is no JobManager, as in a test harness."""
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
     """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
@@ -197,6 +200,12 @@ class Operator(ABC):
         """An event that a producer sent among the records, of a registered type. Refused where nothing waits for any."""
         raise UnknownEvent(
             f"{self.context.operator_name} takes no user events, but got one of type {type(value).__qualname__}"
+        )
+
+    def on_operator_event(self, event: OperatorEvent) -> None:
+        """From its coordinator in the JobManager. Refused where nothing waits for any."""
+        raise UnknownEvent(
+            f"{self.context.operator_name} takes no events of a coordinator, but got number {event.number}"
         )
 
     def end_input(self, input_index: int) -> None:  # noqa: B027  (optional hook)

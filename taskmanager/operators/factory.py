@@ -75,7 +75,9 @@ def _sorted(spec: OperatorSpec, inner: Operator) -> Operator:
 
 def _source(spec: OperatorSpec) -> Operator:
     o = options_of(spec, SourceOptions)
-    return SourceOperator(spec.name, o.source, o.splits, o.watermark_strategy, spec.output_type)
+    return SourceOperator(
+        spec.name, o.source, o.splits, o.watermark_strategy, spec.output_type, is_coordinated=o.is_coordinated
+    )
 
 
 def _keyed_process(spec: OperatorSpec) -> Operator:

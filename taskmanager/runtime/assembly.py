@@ -6,9 +6,11 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tidegate.model.coordinators.operator_events import CoordinatorEvent
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
+from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
 from tidegate.taskmanager.operators.base import (
     AsyncCallsPort,
@@ -47,6 +49,8 @@ class ChainParts:
     run_async: RunAsync
     mail: Callable[[Callable[[], None]], None] | None = None
     """From any thread: have this called in the subtask's."""
+    tell_coordinator: Callable[[OperatorId, CoordinatorEvent], None] | None = None
+    """In the subtask's thread: to the coordinator of an operator."""
     wakeup: Callable[[], None] | None = None
     listener: socket.socket | None = None
 
@@ -138,12 +142,20 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         managed_memory_bytes=parts.environment.managed_memory_bytes,
         run_async=parts.run_async,
         align_watermark=parts.environment.align_watermark,
+        send_operator_event=_event_sender(spec.operator_id, parts),
         spark_rows=parts.environment.spark_rows,
         spark_service=parts.environment.spark_service,
         open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,
         listener=parts.listener,
     )
+
+
+def _event_sender(operator_id: OperatorId, parts: ChainParts) -> Callable[[CoordinatorEvent], None] | None:
+    tell, mail = parts.tell_coordinator, parts.mail
+    if tell is None or mail is None:
+        return None
+    return lambda event: mail(lambda: tell(operator_id, event))
 
 
 def _async_calls(parts: ChainParts) -> Callable[[Callable[[], None]], AsyncCallsPort] | None:

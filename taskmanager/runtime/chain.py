@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.checkpoint import CheckpointOptions
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
@@ -132,6 +133,16 @@ class OperatorChain:
 
     def end_input(self, input_index: int) -> None:
         self._head.end_input(input_index)
+
+    def on_operator_event(self, event: OperatorEvent) -> None:
+        """From the coordinator of one of its operators. Raises ``InternalError`` when it has no such operator."""
+        for operator, spec in zip(self._operators, self._specs, strict=True):
+            if spec.operator_id == event.operator_id:
+                operator.on_operator_event(event)
+                return
+        raise InternalError(
+            f"an event of a coordinator is for operator {event.operator_id}, which is not in this chain"
+        )
 
     def on_user_event(self, value: object, edge: int) -> None:
         """Raises ``UnknownEvent`` unless the head takes such events."""

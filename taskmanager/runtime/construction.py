@@ -26,6 +26,7 @@ from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, O
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
+from tidegate.taskmanager.runtime.coordinator_events import CoordinatorEvents
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
@@ -107,6 +108,7 @@ class SubtaskBuilder:
             segments=segments,
             run_async=pool.submit,
             mail=lambda call: self.mailbox.put(CallMail(call)),
+            tell_coordinator=CoordinatorEvents(self.port).tell,
             wakeup=self.mailbox.wake,
             listener=listener,
         )

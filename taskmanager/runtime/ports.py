@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tidegate.model.accumulators import Told
 from tidegate.model.checkpoint import Acknowledgement, CheckpointOptions, DeclineReason
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
@@ -61,7 +62,23 @@ class CallMail:
     call: Callable[[], None]
 
 
-Mail = ConnectInputs | TriggerCheckpoint | ConfirmCheckpoint | AbortCheckpoint | CancelTask | ControlLost | CallMail
+@dataclass(frozen=True, slots=True)
+class CoordinatorTold:
+    """An event for an operator of this subtask, from its coordinator in the JobManager."""
+
+    event: OperatorEvent
+
+
+Mail = (
+    ConnectInputs
+    | TriggerCheckpoint
+    | ConfirmCheckpoint
+    | AbortCheckpoint
+    | CoordinatorTold
+    | CancelTask
+    | ControlLost
+    | CallMail
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +118,8 @@ class ControlPort(Protocol):
 
     def end_of_data(self) -> None:
         """All input was processed and every operator finished; the subtask now waits for its final checkpoint."""
+
+    def operator_event(self, event: OperatorEvent) -> None:
+        """To the coordinator of an operator of this subtask."""
 
     def metrics(self, metrics: TaskMetrics) -> None: ...

@@ -30,6 +30,7 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
+    CoordinatorTold,
     Mail,
     TriggerCheckpoint,
 )
@@ -119,6 +120,8 @@ class SubtaskLoop:
             case AbortCheckpoint(checkpoint_id, latest_completed_id):
                 self._snapshots.on(s.AbortReceived(checkpoint_id, latest_completed_id))
                 self._work.abort(checkpoint_id)
+            case CoordinatorTold(event):
+                self._chain.on_operator_event(event)
             case CancelTask():
                 self._on_life(life.CancelRequested())
             case ControlLost():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
@@ -18,6 +19,7 @@ from tidegate.wire.convert import (
     options_from_pb,
     producer_from_pb,
 )
+from tidegate.wire.convert_events import operator_event_from_pb
 
 _Kind = tv.CheckpointMailKind
 _Mail = tuple[bytes, tv.CheckpointMail]
@@ -110,6 +112,14 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         says = tv.CheckpointMail(_Kind.ABORT, request.checkpoint_id)
         return self._send_to_all(request.generation, request.attempts, lambda _: (mail, says))
 
+    async def SendOperatorEvent(self, request: common_pb2.OperatorEventRequest, context: object) -> common_pb2.Ack:
+        try:
+            event = operator_event_from_pb(request.event)
+        except TidegateError as error:
+            return ack_of(error)
+        mail = frames.frame(subtask_pb2.ToSubtask(operator_event=request.event))
+        return ack_of(self._send(request.generation, request.attempt, mail, event))
+
     def _send_to_all(
         self, generation: str, attempts: Iterable[str], make_mail: MakeMail
     ) -> taskmanager_pb2.CheckpointAnswer:
@@ -124,7 +134,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         return answer
 
     def _send(
-        self, generation: str, attempt: str, mail: bytes, says: tv.CheckpointMail | None = None
+        self, generation: str, attempt: str, mail: bytes, says: tv.CheckpointMail | OperatorEvent | None = None
     ) -> ErrorInfo | None:
         try:
             known = attempt_from_text(attempt)

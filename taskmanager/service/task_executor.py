@@ -22,7 +22,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
-from tidegate.pb import jobmanager_pb2, subtask_pb2
+from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.machines.task_events import TaskLimits
@@ -347,6 +347,11 @@ class TaskExecutor:
                     error=error,
                 )
                 self._tell_now("DeclineCheckpoint", decline)
+            case "operator_event":
+                told = common_pb2.OperatorEventRequest(
+                    generation=generation, attempt=text, event=message.operator_event
+                )
+                self._tell_now("SendOperatorEvent", told)
             case "end_of_data":
                 self._tell_now("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
 

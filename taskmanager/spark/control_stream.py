@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 
 from tidegate.aio.inspection import thread_dump
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
 from tidegate.model.states import ExecutionState
@@ -33,6 +34,7 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
+    CoordinatorTold,
     Mail,
     TaskMetrics,
     TriggerCheckpoint,
@@ -51,6 +53,7 @@ from tidegate.wire.convert import (
     snapshot_to_pb,
     task_metrics_to_pb,
 )
+from tidegate.wire.convert_events import operator_event_from_pb, operator_event_to_pb
 
 GRACE_S = 2.0
 """Chosen, not measured: time for user code to clean up behind itself, well below the 5 s in which no worker outlives its TaskManager."""
@@ -170,6 +173,9 @@ class ControlStream:
     def end_of_data(self) -> None:
         self._outbox.put(subtask_pb2.FromSubtask(end_of_data=subtask_pb2.FromSubtask.EndOfData()))
 
+    def operator_event(self, event: OperatorEvent) -> None:
+        self._outbox.put(subtask_pb2.FromSubtask(operator_event=operator_event_to_pb(event)))
+
     def metrics(self, metrics: TaskMetrics) -> None:
         self._outbox.put(subtask_pb2.FromSubtask(metrics=task_metrics_to_pb(metrics)))
 
@@ -263,6 +269,8 @@ def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:
         case "abort":
             latest = message.abort.latest_completed_id if message.abort.HasField("latest_completed_id") else None
             return AbortCheckpoint(message.abort.checkpoint_id, latest)
+        case "operator_event":
+            return CoordinatorTold(operator_event_from_pb(message.operator_event))
         case "cancel":
             return CancelTask()
         case _:

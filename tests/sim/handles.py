@@ -12,6 +12,7 @@ from tests.sim.storage import Content, Storage, Transaction
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
+    OperatorState,
     OperatorStateHandle,
     SegmentHandle,
     StateHandle,
@@ -37,6 +38,12 @@ class SharedFile:
 
 def source_snapshot(offsets: Mapping[int, int], attempt: AttemptId) -> SubtaskSnapshot:
     handle = OperatorStateHandle("splits", StateRedistribution.UNION, len(offsets), _inline(dict(offsets)))
+    return _with_origin(SOURCE_OP, OperatorSnapshot(operator=(handle,)), attempt)
+
+
+def assigned_snapshot(elements: list[Any], attempt: AttemptId) -> SubtaskSnapshot:
+    """The snapshot of a source whose splits a coordinator hands out."""
+    handle = OperatorStateHandle("splits", StateRedistribution.UNION, len(elements), _inline(elements))
     return _with_origin(SOURCE_OP, OperatorSnapshot(operator=(handle,)), attempt)
 
 
@@ -66,6 +73,20 @@ def restored_offsets(restore: TaskRestore | None) -> dict[int, int]:
     """Of all splits, whoever had them."""
     operator = restore.operators.get(SOURCE_OP) if restore else None
     return _offsets(operator.operator) if operator else {}
+
+
+def restored_elements(restore: TaskRestore | None) -> list[Any] | None:
+    """Returns the elements of all splits that readers had, as they were written; ``None``: the source starts afresh."""
+    operator = restore.operators.get(SOURCE_OP) if restore else None
+    if operator is None:
+        return None
+    return [element for h in operator.operator if h.state_name == "splits" for element in _load(h)]
+
+
+def held_splits(state: OperatorState) -> list[int]:
+    """The splits in the state of the readers, each as often as it is there."""
+    handles = [h for snapshot in state.subtasks.values() for h in snapshot.operator if h.state_name == "splits"]
+    return [int(e[0]) if isinstance(e, list) else int(e) for h in handles for e in _load(h)]
 
 
 def restored_groups(restore: TaskRestore | None, storage: Storage) -> dict[int, tuple[Content, str]]:
@@ -122,7 +143,8 @@ def _offsets(handles: Iterable[OperatorStateHandle]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for handle in handles:
         if handle.state_name == "splits":
-            offsets.update(_load(handle))
+            loaded = _load(handle)
+            offsets.update({int(e[0]): e[2] for e in loaded} if isinstance(loaded, list) else loaded)
     return offsets
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.sim.storage import Record
+from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId, hex_id
 from tidegate.model.keygroups import key_group, range_of, subtask_of
@@ -23,6 +24,7 @@ SOURCE_OP, COUNTER_OP, SINK_OP = (OperatorId(hex_id("sim-op", name)) for name in
 OPERATOR_OF = {SOURCE: SOURCE_OP, COUNTER: COUNTER_OP, SINK: SINK_OP}
 MAX_PARALLELISM = 8
 MOST_SUBTASKS = 3
+MOST_SPLITS = 7
 KEYS = 7
 ROWS_OF_A_KEY = 4
 _PREFIX = "execution.checkpointing."
@@ -34,6 +36,10 @@ class SimJob:
     """Rows of each split."""
     is_parallel: bool
     configuration: dict[str, str]
+    pipelines: int
+    """The parallelism of a job without an exchange."""
+    is_assigned: bool = False
+    """A coordinator hands out the splits."""
 
     def key_of(self, split: int, offset: int) -> int:
         # For a while the same key, so that most key groups do not change between two checkpoints.
@@ -54,7 +60,7 @@ class SimJob:
 
     def graph(self, life: int, rng: random.Random) -> JobGraph:
         """For the ``life``-th submission."""
-        parallelism = len(self.rows) if self.is_parallel else rng.choice((1, 2, 2, MOST_SUBTASKS))
+        parallelism = self.pipelines if self.is_parallel else rng.choice((1, 2, 2, MOST_SUBTASKS))
         sinks = parallelism if self.is_parallel else rng.choice((1, 2, parallelism))
         exchange = Partitioner.FORWARD if self.is_parallel else Partitioner.HASH
         to_sink = Partitioner.FORWARD if sinks == parallelism else Partitioner.REBALANCE
@@ -62,17 +68,27 @@ class SimJob:
             JobId(hex_id("sim-job", str(life))),
             "sim",
             (
-                _vertex(SOURCE, SOURCE_OP, "source", parallelism, is_source=True),
+                self._source(parallelism),
                 _vertex(COUNTER, COUNTER_OP, "counter", parallelism),
                 _vertex(SINK, SINK_OP, "sink", sinks, is_sink=True),
             ),
             (JobEdge(0, SOURCE, COUNTER, exchange), JobEdge(1, COUNTER, SINK, to_sink)),
         )
 
+    def _source(self, parallelism: int) -> JobVertex:
+        vertex = _vertex(SOURCE, SOURCE_OP, "source", parallelism, is_source=True)
+        if not self.is_assigned:
+            return vertex
+        splits = tuple(SourceSplit(str(number), b"") for number in range(len(self.rows)))
+        return replace(vertex, operators=(replace(vertex.operators[0], splits=splits),))
 
-def draw_job(rng: random.Random, parallel: float, unaligned: float) -> SimJob:
-    """``parallel`` and ``unaligned`` are probabilities."""
-    splits = rng.choice((1, 2, 2, MOST_SUBTASKS))
+
+def draw_job(rng: random.Random, parallel: float, unaligned: float, assigned: float) -> SimJob:
+    """``parallel``, ``unaligned`` and ``assigned`` are probabilities."""
+    is_assigned = rng.random() < assigned
+    pipelines = rng.choice((1, 2, 2, MOST_SUBTASKS))
+    splits = rng.randint(3, MOST_SPLITS) if is_assigned else pipelines
+    least, most = (20, 50) if is_assigned else (60, 140)
     options = {
         "interval": f"{rng.choice((40, 80, 200))} ms",
         "timeout": f"{rng.choice((250, 600, 2000))} ms",
@@ -90,8 +106,10 @@ def draw_job(rng: random.Random, parallel: float, unaligned: float) -> SimJob:
             "max-concurrent-checkpoints": "1",
         }
     return SimJob(
-        rows=tuple(rng.randint(60, 140) for _ in range(splits)),
+        rows=tuple(rng.randint(least, most) for _ in range(splits)),
         is_parallel=rng.random() < parallel,
+        pipelines=pipelines,
+        is_assigned=is_assigned,
         configuration={
             **{_PREFIX + key: text for key, text in options.items()},
             "restart-strategy.type": "exponential-delay",
@@ -108,7 +126,7 @@ def _vertex(
     return JobVertex(vertex_id, name, parallelism, MAX_PARALLELISM, (info,), BlobKey("0" * 64))
 
 
-_GROUPS = {key: key_group(key, MAX_PARALLELISM) for key in range(KEYS * MOST_SUBTASKS)}
+_GROUPS = {key: key_group(key, MAX_PARALLELISM) for key in range(KEYS * MOST_SPLITS)}
 """Asked for every row."""
 
 

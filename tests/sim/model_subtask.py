@@ -84,10 +84,9 @@ class ModelSubtask:
 
     def connect(self, producers: Sequence[ProducerAddress]) -> None:
         for producer in producers:
-            channel = self._channel_of[producer.attempt]
+            channel, task = self._channel_of[producer.attempt], self.context.live.get(producer.attempt)
             if channel in self.inputs:
                 continue
-            task = self.context.live.get(producer.attempt)
             if task is None:
                 self.context.world.later(20, lambda: self.fail(_lost("its producer is not there")))
                 return
@@ -116,7 +115,7 @@ class ModelSubtask:
 
     def cancel(self) -> None:
         self._live(life.CancelRequested())
-        self._end(ExecutionState.CANCELED, None)
+        self._end(ExecutionState.CANCELED)
 
     def fail(self, error: ErrorInfo) -> None:
         if not self.is_gone:
@@ -128,7 +127,7 @@ class ModelSubtask:
         self._live(life.ControlBroken())
         self._go()
 
-    def _end(self, state: ExecutionState, error: ErrorInfo | None) -> None:
+    def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         if not self.is_gone:
             self._go()
             self._on_over(self, state, error)
@@ -138,8 +137,7 @@ class ModelSubtask:
             return
         self.is_gone = True
         self.context.ended(self)
-        for command in self.snapshots.on(snap.SubtaskStopped(), self.context.world.now_ms):
-            self._on_snapshot_command(command)
+        self._snapshot(snap.SubtaskStopped())
         if self.life.state is not life.LifeState.FINISHED:
             for consumer in self.outputs.unfinished():
                 self.context.world.later(15, partial(consumer.fail, _lost("its producer died")))
@@ -161,15 +159,17 @@ class ModelSubtask:
             self.wake()
 
     def _emit(self) -> bool:
-        if self.life.state is not life.LifeState.RUNNING:
-            return False
-        if self.outputs.has_room:
+        is_running = self.life.state is life.LifeState.RUNNING
+        if is_running and self.outputs.has_room:
             row = self.operator.poll()
             if row is None:
-                self._finish_data()
+                self.out_of_rows()
                 return False
             self.outputs.push(row, self.operator)
-        return True
+        return is_running
+
+    def out_of_rows(self) -> None:
+        self._finish_data()
 
     def _consume(self) -> bool:
         if self.life.state is life.LifeState.INITIALIZING:
@@ -276,7 +276,7 @@ class ModelSubtask:
                     self.outputs.broadcast(EndOfPartition())
                     self.wake()
                 case life.StopWork() if self.life.state is life.LifeState.FINISHED:
-                    self._end(ExecutionState.FINISHED, None)
+                    self._end(ExecutionState.FINISHED)
                 case life.StopWork() | life.CommitAll():
                     pass
 
@@ -341,7 +341,7 @@ class ModelSubtask:
 
     def acknowledge(self, command: snap.Acknowledge) -> None:
         number = CheckpointId(command.checkpoint_id)
-        self.context.watch.on_acknowledged(self.attempt, command.checkpoint_id)
+        self.context.watch.on_acknowledged(self.attempt, number)
         self._send(e.SubtaskAcknowledged(self.attempt, number, command.snapshot, command.metrics))
 
     def emit_barrier(self, barrier: Barrier) -> None:

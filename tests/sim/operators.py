@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from tests.sim.channel import Row
 from tests.sim.counts import CounterState, FrozenCounts
 from tests.sim.handles import (
+    assigned_snapshot,
     counter_snapshot,
+    restored_elements,
     restored_groups,
     restored_offsets,
     restored_transactions,
@@ -16,6 +18,7 @@ from tests.sim.handles import (
     source_snapshot,
 )
 from tests.sim.job import SimJob, group_of, target_of
+from tests.sim.splits import kept, own
 from tests.sim.storage import External, Record, Storage, Transaction
 from tests.sim.watch import Watch
 from tidegate.model.checkpoint import CheckpointOptions, SubtaskSnapshot
@@ -104,6 +107,20 @@ class SourceOperator(Operator):
     def to_snapshot(self, state: object) -> SubtaskSnapshot:
         assert isinstance(state, dict)
         return source_snapshot(state, self.attempt)
+
+
+class AssignedSourceOperator(SourceOperator):
+    """One whose splits a coordinator hands out."""
+
+    def __init__(self, job: SimJob, deployment: TaskDeployment) -> None:
+        super().__init__(job, deployment)
+        elements = restored_elements(deployment.restore) or []
+        self.offsets = own(elements, self.attempt.subtask, deployment.parallelism)
+
+    def to_snapshot(self, state: object) -> SubtaskSnapshot:
+        assert isinstance(state, dict)
+        elements = kept(state, self._job.rows, self.attempt.subtask, self.deployment.parallelism)
+        return assigned_snapshot(elements, self.attempt)
 
 
 class CounterOperator(Operator):

@@ -13,7 +13,7 @@ from tests.sim.operators import CounterOperator, SinkOperator, SourceOperator
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.storage import Transaction
-from tests.sim.watch import ENDING
+from tests.sim.watch import ENDING, SPLITS
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
 from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
@@ -171,7 +171,7 @@ OF_THE_LAWS = (
     ),
     Plant(
         "completes without an acknowledgement",
-        frozenset({0, 4}),
+        frozenset({0, 4, SPLITS}),
         patched(PendingCheckpoint, "acknowledge", _counts_two_acknowledgements_at_once),
     ),
     Plant("commits with the vote", frozenset({5}), patched(SinkOperator, "on_prepared", _commits_with_the_vote)),

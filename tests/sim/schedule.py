@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.sim.context import TaskContext
+from tests.sim.handles import held_splits
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
 from tests.sim.jobmanager_watch import GOES_ON, JobManagerWatch
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
+from tests.sim.splits import check_splits
 from tests.sim.storage import External, Storage
 from tests.sim.task_manager import SimTaskManager
 from tests.sim.user import User
@@ -58,6 +60,8 @@ class Mix:
 
     parallel: float = 0.25
     unaligned: float = 0.4
+    assigned: float = 0.3
+    """How probable it is that a coordinator hands out the splits."""
     savepoints: int = 2
     checkpoints: int = 1
     full_checkpoints: int = 3
@@ -80,7 +84,7 @@ class Schedule:
         self.seed = seed
         self.mix = mix
         self.world = World(seed)
-        self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned)
+        self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned, mix.assigned)
         self.is_highly_available = self.world.rng.random() < mix.high_availability
         self.loss_grace_ms = self.world.rng.choice(LOSS_GRACES_MS)
         self.adopted = 0
@@ -206,6 +210,7 @@ class Schedule:
     def _on_durable(self, manifest: CheckpointManifest) -> None:
         self.watch.on_durable(manifest)
         check_complete(manifest, self.storage)
+        check_splits(manifest, self.job, held_splits)
         self.in_flight += rows_in_flight(manifest)
 
     def _aim(self, command: c.Command) -> None:

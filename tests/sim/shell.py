@@ -30,6 +30,7 @@ Call = (
     | c.TriggerCheckpoint
     | c.ConfirmCheckpoint
     | c.AbortCheckpoint
+    | c.SendOperatorEvent
 )
 Answer = tuple[ErrorInfo | None, dict[AttemptId, ErrorInfo]]
 

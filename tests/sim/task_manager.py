@@ -9,6 +9,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable
 
+from tests.sim.assigned import deliver, kind_of
 from tests.sim.context import TaskContext
 from tests.sim.model_subtask import ModelSubtask
 from tests.sim.shell import Answer, Call, Directory, Shell
@@ -16,6 +17,7 @@ from tests.submitted import submitted
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, Generation, TaskManagerId
 from tidegate.model.states import ExecutionState
@@ -35,6 +37,7 @@ EXIT_MS = (1, 150)
 """From the last word of a task that has finished to the end of its process; one that was stopped is gone at once."""
 SLOT_TIMEOUT_MS = 10_000
 Deed = Callable[[ModelSubtask], None]
+_FORWARDED = (e.EndOfDataReached, e.SubtaskAcknowledged, e.SubtaskDeclined, e.OperatorEventReceived)
 
 
 class SimTaskManager:
@@ -198,6 +201,10 @@ class SimTaskManager:
                 return None, self._for_each(caller, call.attempts, says, lambda t: t.trigger(barrier))
             case c.ConfirmCheckpoint():
                 return None, self._confirm(caller, call)
+            case c.SendOperatorEvent():
+                told = call.event
+                mail = self._mail(generation, call.attempt, lambda t: deliver(t, told), told)
+                return self._request(mail), {}
             case c.AbortCheckpoint():
                 latest = call.latest_completed_id
                 says = tv.CheckpointMail(tv.CheckpointMailKind.ABORT, call.checkpoint_id)
@@ -225,7 +232,11 @@ class SimTaskManager:
         return {attempt: error for attempt, error in answers.items() if error is not None}
 
     def _mail(
-        self, generation: Generation, attempt: AttemptId, deed: Deed, says: tv.CheckpointMail | None = None
+        self,
+        generation: Generation,
+        attempt: AttemptId,
+        deed: Deed,
+        says: tv.CheckpointMail | OperatorEvent | None = None,
     ) -> tv.MailRequested:
         self._deeds.append(deed)
         return tv.MailRequested(generation, attempt, str(len(self._deeds) - 1).encode(), says)
@@ -270,7 +281,8 @@ class SimTaskManager:
                     self._timers.pop((command.attempt, kind), None)
             case tv.StartSubtask():
                 attempt, deployment = command.task.attempt, pickle.loads(command.task.deploy)
-                self.tasks[attempt] = ModelSubtask(self._context, deployment, self._on_told, self._on_task_over)
+                make = kind_of(attempt, is_assigned=self._context.job.is_assigned)
+                self.tasks[attempt] = make(self._context, deployment, self._on_told, self._on_task_over)
                 self._post(tv.StreamOpened(attempt, command.token, 1, "host"))
             case tv.AcceptStream():
                 task = self.tasks[command.attempt]
@@ -288,7 +300,7 @@ class SimTaskManager:
                 changed = e.TaskStateChanged(command.attempt, command.state, command.error, command.data_address)
                 self.send(changed)
             case tv.Forward():
-                assert isinstance(command.message, e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined)
+                assert isinstance(command.message, _FORWARDED), command.message
                 self.send(command.message)
             case tv.RemoveTask():
                 self.tasks.pop(command.attempt, None)
@@ -319,6 +331,8 @@ class SimTaskManager:
                 self._post(tv.SubtaskTold(event.attempt, event, acknowledged=event.checkpoint_id))
             case e.EndOfDataReached():
                 self._post(tv.SubtaskTold(event.attempt, event, is_end_of_data=True))
+            case e.OperatorEventReceived():
+                self._post(tv.SubtaskTold(event.attempt, event, is_request=True))
             case e.SubtaskDeclined():
                 self._post(tv.SubtaskTold(event.attempt, event))
             case _:

@@ -18,6 +18,8 @@ SHARED = 8
 """The rule of shared files, beside the seven laws: none is deleted that a checkpoint needs, none is left that nobody needs."""
 ADOPTION = 10
 """What holds when a JobManager goes on with the subtasks of another one: no TaskManager obeys two, and what is adopted lives, once."""
+SPLITS = 11
+"""The rule of splits that a coordinator hands out: a checkpoint holds each once."""
 ENDING = 9
 """The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
 

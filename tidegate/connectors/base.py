@@ -1,8 +1,9 @@
 """The contract of sources and sinks. One file or folder per system; each holds its builder, its reader or writer, and
 its serialisable state.
 
-A **source** lists its bounded splits once, in the client; they travel in the job graph. A reader is given its splits,
-yields batches, and tells the position **of what was emitted** (not of what was fetched).
+A **source** lists its bounded splits once, in the client; they travel in the job graph. A reader is given its splits, all when it
+starts or some whenever it asks its coordinator in the JobManager (``takes_splits``), yields batches, and tells the position **of what
+was emitted** (not of what was fetched).
 
 A **sink** votes at the snapshot (``prepare_commit`` + ``snapshot_state``) and makes its effects visible only on
 confirm (``commit``), or on recovery to that checkpoint:
@@ -11,7 +12,7 @@ confirm (``commit``), or on recovery to that checkpoint:
               │ snapshot_state(n) ─▶ writer state                                    └▶ restored       ─▶ commit
               └ abort_unknown(restored committables): what is newer than the restored checkpoint is removed
 
-Follows Flink's FLIP-27 ``SourceReader`` (without its coordinator) and Sink V2 ``SinkWriter`` / ``Committer``.
+Follows Flink's FLIP-27 ``SourceReader`` and Sink V2 ``SinkWriter`` / ``Committer``.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class ReaderContext:
     configuration: dict[str, str] = field(default_factory=dict)
     is_restored: bool = False
     """The splits come from a checkpoint: what is not among them belongs to another subtask."""
+    request_split: Callable[[], None] | None = None
+    """Asks the coordinator, from any thread; ``add_splits`` or ``no_more_splits`` follows. ``None``: the reader has all of its splits."""
     wakeup: Callable[[], None] | None = None
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
@@ -131,6 +134,14 @@ class SourceReader(ABC):
     def snapshot_state(self) -> list[SplitState]:
         """Returns all splits of this subtask, done ones included."""
 
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """The coordinator has handed these to the reader: they are in its state from now on. Only for a source that takes splits."""
+        raise NotImplementedError(f"{type(self).__name__} takes no splits")
+
+    def no_more_splits(self) -> None:
+        """The coordinator has none left: the reader finishes when it has read what it has."""
+        raise NotImplementedError(f"{type(self).__name__} takes no splits")
+
     def finished_splits(self) -> set[str]:
         """Ids of the splits that are at their end. A reader of many tells each of them once."""
         return {state.split.split_id for state in self.snapshot_state() if state.done}
@@ -152,6 +163,8 @@ class Source(ABC):
     """What ``from_source`` takes. Pickled by the client."""
 
     bounded: bool = True
+    takes_splits: bool = False
+    """Its readers ask for splits while they run (``ReaderContext.request_split``)."""
 
     @abstractmethod
     def list_splits(self, parallelism: int) -> list[Split]:
@@ -160,6 +173,10 @@ class Source(ABC):
     @abstractmethod
     def make_reader(self, context: ReaderContext) -> SourceReader:
         """Called in the subtask's process."""
+
+    def size_of(self, split: Split) -> int:
+        """About how many bytes there are to read; 0: not known. Small splits are handed out several at a time."""
+        return 0
 
     def owner_of(self, split: Split, parallelism: int) -> int | None:
         """The subtask that reads a split, by the split alone; ``None``: by the runtime's rule. A source that finds splits

@@ -1,4 +1,4 @@
-"""Reads the splits of files, one after the other, with a thread that decodes ahead."""
+"""Reads the splits of files, one after the other, with a thread that decodes ahead and asks for more when it has none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ class _FirstRecords:
     are_last: bool
 
 
-Fetched = tuple[str, Block | Split | None] | _FirstRecords
+@dataclass(frozen=True, slots=True)
+class _AllRead:
+    """Every split that the reader has was read to its end."""
+
+
+Fetched = tuple[str, Block | Split | None] | _FirstRecords | _AllRead
 """A split's id with a block, with the split itself when it was just found, or with ``None`` at its end."""
 
 
@@ -51,6 +56,9 @@ class FileReader(SourceReader):
         self._first_times: dict[str, int | None] = {}
         self._told_times: queue.SimpleQueue[dict[str, int | None]] = queue.SimpleQueue()
         """From the subtask's thread to the fetcher's, when the times of all first records are known."""
+        self._request_split = context.request_split
+        self._added: queue.SimpleQueue[list[SplitState] | None] = queue.SimpleQueue()
+        """From the subtask's thread to the fetcher's: what the coordinator has handed out; ``None``: it has none left."""
         self._finished: set[str] = set()
         self._states: dict[str, SplitState] = {}
         self._fetcher: Fetcher[Fetched] | None = None
@@ -62,7 +70,18 @@ class FileReader(SourceReader):
         if self._times is not None:
             for state in todo:
                 self._times.expected(state.split.split_id)
-        self._fetcher = Fetcher(lambda: self._read(todo), _READ_AHEAD_BLOCKS, self._wakeup)
+        self._fetcher = Fetcher(lambda: self._read_all(todo), _READ_AHEAD_BLOCKS, self._wakeup)
+
+    def _read_all(self, states: list[SplitState]) -> Iterator[Fetched]:
+        """These, then what the coordinator has. It is asked when the last block was emitted: what is asked for earlier waits behind it,
+        while another reader may have nothing to do."""
+        found: list[SplitState] | None = states
+        while found is not None:
+            yield from self._read(found)
+            if self._request_split is None:
+                return
+            yield _AllRead()
+            found = self._added.get()
 
     def _read(self, states: list[SplitState]) -> Iterator[Fetched]:
         if self._times is not None and len(states) > 1:
@@ -96,6 +115,10 @@ class FileReader(SourceReader):
             if isinstance(taken, _FirstRecords):
                 self._take_first_records(taken)
                 continue
+            if isinstance(taken, _AllRead):
+                assert self._request_split is not None
+                self._request_split()
+                continue
             split_id, block = taken
             if isinstance(block, Split):
                 self._found(block)
@@ -117,6 +140,17 @@ class FileReader(SourceReader):
             position = [block.next_start, 0]
         self._states[split_id] = SplitState(self._states[split_id].split, position)
 
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        added = [SplitState(split) for split in splits]
+        for state in added:
+            self._states[state.split.split_id] = state
+            if self._times is not None:
+                self._times.expected(state.split.split_id)
+        self._added.put(added)
+
+    def no_more_splits(self) -> None:
+        self._added.put(None)
+
     def is_finished(self) -> bool:
         return self._fetcher is not None and self._fetcher.ended and not self._open_blocks
 
@@ -131,6 +165,7 @@ class FileReader(SourceReader):
         if self._fetcher is not None:
             self._fetcher.close()
             self._told_times.put({})  # whoever waits for it goes on, and finds that it is over
+            self._added.put(None)
 
     def _found(self, split: Split) -> None:
         self._states[split.split_id] = SplitState(split)

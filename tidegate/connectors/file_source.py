@@ -1,9 +1,9 @@
 """Source over files and directories: text, CSV, JSON lines, Parquet.
 
 Splits are listed once, in the client: byte ranges of line formats, which for CSV
-begin where a record does, row groups of Parquet. The position in a split is
+begin where a record does, row groups of Parquet. Its coordinator hands them to the readers that ask. The position in a split is
 ``[start of the block, rows emitted of it]``; finished splits stay in the state, marked done.
-Follows Flink's ``FileSource`` (bounded), with its splits listed up front; ``monitor_continuously`` makes it unbounded.
+Follows Flink's ``FileSource`` (bounded); ``monitor_continuously`` makes it unbounded.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileSource(Source):
         self._format = file_format
         self._range_bytes = range_bytes
         self._interval_ms = interval_ms
-        self.bounded = interval_ms is None
+        self.bounded = self.takes_splits = interval_ms is None
 
     @staticmethod
     def for_text(*paths: str, range_bytes: int = DEFAULT_RANGE_BYTES) -> FileSource:
@@ -121,6 +121,11 @@ class FileSource(Source):
     def owner_of(self, split: Split, parallelism: int) -> int | None:
         """Returns a subtask by the file alone where new files are looked for: all ranges of a file belong to one."""
         return super().owner_of(split, parallelism) if self.bounded else owner_of(path_of(split), parallelism)
+
+    def size_of(self, split: Split) -> int:
+        """Returns the size of the file, which is more than that of a range: only splits of small files are handed out together."""
+        size_bytes: int = split.payload[3]
+        return size_bytes
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
         if self._interval_ms is None:

@@ -31,10 +31,11 @@ Aggregates = Sequence[tuple[str, str, str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(OperatorOptions):
-    """``splits``: all of them, for all subtasks."""
+    """``splits``: those that are dealt in advance, for all subtasks. ``is_coordinated``: further ones are asked for."""
 
     source: Source
     splits: Sequence[Split]
+    is_coordinated: bool = False
     watermark_strategy: WatermarkStrategy | None = None
 
 

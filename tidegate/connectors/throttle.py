@@ -25,10 +25,14 @@ class ThrottledSource(Source):
             raise InvalidJob(f"a source of {records_per_second} records/s would never end; give at least 1")
         self.inner = source
         self.bounded = source.bounded
+        self.takes_splits = source.takes_splits
         self._rate = records_per_second
 
     def list_splits(self, parallelism: int) -> list[Split]:
         return self.inner.list_splits(parallelism)
+
+    def size_of(self, split: Split) -> int:
+        return self.inner.size_of(split)
 
     def produced_type(self) -> TypeInformation:
         return self.inner.produced_type()
@@ -81,6 +85,12 @@ class ThrottledReader(SourceReader):
 
     def snapshot_state(self) -> list[SplitState]:
         return self._inner.snapshot_state()
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        self._inner.add_splits(splits)
+
+    def no_more_splits(self) -> None:
+        self._inner.no_more_splits()
 
     def finished_splits(self) -> set[str]:
         return self._inner.finished_splits()

@@ -18,13 +18,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from tidegate.model.coordinators.operator_events import CoordinatorState
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 
 MANIFEST_VERSION = 2
 """2: levels of keyed segments, shared files, in-flight data. Version 1 is read too: it has none of them."""
-READABLE_MANIFEST_VERSIONS = frozenset({1, 2})
+COORDINATED_VERSION = 3
+"""The state of coordinators. A checkpoint without any is of version 2, so that what has read it so far reads it."""
+READABLE_MANIFEST_VERSIONS = frozenset({1, 2, 3})
 
 
 class SnapshotType(Enum):
@@ -229,6 +232,8 @@ class OperatorState:
     subtasks: Mapping[int, OperatorSnapshot] = field(default_factory=dict)
     finished: frozenset[int] = frozenset()
     """Subtasks that had finished before the checkpoint; all of them: the operator is fully finished."""
+    coordinator: CoordinatorState | None = None
+    """``None``: it has none, or one that had nothing to keep."""
 
 
 @dataclass(frozen=True, slots=True)

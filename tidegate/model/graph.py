@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
@@ -49,6 +50,8 @@ class OperatorInfo:
     uses_union_state: bool = False
     is_source: bool = False
     is_sink: bool = False
+    splits: tuple[SourceSplit, ...] | None = None
+    """The splits that the coordinator of a source hands out. ``None``: the operator has no coordinator."""
 
 
 @dataclass(frozen=True, slots=True)

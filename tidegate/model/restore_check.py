@@ -61,6 +61,7 @@ def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[Oper
                 verdicts.append(_verdict(state, RestoreOutcome.DROPPED, _why_dropped(manifest, state)))
             continue
         reason = _why_unreadable(owner, state, first_maximum) or conflicts.get(state.operator_id, "")
+        reason = reason or _why_left_over(owner, state)
         outcome = RestoreOutcome.CANNOT_BE_READ if reason else RestoreOutcome.RESTORES
         verdicts.append(_verdict(state, outcome, reason))
     verdicts += _edges_without_a_place(graph, manifest)
@@ -141,6 +142,18 @@ def _verdict(state: OperatorState, outcome: RestoreOutcome, reason: str = "") ->
 
 def _starts_empty(operator: OperatorInfo) -> OperatorVerdict:
     return OperatorVerdict(operator.operator_id, operator.name, operator.uid, RestoreOutcome.STARTS_EMPTY)
+
+
+def _why_left_over(vertex: JobVertex, state: OperatorState) -> str:
+    """Empty: splits that no reader had when the checkpoint was taken are handed out by the job."""
+    operator = next(op for op in vertex.operators if op.operator_id == state.operator_id)
+    if state.coordinator is None or operator.splits is not None:
+        return ""
+    return (
+        f"source '{operator.name}' has {len(state.coordinator.unassigned)} splits in the checkpoint that no reader had begun, and the "
+        "source that the job has in its place cannot read them: start the job with the source that it had (a watched directory "
+        "cannot follow on a bounded read that was not finished)"
+    )
 
 
 def _why_dropped(manifest: CheckpointManifest, state: OperatorState) -> str:

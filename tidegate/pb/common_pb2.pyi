@@ -1060,6 +1060,142 @@ class AlignWatermarkResponse(_message.Message):
 Global___AlignWatermarkResponse: _TypeAlias = AlignWatermarkResponse  # noqa: Y015
 
 @_typing.final
+class SourceSplit(_message.Message):
+    """What an operator and its coordinator in the JobManager say to each other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPLIT_ID_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    split_id: _builtins.str
+    content: _builtins.bytes
+    """only its source reads it"""
+    size_bytes: _builtins.int
+    """about how much there is to read; 0: not known"""
+    def __init__(
+        self,
+        *,
+        split_id: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "size_bytes", b"size_bytes", "split_id", b"split_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SourceSplit: _TypeAlias = SourceSplit  # noqa: Y015
+
+@_typing.final
+class OperatorEvent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RequestSplit(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        def __init__(
+            self,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class AddSplits(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        SPLITS_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceSplit]: ...
+        def __init__(
+            self,
+            *,
+            splits: _abc.Iterable[Global___SourceSplit] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["splits", b"splits"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class NoMoreSplits(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        def __init__(
+            self,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    OPERATOR_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    REQUEST_SPLIT_FIELD_NUMBER: _builtins.int
+    ADD_SPLITS_FIELD_NUMBER: _builtins.int
+    NO_MORE_SPLITS_FIELD_NUMBER: _builtins.int
+    operator_id: _builtins.str
+    number: _builtins.int
+    """counts from 1 for each attempt and direction"""
+    @_builtins.property
+    def request_split(self) -> Global___OperatorEvent.RequestSplit: ...
+    @_builtins.property
+    def add_splits(self) -> Global___OperatorEvent.AddSplits: ...
+    @_builtins.property
+    def no_more_splits(self) -> Global___OperatorEvent.NoMoreSplits: ...
+    def __init__(
+        self,
+        *,
+        operator_id: _builtins.str = ...,
+        number: _builtins.int = ...,
+        request_split: Global___OperatorEvent.RequestSplit | None = ...,
+        add_splits: Global___OperatorEvent.AddSplits | None = ...,
+        no_more_splits: Global___OperatorEvent.NoMoreSplits | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "request_split", b"request_split"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "request_split", b"request_split"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___OperatorEvent: _TypeAlias = OperatorEvent  # noqa: Y015
+
+@_typing.final
+class OperatorEventRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    generation: _builtins.str
+    attempt: _builtins.str
+    @_builtins.property
+    def event(self) -> Global___OperatorEvent: ...
+    def __init__(
+        self,
+        *,
+        generation: _builtins.str = ...,
+        attempt: _builtins.str = ...,
+        event: Global___OperatorEvent | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "event", b"event", "generation", b"generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperatorEventRequest: _TypeAlias = OperatorEventRequest  # noqa: Y015
+
+@_typing.final
 class ThreadInfo(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

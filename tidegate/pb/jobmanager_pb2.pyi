@@ -31,12 +31,19 @@ class OperatorInfo(_message.Message):
     USES_UNION_STATE_FIELD_NUMBER: _builtins.int
     IS_SOURCE_FIELD_NUMBER: _builtins.int
     IS_SINK_FIELD_NUMBER: _builtins.int
+    HAS_COORDINATOR_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.str
     name: _builtins.str
     uid: _builtins.str
     uses_union_state: _builtins.bool
     is_source: _builtins.bool
     is_sink: _builtins.bool
+    has_coordinator: _builtins.bool
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.SourceSplit]:
+        """that the coordinator hands out"""
+
     def __init__(
         self,
         *,
@@ -46,10 +53,12 @@ class OperatorInfo(_message.Message):
         uses_union_state: _builtins.bool = ...,
         is_source: _builtins.bool = ...,
         is_sink: _builtins.bool = ...,
+        has_coordinator: _builtins.bool = ...,
+        splits: _abc.Iterable[_common_pb2.SourceSplit] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_sink", b"is_sink", "is_source", b"is_source", "name", b"name", "operator_id", b"operator_id", "uid", b"uid", "uses_union_state", b"uses_union_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_coordinator", b"has_coordinator", "is_sink", b"is_sink", "is_source", b"is_source", "name", b"name", "operator_id", b"operator_id", "splits", b"splits", "uid", b"uid", "uses_union_state", b"uses_union_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1216,6 +1225,8 @@ class AttemptReport(_message.Message):
     MAY_FINISH_FIELD_NUMBER: _builtins.int
     IS_BEING_STOPPED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    ASSIGNED_FIELD_NUMBER: _builtins.int
+    LAST_EVENT_NUMBER_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     allocation_id: _builtins.str
     state: _builtins.str
@@ -1232,11 +1243,17 @@ class AttemptReport(_message.Message):
     """a confirmation has let it finish"""
     is_being_stopped: _builtins.bool
     """with a savepoint"""
+    last_event_number: _builtins.int
+    """of its coordinators; 0: none"""
     @_builtins.property
     def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___AcknowledgedCheckpoint]: ...
     @_builtins.property
     def error(self) -> _common_pb2.Error:
         """why it FAILED"""
+
+    @_builtins.property
+    def assigned(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssignedSplit]:
+        """since the last confirmed checkpoint"""
 
     def __init__(
         self,
@@ -1254,10 +1271,12 @@ class AttemptReport(_message.Message):
         may_finish: _builtins.bool = ...,
         is_being_stopped: _builtins.bool = ...,
         error: _common_pb2.Error | None = ...,
+        assigned: _abc.Iterable[Global___AssignedSplit] | None = ...,
+        last_event_number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "data_address", b"data_address", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "may_finish", b"may_finish", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "assigned", b"assigned", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "last_event_number", b"last_event_number", "may_finish", b"may_finish", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
     _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015
@@ -1269,6 +1288,30 @@ class AttemptReport(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
 
 Global___AttemptReport: _TypeAlias = AttemptReport  # noqa: Y015
+
+@_typing.final
+class AssignedSplit(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_ID_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    after_id: _builtins.int
+    """the newest checkpoint that the attempt knew of before"""
+    @_builtins.property
+    def split(self) -> _common_pb2.SourceSplit: ...
+    def __init__(
+        self,
+        *,
+        after_id: _builtins.int = ...,
+        split: _common_pb2.SourceSplit | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["split", b"split"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_id", b"after_id", "split", b"split"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssignedSplit: _TypeAlias = AssignedSplit  # noqa: Y015
 
 @_typing.final
 class AcknowledgedCheckpoint(_message.Message):

@@ -622,6 +622,11 @@ class JobManagerServiceStub:
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.EndOfDataRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
                 _registered_method=True)
+        self.SendOperatorEvent = channel.unary_unary(
+                '/tidegate.pb.JobManagerService/SendOperatorEvent',
+                request_serializer=tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+                _registered_method=True)
         self.GetBlob = channel.unary_stream(
                 '/tidegate.pb.JobManagerService/GetBlob',
                 request_serializer=tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
@@ -684,6 +689,13 @@ class JobManagerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendOperatorEvent(self, request, context):
+        """From an operator to its coordinator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetBlob(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -732,6 +744,11 @@ def add_JobManagerServiceServicer_to_server(servicer, server):
             'EndOfData': grpc.unary_unary_rpc_method_handler(
                     servicer.EndOfData,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.EndOfDataRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
+            ),
+            'SendOperatorEvent': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendOperatorEvent,
+                    request_deserializer=tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
             ),
             'GetBlob': grpc.unary_stream_rpc_method_handler(
@@ -933,6 +950,33 @@ class JobManagerService:
             target,
             '/tidegate.pb.JobManagerService/EndOfData',
             tidegate_dot_pb_dot_jobmanager__pb2.EndOfDataRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendOperatorEvent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerService/SendOperatorEvent',
+            tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.SerializeToString,
             tidegate_dot_pb_dot_common__pb2.Ack.FromString,
             options,
             channel_credentials,

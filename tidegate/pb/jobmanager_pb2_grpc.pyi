@@ -191,6 +191,8 @@ class JobManagerServiceStub:
     """
     DeclineCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]
     EndOfData: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]
+    SendOperatorEvent: _grpc.UnaryUnaryMultiCallable[_common_pb2.OperatorEventRequest, _common_pb2.Ack]
+    """From an operator to its coordinator."""
     GetBlob: _grpc.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]
     AlignWatermark: _grpc.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]
 
@@ -211,6 +213,8 @@ class JobManagerServiceAsyncStub(JobManagerServiceStub):
     """
     DeclineCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]  # type: ignore[assignment]
     EndOfData: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    SendOperatorEvent: _aio.UnaryUnaryMultiCallable[_common_pb2.OperatorEventRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    """From an operator to its coordinator."""
     GetBlob: _aio.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]  # type: ignore[assignment]
     AlignWatermark: _aio.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]  # type: ignore[assignment]
 
@@ -270,6 +274,14 @@ class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobmanager_pb2.EndOfDataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]: ...
+
+    @_abc_1.abstractmethod
+    def SendOperatorEvent(
+        self,
+        request: _common_pb2.OperatorEventRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]:
+        """From an operator to its coordinator."""
 
     @_abc_1.abstractmethod
     def GetBlob(

@@ -269,6 +269,7 @@ class FromSubtask(_message.Message):
     THREADS_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
     STACKS_FIELD_NUMBER: _builtins.int
+    OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -291,6 +292,8 @@ class FromSubtask(_message.Message):
     def request(self) -> Global___FromSubtask.Request: ...
     @_builtins.property
     def stacks(self) -> Global___FromSubtask.Stacks: ...
+    @_builtins.property
+    def operator_event(self) -> _common_pb2.OperatorEvent: ...
     def __init__(
         self,
         *,
@@ -305,12 +308,13 @@ class FromSubtask(_message.Message):
         threads: Global___FromSubtask.Threads | None = ...,
         request: Global___FromSubtask.Request | None = ...,
         stacks: Global___FromSubtask.Stacks | None = ...,
+        operator_event: _common_pb2.OperatorEvent | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks", "operator_event"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -513,6 +517,7 @@ class ToSubtask(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     ANSWER_FIELD_NUMBER: _builtins.int
     SAMPLE_STACKS_FIELD_NUMBER: _builtins.int
+    OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def deploy(self) -> Global___ToSubtask.Deploy: ...
     @_builtins.property
@@ -533,6 +538,8 @@ class ToSubtask(_message.Message):
     def answer(self) -> Global___ToSubtask.Answer: ...
     @_builtins.property
     def sample_stacks(self) -> _common_pb2.SampleStacksOptions: ...
+    @_builtins.property
+    def operator_event(self) -> _common_pb2.OperatorEvent: ...
     def __init__(
         self,
         *,
@@ -546,12 +553,13 @@ class ToSubtask(_message.Message):
         refused: Global___ToSubtask.Refused | None = ...,
         answer: Global___ToSubtask.Answer | None = ...,
         sample_stacks: _common_pb2.SampleStacksOptions | None = ...,
+        operator_event: _common_pb2.OperatorEvent | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks", "operator_event"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

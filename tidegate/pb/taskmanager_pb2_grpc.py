@@ -75,6 +75,11 @@ class TaskManagerStub:
                 request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.AbortCheckpointRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.CheckpointAnswer.FromString,
                 _registered_method=True)
+        self.SendOperatorEvent = channel.unary_unary(
+                '/tidegate.pb.TaskManager/SendOperatorEvent',
+                request_serializer=tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+                _registered_method=True)
 
 
 class TaskManagerServicer:
@@ -133,6 +138,13 @@ class TaskManagerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendOperatorEvent(self, request, context):
+        """From a coordinator to its operator in one attempt; it keeps its place among the triggers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TaskManagerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -175,6 +187,11 @@ def add_TaskManagerServicer_to_server(servicer, server):
                     servicer.AbortCheckpoint,
                     request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.AbortCheckpointRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.CheckpointAnswer.SerializeToString,
+            ),
+            'SendOperatorEvent': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendOperatorEvent,
+                    request_deserializer=tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -393,6 +410,33 @@ class TaskManager:
             '/tidegate.pb.TaskManager/AbortCheckpoint',
             tidegate_dot_pb_dot_taskmanager__pb2.AbortCheckpointRequest.SerializeToString,
             tidegate_dot_pb_dot_taskmanager__pb2.CheckpointAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendOperatorEvent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManager/SendOperatorEvent',
+            tidegate_dot_pb_dot_common__pb2.OperatorEventRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
             options,
             channel_credentials,
             insecure,

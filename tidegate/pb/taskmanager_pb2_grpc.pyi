@@ -48,6 +48,8 @@ class TaskManagerStub:
     """
     ConfirmCheckpoint: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.ConfirmCheckpointRequest, _taskmanager_pb2.CheckpointAnswer]
     AbortCheckpoint: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.AbortCheckpointRequest, _taskmanager_pb2.CheckpointAnswer]
+    SendOperatorEvent: _grpc.UnaryUnaryMultiCallable[_common_pb2.OperatorEventRequest, _common_pb2.Ack]
+    """From a coordinator to its operator in one attempt; it keeps its place among the triggers."""
 
 @_typing.type_check_only
 class TaskManagerAsyncStub(TaskManagerStub):
@@ -66,6 +68,8 @@ class TaskManagerAsyncStub(TaskManagerStub):
     """
     ConfirmCheckpoint: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.ConfirmCheckpointRequest, _taskmanager_pb2.CheckpointAnswer]  # type: ignore[assignment]
     AbortCheckpoint: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.AbortCheckpointRequest, _taskmanager_pb2.CheckpointAnswer]  # type: ignore[assignment]
+    SendOperatorEvent: _aio.UnaryUnaryMultiCallable[_common_pb2.OperatorEventRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    """From a coordinator to its operator in one attempt; it keeps its place among the triggers."""
 
 class TaskManagerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -129,6 +133,14 @@ class TaskManagerServicer(metaclass=_abc_1.ABCMeta):
         request: _taskmanager_pb2.AbortCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_taskmanager_pb2.CheckpointAnswer, _abc.Awaitable[_taskmanager_pb2.CheckpointAnswer]]: ...
+
+    @_abc_1.abstractmethod
+    def SendOperatorEvent(
+        self,
+        request: _common_pb2.OperatorEventRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]:
+        """From a coordinator to its operator in one attempt; it keeps its place among the triggers."""
 
 def add_TaskManagerServicer_to_server(servicer: TaskManagerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

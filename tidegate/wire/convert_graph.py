@@ -6,6 +6,7 @@ from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Par
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.convert_errors import enum_from_text
+from tidegate.wire.convert_events import split_from_pb, split_to_pb
 
 
 def graph_to_pb(graph: JobGraph) -> pb.JobGraph:
@@ -66,6 +67,8 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
                 uses_union_state=operator.uses_union_state,
                 is_source=operator.is_source,
                 is_sink=operator.is_sink,
+                has_coordinator=operator.splits is not None,
+                splits=[split_to_pb(split) for split in operator.splits or ()],
             )
             for operator in vertex.operators
         ],
@@ -88,6 +91,7 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
                 operator.uses_union_state,
                 operator.is_source,
                 operator.is_sink,
+                tuple(map(split_from_pb, operator.splits)) if operator.has_coordinator else None,
             )
             for operator in message.operators
         ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tidegate.model.coordinators.operator_events import CoordinatorReport
 from tidegate.model.ids import AllocationId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.convert_errors import attempt_from_text, enum_from_text, error_from_pb, optional_error_to_pb
+from tidegate.wire.convert_events import split_from_pb, split_to_pb
 
 
 def attempt_report_to_pb(report: AttemptReport) -> pb.AttemptReport:
@@ -27,6 +29,8 @@ def attempt_report_to_pb(report: AttemptReport) -> pb.AttemptReport:
         may_finish=report.may_finish,
         is_being_stopped=report.is_being_stopped,
         error=optional_error_to_pb(report.error),
+        assigned=[pb.AssignedSplit(after_id=n, split=split_to_pb(split)) for n, split in report.events.assigned],
+        last_event_number=report.events.last_number,
     )
 
 
@@ -46,4 +50,7 @@ def attempt_report_from_pb(message: pb.AttemptReport) -> AttemptReport:
         may_finish=message.may_finish,
         is_being_stopped=message.is_being_stopped,
         error=error_from_pb(message.error) if message.HasField("error") else None,
+        events=CoordinatorReport(
+            tuple((one.after_id, split_from_pb(one.split)) for one in message.assigned), message.last_event_number
+        ),
     )

@@ -30,6 +30,7 @@ from tidegate.model.checkpoint import (
     SegmentHandle,
     SnapshotType,
 )
+from tidegate.model.coordinators.operator_events import CoordinatorState
 from tidegate.model.errors import ON_DAMAGE, CorruptData, VersionMismatch
 from tidegate.model.ids import CheckpointId, JobId
 
@@ -58,7 +59,7 @@ class _Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Operator(msgspec.Struct, frozen=True):
-    """An ``OperatorState`` whose order is fixed: fields as here, subtasks by number. Encoded as it is, since going through
+    """An ``OperatorState`` without a coordinator, whose order is fixed: fields as here, subtasks by number. Encoded as it is, since going through
     plain values first takes five times as long, and there may be ten thousand subtasks."""
 
     operator_id: str
@@ -82,6 +83,12 @@ class _Operator(msgspec.Struct, frozen=True):
         )
 
 
+class _Coordinated(_Operator, frozen=True):
+    """One with a coordinator that keeps something."""
+
+    coordinator: CoordinatorState
+
+
 def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
     """Returns the content of ``_metadata`` in pieces, to be written one after the other: they may be tens of megabytes,
     which should not be held twice. Equal manifests have equal bytes."""
@@ -97,9 +104,18 @@ def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
         manifest.edges,
     )
     body: list[bytes] = []
-    for line in (head, *map(_Operator.of, manifest.operators)):
+    for line in (head, *map(_line_of, manifest.operators)):
         body += (msgspec.json.encode(line), b"\n")
     return [_header(manifest.version, body), *body]
+
+
+def _line_of(state: OperatorState) -> _Operator:
+    plain = _Operator.of(state)
+    if state.coordinator is None:
+        return plain
+    return _Coordinated(
+        **{name: getattr(plain, name) for name in _Operator.__struct_fields__}, coordinator=state.coordinator
+    )
 
 
 def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:

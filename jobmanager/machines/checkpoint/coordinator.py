@@ -24,6 +24,7 @@ from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatist
 from tidegate.jobmanager.machines.checkpoint.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
 from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
     LocationCreated,
@@ -45,8 +46,15 @@ from tidegate.model.states import JobState
 
 
 class CheckpointCoordinator:
-    def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: CommandBuffer) -> None:
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        operators: OperatorCoordinators,
+        settings: CheckpointSettings,
+        effects: CommandBuffer,
+    ) -> None:
         self._graph = graph
+        self._operators = operators
         self._settings = settings
         self._fx = effects
         self._commands = CheckpointCommands(graph, effects)
@@ -207,12 +215,10 @@ class CheckpointCoordinator:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
         self.stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
-        oldest_base_id = self._retention.hold(pending.checkpoint_id)
-        options = decide_options(
-            self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
-        )
+        oldest_base_id, must_be_full = self._retention.hold(pending.checkpoint_id), self._must_be_full
+        options = decide_options(self._settings, pending.request, event, oldest_base_id, must_be_full=must_be_full)
         self._retention.on_triggered(pending.checkpoint_id, options.shared_location)
-        pending.on_triggered()
+        pending.on_triggered(self._operators.snapshot(pending.checkpoint_id))
         self._commands.trigger(pending, options)
         if pending.request.snapshot_type.is_synchronous:
             self.stop.on_triggered()
@@ -283,13 +289,8 @@ class CheckpointCoordinator:
             cause = ErrorInfo.of(InternalError(plan.message))
             return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
         pending = self._pending.begin(request, plan)
-        self.stats.on_started(
-            pending.checkpoint_id,
-            request.snapshot_type,
-            self._fx.now_ms,
-            len(plan.wait_for),
-            is_periodic=request.is_periodic,
-        )
+        kind, now_ms, subtasks = request.snapshot_type, self._fx.now_ms, len(plan.wait_for)
+        self.stats.on_started(pending.checkpoint_id, kind, now_ms, subtasks, is_periodic=request.is_periodic)
         self._commands.create_location(pending)
         return None
 
@@ -322,6 +323,8 @@ class CheckpointCoordinator:
             self._confirm(permit)
             self.stats.on_confirmed(checkpoint_id, now_ms)
         self._retention.on_completed(permit)
+        if self.latest is not None:
+            self._operators.on_completed(self.latest.checkpoint_id)
         if not kind.is_savepoint:
             self._must_be_full = False
         if kind.is_synchronous or not kind.is_savepoint:

@@ -80,6 +80,10 @@ class Origin:
             else None
         )
 
+    @property
+    def newest_manifest(self) -> CheckpointManifest | None:
+        return self.newest.manifest if self.newest else None
+
 
 def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettings) -> Origin:
     """A job that cannot be restored has a ``refusal``: it fails at once."""

@@ -13,14 +13,23 @@ would have to commit what it holds. Follows Flink's ``PendingCheckpoint.java``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan
 from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
 from tidegate.jobmanager.machines.events import ManifestWritten
-from tidegate.model.checkpoint import CheckpointManifest, InFlightEdge, OperatorSnapshot, OperatorState, SubtaskSnapshot
+from tidegate.model.checkpoint import (
+    COORDINATED_VERSION,
+    MANIFEST_VERSION,
+    CheckpointManifest,
+    InFlightEdge,
+    OperatorSnapshot,
+    OperatorState,
+    SubtaskSnapshot,
+)
+from tidegate.model.coordinators.operator_events import CoordinatorState
 from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, SubtaskId, VertexId
 
@@ -77,6 +86,7 @@ class PendingCheckpoint:
         self.location = ""
         self.is_triggered = False
         self._manifest: CheckpointManifest | None = None
+        self._coordinators: Mapping[OperatorId, CoordinatorState] = {}
         self._waiting = dict.fromkeys(plan.wait_for)
         self._acknowledged: dict[AttemptId, SubtaskSnapshot] = {}
 
@@ -94,10 +104,10 @@ class PendingCheckpoint:
         assert self.state is PendingState.LOCATING, self.state
         self.state, self.location = PendingState.COLLECTING, location
 
-    def on_triggered(self) -> None:
-        """Its tasks have been triggered, so they must learn of an abort, too."""
+    def on_triggered(self, coordinators: Mapping[OperatorId, CoordinatorState]) -> None:
+        """Its tasks are triggered in this step, so they must learn of an abort, too. ``coordinators``: their state in this step."""
         assert self.state is PendingState.COLLECTING, self.state
-        self.is_triggered = True
+        self.is_triggered, self._coordinators = True, coordinators
 
     def acknowledge(self, attempt: AttemptId, snapshot: SubtaskSnapshot) -> AckResult:
         if self.state is PendingState.COLLECTING and self._waiting.pop(attempt, False) is None:
@@ -142,7 +152,8 @@ class PendingCheckpoint:
             checkpoint_id=self.checkpoint_id,
             timestamp_ms=self.timestamp_ms,
             snapshot_type=self.request.snapshot_type,
-            operators=_operator_states(graph, self._acknowledged, self.plan.finished),
+            operators=_operator_states(graph, self._acknowledged, self.plan.finished, self._coordinators),
+            version=COORDINATED_VERSION if self._coordinators else MANIFEST_VERSION,
             generation=generation,
             edges=_edges_in_flight(graph, self._acknowledged.values()),
         )
@@ -203,7 +214,10 @@ def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> t
 
 
 def _operator_states(
-    graph: JobGraph, acknowledged: dict[AttemptId, SubtaskSnapshot], finished: frozenset[SubtaskId]
+    graph: JobGraph,
+    acknowledged: dict[AttemptId, SubtaskSnapshot],
+    finished: frozenset[SubtaskId],
+    coordinators: Mapping[OperatorId, CoordinatorState],
 ) -> tuple[OperatorState, ...]:
     """Operators without any state are left out: a job may drop them and start from this checkpoint all the same."""
     subtasks: dict[OperatorId, dict[int, OperatorSnapshot]] = {}
@@ -222,8 +236,9 @@ def _operator_states(
             max_parallelism=vertex.max_parallelism,
             subtasks=dict(sorted(subtasks.get(operator.operator_id, {}).items())),
             finished=frozenset(over.get(vertex.vertex_id, ())),
+            coordinator=coordinators.get(operator.operator_id),
         )
         for vertex in graph.vertices
         for operator in vertex.operators
-        if operator.operator_id in subtasks or vertex.vertex_id in over
+        if operator.operator_id in subtasks or operator.operator_id in coordinators or vertex.vertex_id in over
     )

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.events import (
     EndOfDataReached,
+    OperatorEventReceived,
     SubtaskAcknowledged,
     SubtaskDeclined,
     TaskManagerRegistered,
@@ -30,7 +32,14 @@ from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 
-AwaitedEvent = TaskManagerRegistered | TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
+AwaitedEvent = (
+    TaskManagerRegistered
+    | TaskStateChanged
+    | EndOfDataReached
+    | SubtaskAcknowledged
+    | SubtaskDeclined
+    | OperatorEventReceived
+)
 """What TaskManagers tell while a job is RECONCILING."""
 
 _GOES_ON = (ExecutionState.RUNNING, ExecutionState.FINISHED)
@@ -67,6 +76,7 @@ class Adoption:
         self._generation = newest.manifest.generation if newest else None
         self._finished = finished
         self._reports: dict[AttemptId, Reported] = {}
+        self._operator_events: list[OperatorEventReceived] = []
 
     # ---- what is reported --------------------------------------------------------------------------------------------
 
@@ -82,6 +92,8 @@ class Adoption:
                 self._change(event.attempt, lambda report: replace(report, at_end_of_data=True))
             case SubtaskAcknowledged() | SubtaskDeclined():
                 pass  # of a checkpoint that the earlier JobManager began: it is aborted
+            case OperatorEventReceived():
+                self._operator_events.append(event)
             case _:
                 assert_never(event)
 
@@ -103,6 +115,11 @@ class Adoption:
             else:
                 finished += [subtask for subtask in region if subtask not in present]
         return Verdict(tuple(present.values()), tuple(finished), frozenset(lacking))
+
+    def settle(self, operators: OperatorCoordinators) -> None:
+        """It is known who goes on: events of operators that came before are handled."""
+        for event in self._operator_events:
+            operators.on_event(event)
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a report is not one of a subtask of this job."""

@@ -17,6 +17,7 @@ from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_
 from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
 from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import JobTerminated
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.events import (
     EndOfDataReached,
     JobRecovered,
@@ -28,6 +29,7 @@ from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent
 from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
 from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
+from tidegate.jobmanager.machines.job.task_invariants import check_tasks
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.restore.restore import Restoring, finished_in
 from tidegate.jobmanager.machines.scheduling.attempts import Attempts
@@ -56,20 +58,19 @@ class JobMaster:
         resources: ResourceManager,
         effects: CommandBuffer,
     ) -> None:
-        self._fx = effects
-        self._resources = resources
+        self._fx, self._resources = effects, resources
         origin = decide_origin(event, settings.checkpoints)
         self._origin, graph = origin, origin.graph
-        self.configuration = dict(origin.submitted.configuration)
-        self.job_id = graph.job_id
+        self.configuration, self.job_id = dict(origin.submitted.configuration), graph.job_id
         self.executions = ExecutionGraph(graph, settings.attempts_history, effects.now_ms, origin.first_attempt)
-        self.coordinator = CheckpointCoordinator(self.executions, settings.checkpoints, effects)
+        self.operators = OperatorCoordinators(self.executions, origin.newest_manifest, effects)
+        self.coordinator = CheckpointCoordinator(self.executions, self.operators, settings.checkpoints, effects)
         self._deployments = Deployments(self.executions, self.configuration, effects)
         self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
         self._attempts = Attempts(self.executions, self.scheduler, effects)
-        self._restoring = Restoring(self.executions, self.coordinator, settings.checkpoints)
-        strategy = make_restart_strategy(settings.restart, effects.draws)
-        self._failover = Failover(self.executions, strategy, regional=settings.regional_failover)
+        self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints)
+        restarts = make_restart_strategy(settings.restart, effects.draws)
+        self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
         self.life = JobStatusHistory(self.job_id, graph.name, effects)
         self._is_reported_terminated = False
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
@@ -133,8 +134,7 @@ class JobMaster:
         if execution is None or not execution.is_deployed or execution.at_end_of_data:
             return
         self.executions.note_end_of_data(execution)
-        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
-            self._after_coordinator(self.coordinator.on_end_of_data())
+        self._look_at_end_of_data()
 
     def on_checkpoint_event(self, event: CheckpointEvent) -> None:
         handled = handle_checkpoint_event(self.coordinator, event)
@@ -154,7 +154,7 @@ class JobMaster:
             if error.code == "unknown-attempt" and execution.state is _E.CANCELING:
                 self._on_over(execution, _E.CANCELED)
             return
-        if call.kind is CallKind.CONNECT and error.code == "unknown-attempt":
+        if call.kind in (CallKind.CONNECT, CallKind.OPERATOR_EVENT) and error.code == "unknown-attempt":
             return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
         failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
         self._attempts.send_cancel(execution.attempt, call.task_manager_id)
@@ -226,9 +226,10 @@ class JobMaster:
         """Goes on with what was reported by now, and restarts the rest. No-op for a job that does not wait."""
         if self._adoption is None:
             return
-        verdict, self._adoption = self._adoption.decide(self._resources.held_by(self.job_id)), None
+        adoption, self._adoption = self._adoption, None
+        verdict = adoption.decide(self._resources.held_by(self.job_id))
         self._fx.cancel_timer(self._timer(ADOPTION_TIMER))
-        parts = (self.executions, self.scheduler, self.coordinator, self._fx)
+        parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._fx)
         failed = Reconciliation(self._origin, *parts).carry_out(verdict)
         self.life.on(JobEvent.RECONCILED)
         if not verdict.present:
@@ -241,11 +242,11 @@ class JobMaster:
             why = ErrorInfo.of(SubtaskLost(f"{len(lost)} subtasks were lost with the JobManager"))
             self._restart_later(self._failover.restart_lost(lost, self._fx.now_ms), why)
         self._proceed()
-        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
-            self._after_coordinator(self.coordinator.on_end_of_data())
+        adoption.settle(self.operators)
+        self._look_at_end_of_data()
 
     def _deploy_all(self) -> None:
-        self._restoring.assign(e.subtask_id for e in self.executions)
+        self._restoring.assign([e.subtask_id for e in self.executions])
         self.scheduler.schedule(e.subtask_id for e in self.executions)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
@@ -360,6 +361,10 @@ class JobMaster:
         self._proceed()
         self._report_terminated()
 
+    def _look_at_end_of_data(self) -> None:
+        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
+            self._after_coordinator(self.coordinator.on_end_of_data())
+
     def _settle_stop(self) -> None:
         """What becomes of the job after a stop that failed, or whose savepoint was complete too late."""
         if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
@@ -381,19 +386,14 @@ class JobMaster:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
-        for part in (self.life, self.executions, self.coordinator, self.scheduler, self._failover):
+        parts = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
+        for part in (*parts, self._adoption) if self._adoption is not None else parts:
             part.check_invariants()
-        if self._adoption is not None:
-            self._adoption.check_invariants()
-        assert self.awaits_attempts == (self.life.state is _J.RECONCILING), f"{self.life.state.value} is a mistake"
-        state, graph = self.life.state, self.executions
-        assert state not in (_J.INITIALIZING, _J.CREATED), f"stays {state.value}"
+        state = self.life.state
+        assert self.awaits_attempts == (state is _J.RECONCILING), f"{state.value} is a mistake"
         assert (restart := self._failover.is_pending) == (state is _J.RESTARTING), f"{state.value}, restart: {restart}"
-        over = graph.count(_E.CANCELED, _E.FAILED)
-        assert state is not _J.RUNNING or not over, f"RUNNING, and {over} tasks are over and nobody restarts them"
-        assert not state.is_terminal or graph.all_terminal, f"{state.value}, and some tasks live"
-        ended = state.is_terminal and self.coordinator.is_idle
-        assert self._is_reported_terminated or not ended, f"{state.value}, and not reported over"
+        check_tasks(state, self.executions)
+        assert self._is_reported_terminated or not (state.is_terminal and self.coordinator.is_idle), "not reported over"
         assert state.is_terminal or not self._is_reported_terminated, f"{state.value}, and reported over"
 
     def _timer(self, kind: str) -> str:

@@ -12,6 +12,7 @@ from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordi
 from tidegate.jobmanager.machines.checkpoint.handover import hand_over
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Origin
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.job.adoption import Reported, Verdict
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -32,6 +33,7 @@ class Reconciliation:
     graph: ExecutionGraph
     scheduler: Scheduler
     coordinator: CheckpointCoordinator
+    operators: OperatorCoordinators
     effects: CommandBuffer
 
     def carry_out(self, verdict: Verdict) -> list[tuple[Execution, ErrorInfo]]:
@@ -52,6 +54,8 @@ class Reconciliation:
             adopted,
         )
         self.coordinator.start_from(submitted.restore, replace(inventory, next_id=next_id))
+        newest = self.origin.newest
+        self.operators.adopt(adopted, newest.checkpoint_id if newest else 0)
         self.scheduler.close_adoption()
         text = f"goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
         self.effects.log("INFO", text, job=self.graph.graph.job_id)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import CheckpointSettings
@@ -33,9 +34,16 @@ def finished_in(graph: JobGraph, manifest: CheckpointManifest) -> frozenset[Subt
 
 
 class Restoring:
-    def __init__(self, graph: ExecutionGraph, coordinator: CheckpointCoordinator, settings: CheckpointSettings) -> None:
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        coordinator: CheckpointCoordinator,
+        operators: OperatorCoordinators,
+        settings: CheckpointSettings,
+    ) -> None:
         self._graph = graph
         self._coordinator = coordinator
+        self._operators = operators
         self._settings = settings
 
     def on_damaged(self, failure: ErrorInfo) -> ErrorInfo:
@@ -47,9 +55,10 @@ class Restoring:
             failure, message=f"{failure.message}. Nothing is removed; completed checkpoints of the job: {kept}"
         )
 
-    def assign(self, subtasks: Iterable[SubtaskId]) -> None:
-        """State of the latest completed checkpoint; without one they start empty."""
+    def assign(self, subtasks: Collection[SubtaskId]) -> None:
+        """State of the latest completed checkpoint; without one they start empty. Coordinators take back what it does not hold."""
         latest = self._coordinator.latest
+        self._operators.on_subtasks_reset(subtasks, latest.checkpoint_id if latest else None)
         if latest is None:
             return
         manifest = kept_manifest(latest.manifest, self._settings)

@@ -20,6 +20,7 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerServiceServicer
 from tidegate.wire import convert
+from tidegate.wire.convert_events import operator_event_from_pb
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger(__name__)
@@ -154,6 +155,15 @@ class TaskManagerServicer(JobManagerServiceServicer):
         except TidegateError as error:
             return convert.ack_of(error)
         self._core.post(ev.EndOfDataReached(attempt))
+        return convert.ack_of()
+
+    async def SendOperatorEvent(self, request: common_pb2.OperatorEventRequest, context: object) -> common_pb2.Ack:
+        try:
+            attempt = self._checked(request.generation, request.attempt)
+            event = operator_event_from_pb(request.event)
+        except TidegateError as error:
+            return convert.ack_of(error)
+        self._core.post(ev.OperatorEventReceived(attempt, event))
         return convert.ack_of()
 
     async def AlignWatermark(

@@ -11,6 +11,7 @@ from tidegate.jobmanager.machines.commands import (
     ConfirmCheckpoint,
     ConnectTask,
     FreeSlot,
+    SendOperatorEvent,
     SubmitTask,
     TriggerCheckpoint,
 )
@@ -19,6 +20,7 @@ from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2
 from tidegate.pb import taskmanager_pb2 as pb
 from tidegate.wire.convert import attempt_from_text, deployment_to_bytes, error_from_pb, options_to_pb, producer_to_pb
+from tidegate.wire.convert_events import operator_event_to_pb
 
 if TYPE_CHECKING:
     from tidegate.jobmanager.service.task_managers.outbox import TaskManagerCall
@@ -50,6 +52,11 @@ async def send(stub: TaskManagerAsyncStub, generation: str, call: TaskManagerCal
             return _of_answer(await stub.ConfirmCheckpoint(_confirm(generation, call), timeout=timeout_s))
         case AbortCheckpoint():
             return _of_answer(await stub.AbortCheckpoint(_abort(generation, call), timeout=timeout_s))
+        case SendOperatorEvent():
+            told = common_pb2.OperatorEventRequest(
+                generation=generation, attempt=str(call.attempt), event=operator_event_to_pb(call.event)
+            )
+            return _of_ack(await stub.SendOperatorEvent(told, timeout=timeout_s))
         case _:
             assert_never(call)
 

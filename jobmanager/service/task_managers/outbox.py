@@ -26,6 +26,7 @@ from tidegate.jobmanager.machines.commands import (
     ConfirmCheckpoint,
     ConnectTask,
     FreeSlot,
+    SendOperatorEvent,
     SubmitTask,
     TriggerCheckpoint,
 )
@@ -48,6 +49,7 @@ TaskManagerCall = (
     | TriggerCheckpoint
     | ConfirmCheckpoint
     | AbortCheckpoint
+    | SendOperatorEvent
 )
 
 TRIES = 3

@@ -2,16 +2,19 @@
 
     reader.poll() ─▶ batch ─▶ slice ─▶ timestamps ─▶ emit ─▶ reader.advance(n)      freeze: all splits, done ones included
 
-Laws: the position in a snapshot is that of what was emitted. A split that was listed up front belongs to subtask
+Laws: the position in a snapshot is that of what was emitted. A split that is dealt in advance belongs to subtask
 ``i mod parallelism``, i being its place among all splits sorted by id; a source that finds splits later says itself to whom
-each belongs, by the split alone (``Source.owner_of``). Restored splits are dealt by the same rule from the union of all
-subtasks' states, whatever a new listing says. Every split that is not done takes part in the watermark from the start. At the end of its splits the runtime ends event time, and the
+each belongs, by the split alone (``Source.owner_of``). A source with a coordinator in the JobManager asks it for splits, and keeps them.
+Restored splits are found in the union of all subtasks' states (``restored_splits``), whatever a new listing says. Every split that is not done takes part in the watermark from the start. At the end of its splits the runtime ends event time, and the
 source goes on taking part in checkpoints with all its splits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import msgspec
 
 from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
@@ -19,8 +22,10 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.coordinators.operator_events import AddSplits, NoMoreSplits, OperatorEvent, RequestSplit
 from tidegate.model.errors import InternalError
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, splits_in
 from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 from tidegate.taskmanager.operators.user_code.boundary import user_error
@@ -40,12 +45,16 @@ class SourceOperator(Operator):
         splits: Sequence[Split],
         strategy: WatermarkStrategy | None,
         output_type: TypeInformation,
+        *,
+        is_coordinated: bool = False,
     ) -> None:
         self._name = name
         self._source = source
         self._splits = splits
         self._strategy = strategy
         self._output_type = output_type
+        self._is_coordinated = is_coordinated
+        self._last_event = 0
         self._states: list[SplitState] = []
         self._reader: SourceReader | None = None
         self._polled: Polled | None = None
@@ -57,12 +66,10 @@ class SourceOperator(Operator):
         super().setup(context)
         if has_state(context.restored, STATE_NAME):
             stored = restore_elements(context.restored, context.segments, STATE_NAME)
-            states = [
-                SplitState(Split(split_id, payload), position, done) for split_id, payload, position, done in stored
-            ]
+            self._states = splits_in(stored, self._source, context.subtask_index, context.parallelism)
         else:
             states = [SplitState(split) for split in self._splits]
-        self._states = own_splits(self._source, states, context.subtask_index, context.parallelism)
+            self._states = own_splits(self._source, states, context.subtask_index, context.parallelism)
 
     def open(self) -> None:
         context = self.context
@@ -86,6 +93,7 @@ class SourceOperator(Operator):
                     operator_id=context.operator_id,
                     configuration=dict(context.configuration),
                     is_restored=has_state(context.restored, STATE_NAME),
+                    request_split=self._split_request(),
                     spark_rows=context.spark_rows,
                     spark_service=context.spark_service,
                     watch=context.metrics.watch,
@@ -95,6 +103,30 @@ class SourceOperator(Operator):
             self._reader.open(self._states)
         except Exception as error:
             raise user_error(self._name, error) from error
+
+    def on_operator_event(self, event: OperatorEvent) -> None:
+        """What the coordinator answers. Raises ``InternalError`` when an event before this one is missing."""
+        reader, self._last_event = self._reader, self._last_event + 1
+        assert reader is not None
+        if event.number != self._last_event:
+            raise InternalError(
+                f"source '{self._name}': event {event.number} of its coordinator came after {self._last_event - 1}"
+            )
+        match event.event:
+            case AddSplits(splits):
+                reader.add_splits([Split(s.split_id, msgspec.msgpack.decode(s.content)) for s in splits])
+            case NoMoreSplits():
+                reader.no_more_splits()
+            case RequestSplit():
+                raise InternalError(f"source '{self._name}' is asked for a split, and has none to give")
+            case _:
+                assert_never(event.event)
+
+    def _split_request(self) -> Callable[[], None] | None:
+        send = self.context.send_operator_event
+        if not self._is_coordinated or send is None:
+            return None
+        return lambda: send(RequestSplit())
 
     def poll_next(self, max_records: int) -> bool:
         """Emit at most so many records; whether there were any."""
@@ -140,7 +172,8 @@ class SourceOperator(Operator):
         if self._reader is not None:
             states = self._reader.snapshot_state()
             self._reader.note_snapshot(checkpoint_id, states)
-        elements = [[s.split.split_id, s.split.payload, s.position, s.done] for s in states]
+        owner = (self.context.subtask_index, self.context.parallelism) if self._is_coordinated else None
+        elements = elements_of(states, owner)
         return freeze_elements(self._name, STATE_NAME, elements, StateRedistribution.UNION, is_kept_empty=True)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -182,13 +215,3 @@ class SourceOperator(Operator):
     def _finished_splits(self) -> set[str]:
         assert self._reader is not None
         return self._reader.finished_splits()
-
-
-def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
-    """Those of all splits that belong to one subtask, in the order of their ids."""
-    found = []
-    for place, state in enumerate(sorted(states, key=lambda state: state.split.split_id)):
-        owner = source.owner_of(state.split, parallelism)
-        if (place % parallelism if owner is None else owner) == subtask:
-            found.append(state)
-    return found

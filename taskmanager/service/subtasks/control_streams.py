@@ -152,6 +152,9 @@ class SubtaskControl:
             case "acknowledge":
                 number = message.acknowledge.checkpoint_id
                 self._executor.post(tv.SubtaskTold(attempt, message, acknowledged=number))
+            case "operator_event":
+                is_request = message.operator_event.HasField("request_split")
+                self._executor.post(tv.SubtaskTold(attempt, message, is_request=is_request))
             case "decline" | "end_of_data" as kind:
                 self._executor.post(tv.SubtaskTold(attempt, message, is_end_of_data=kind == "end_of_data"))
             case other:

@@ -60,8 +60,8 @@ async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list
 
 
 def make_graph(**configuration: str) -> JobGraph:
-    def vertex(vertex_id: VertexId, name: str, **kind: bool) -> JobVertex:
-        operator = OperatorInfo(OperatorId(vertex_id), name, uid=name, **kind)
+    def vertex(vertex_id: VertexId, name: str, *, is_source: bool = False, is_sink: bool = False) -> JobVertex:
+        operator = OperatorInfo(OperatorId(vertex_id), name, uid=name, is_source=is_source, is_sink=is_sink)
         return JobVertex(vertex_id, name, 2, 128, (operator,), KEY)
 
     vertices = (vertex(SOURCE, "numbers", is_source=True), vertex(SINK, "print", is_sink=True))
@@ -133,6 +133,7 @@ class FakeTaskManager(TaskManagerServicer):
         self.deployments: dict[str, common_pb2.TaskDeployment] = {}
         self.allocations: dict[str, int] = {}
         self.confirms_to_drop = 0
+        self.operator_events: list[common_pb2.OperatorEventRequest] = []
         self.acknowledges = True
         self.triggered = asyncio.Event()
         self.last_trigger = 0
@@ -292,6 +293,11 @@ class FakeTaskManager(TaskManagerServicer):
     ) -> taskmanager_pb2.CheckpointAnswer:
         self.story.append(f"abort {request.checkpoint_id}")
         return taskmanager_pb2.CheckpointAnswer()
+
+    async def SendOperatorEvent(self, request: common_pb2.OperatorEventRequest, context: Any) -> common_pb2.Ack:
+        self.story.append(f"event {request.event.number}: {request.event.WhichOneof('event')}")
+        self.operator_events.append(request)
+        return common_pb2.Ack()
 
     async def report(
         self,

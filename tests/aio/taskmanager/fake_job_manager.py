@@ -90,6 +90,9 @@ class FakeJobManager(JobManagerServiceServicer):
         await self.notify()
         return ack_of()
 
+    async def SendOperatorEvent(self, request: Any, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
     # ---- JobManagerService -------------------------------------------------------------------------------------------
 
     async def RegisterTaskManager(self, request: Any, context: Any) -> jobmanager_pb2.RegisterTaskManagerResponse:

@@ -22,9 +22,16 @@ from tidegate.model.checkpoint import (
     SnapshotType,
     SubtaskSnapshot,
 )
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    NoMoreSplits,
+    OperatorEvent,
+    RequestSplit,
+    SourceSplit,
+)
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo, ExternalError, Fenced, InternalError, Unreachable
-from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, parse_attempt_id
+from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId, parse_attempt_id
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionStub
@@ -33,11 +40,13 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
+    CoordinatorTold,
     TaskMetrics,
     TriggerCheckpoint,
 )
 from tidegate.taskmanager.service.jobmanager.connection import RegistrationTimes
 from tidegate.wire.convert import deployment_to_bytes, options_to_pb, producer_to_pb
+from tidegate.wire.convert_events import operator_event_from_pb, operator_event_to_pb
 
 JOB, VERTEX = "a" * 32, "b" * 32
 ALLOCATION = "1" * 32
@@ -358,3 +367,30 @@ async def test_a_subtask_without_its_task_manager_gets_control_lost(
     with pytest.raises(Unreachable):
         await in_thread(lonely.attach)
     await in_thread(lonely.close)
+
+
+async def test_events_of_a_coordinator_go_both_ways_and_one_that_comes_again_is_dropped(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    await submit(fake)
+    stream, mails, arrived = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    operator = OperatorId("c" * 32)
+    request = OperatorEvent(operator, 1, RequestSplit())
+    stream.operator_event(request)
+    (told,) = await fake.wait_for(lambda: fake.of(common_pb2.OperatorEventRequest))
+    assert (told.generation, told.attempt) == ("g1", ATTEMPT)
+    assert operator_event_from_pb(told.event) == request
+    answers = [
+        OperatorEvent(operator, 1, AddSplits((SourceSplit("a@0", b"\x01", 9),))),
+        OperatorEvent(operator, 2, NoMoreSplits()),
+    ]
+    for event in (answers[0], *answers):
+        sent = await fake.task_manager().SendOperatorEvent(
+            common_pb2.OperatorEventRequest(generation="g1", attempt=ATTEMPT, event=operator_event_to_pb(event))
+        )
+        assert not sent.HasField("error")
+    assert await mails_of(mails, arrived, 2) == [CoordinatorTold(event) for event in answers]
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()

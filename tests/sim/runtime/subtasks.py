@@ -10,6 +10,7 @@ from typing import Any
 from tests.sim.runtime.background import SteppedBackground
 from tests.sim.runtime.sockets import SteppedLoop
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobVertex
 from tidegate.model.ids import AttemptId
@@ -77,6 +78,9 @@ class SimPort:
 
     def end_of_data(self) -> None:
         self.told.append(("end-of-data", None))
+
+    def operator_event(self, event: OperatorEvent) -> None:
+        raise AssertionError(f"no source of this job has a coordinator: {event}")
 
     def metrics(self, metrics: TaskMetrics) -> None: ...
 

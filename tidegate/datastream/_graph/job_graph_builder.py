@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
 from tidegate.connectors.spark.sink import SparkSink
@@ -28,6 +31,7 @@ from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, Str
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
 from tidegate.model.configuration import Configuration
+from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
@@ -92,6 +96,7 @@ class _Builder:
         crossing = [edge for chain in chains for edge in chain.head.inputs]
         self._edge_ids = {id(edge): edge_id for edge_id, edge in enumerate(crossing)}
         self._crossing = crossing
+        self._listings: dict[int, tuple[Split, ...]] = {}
         self.edges = [
             JobEdge(
                 edge_id,
@@ -151,6 +156,7 @@ class _Builder:
             uses_union_state=_may_use_union_state(node),
             is_source=node.kind == "source",
             is_sink=node.kind == "sink",
+            splits=self._handed_out(node),
         )
 
     def _spec(self, node: StreamNode) -> OperatorSpec:
@@ -164,9 +170,36 @@ class _Builder:
             output_type=node.output_type,
             key=node.key,
             second_key=node.second_key,
-            options=make_options(node.kind, node.display_name, _final_options(node, self._configuration)),
+            options=make_options(node.kind, node.display_name, self._final_options(node)),
             uid=node.uid,
         )
+
+    def _final_options(self, node: StreamNode) -> dict[str, UserObject]:
+        """The options with what only the client can find out."""
+        if node.kind == "source":
+            splits = self._listed(node) if _are_dealt_in_advance(node) else ()
+            return {**node.options, "splits": splits, "is_coordinated": node.options["source"].takes_splits}
+        if node.kind == "sink":
+            sink: Sink = node.options["sink"]
+            sink.validate()
+            sink.validate_configuration(self._configuration)
+        return node.options
+
+    def _handed_out(self, node: StreamNode) -> tuple[SourceSplit, ...] | None:
+        """The splits of a coordinator; ``None`` for an operator without one."""
+        if node.kind != "source" or not node.options["source"].takes_splits:
+            return None
+        source: Source = node.options["source"]
+        splits = () if _are_dealt_in_advance(node) else self._listed(node)
+        return tuple(
+            SourceSplit(split.split_id, msgspec.msgpack.encode(split.payload), source.size_of(split))
+            for split in splits
+        )
+
+    def _listed(self, node: StreamNode) -> tuple[Split, ...]:
+        if node.node_id not in self._listings:
+            self._listings[node.node_id] = _listed(node.options["source"], node)
+        return self._listings[node.node_id]
 
 
 def _may_use_union_state(node: StreamNode) -> bool:
@@ -192,15 +225,15 @@ def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
                 )
 
 
-def _final_options(node: StreamNode, configuration: Configuration) -> dict[str, UserObject]:
-    """The options with what only the client can find out."""
-    if node.kind == "source":
-        return {**node.options, "splits": _listed(node.options["source"], node)}
-    if node.kind == "sink":
-        sink: Sink = node.options["sink"]
-        sink.validate()
-        sink.validate_configuration(configuration)
-    return node.options
+def _are_dealt_in_advance(node: StreamNode) -> bool:
+    """Where a source makes watermarks, each subtask must know from the start which splits it will come to: those that it has
+    not begun hold event time back (docs/adr/0105)."""
+    source: Source = node.options["source"]
+    strategy: WatermarkStrategy | None = node.options.get("watermark_strategy")
+    makes_watermarks = strategy is not None and (
+        strategy.max_out_of_orderness_ms is not None or strategy.generator is not None
+    )
+    return makes_watermarks or not source.takes_splits
 
 
 def _listed(source: Source, node: StreamNode) -> tuple[Split, ...]:

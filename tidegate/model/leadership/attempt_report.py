@@ -5,8 +5,9 @@ Flink has a like of it for slots alone (``SlotReport``); its subtasks end with t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tidegate.model.coordinators.operator_events import CoordinatorReport
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.states import ExecutionState
@@ -34,6 +35,7 @@ class AttemptReport:
     """It was triggered for a savepoint with which the job ends: its sources emit nothing more."""
     error: ErrorInfo | None = None
     """Why it FAILED."""
+    events: CoordinatorReport = field(default_factory=CoordinatorReport)
 
     def holds(self, checkpoint_id: int, generation: str | None) -> bool:
         """Its state goes on from this checkpoint, which ``generation`` completed; 0: from the beginning of the job."""

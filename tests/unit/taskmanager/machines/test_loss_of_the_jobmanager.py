@@ -8,10 +8,18 @@ import pytest
 
 from tests.submitted import submitted
 from tidegate.model.checkpoint import TaskRestore
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    CoordinatorEvent,
+    CoordinatorReport,
+    NoMoreSplits,
+    OperatorEvent,
+    SourceSplit,
+)
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
-from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation, JobId, VertexId
+from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation, JobId, OperatorId, VertexId
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines import slots
@@ -276,3 +284,34 @@ def test_one_that_has_said_its_last_word_counts_as_running_until_it_is_gone() ->
     machine = running()
     after(machine, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED))
     assert report_of(machine).state is E.RUNNING
+
+
+def coordinator_says(number: int, event: CoordinatorEvent) -> tv.MailRequested:
+    return tv.MailRequested(FIRST, ATTEMPT, b"event", OperatorEvent(OperatorId("b" * 32), number, event))
+
+
+def test_splits_since_the_confirmed_checkpoint_are_reported_with_what_the_attempt_knew_of_before() -> None:
+    machine = running(restored_id=4)
+    first, second, third = (SourceSplit(name, b"") for name in "abc")
+    after(machine, coordinator_says(1, AddSplits((first,))), mail(K.TRIGGER, 5))
+    after(machine, coordinator_says(2, AddSplits((second,))))
+    assert report_of(machine).events == CoordinatorReport(((4, first), (5, second)), 2)
+    after(machine, mail(K.CONFIRM, 5), mail(K.TRIGGER, 6), coordinator_says(3, AddSplits((third,))))
+    assert report_of(machine).events == CoordinatorReport(((5, second), (6, third)), 3)
+
+
+def test_an_event_that_comes_again_is_passed_on_once() -> None:
+    machine = running()
+    assert after(machine, coordinator_says(1, NoMoreSplits())) == [tv.SendMail(ATTEMPT, b"event")]
+    assert after(machine, coordinator_says(1, NoMoreSplits())) == []
+    assert report_of(machine).events.last_number == 1
+
+
+def test_a_request_without_an_answer_is_told_to_the_next_leader() -> None:
+    request = tv.SubtaskTold(ATTEMPT, "request", is_request=True)
+    forwarded = tv.Forward(ATTEMPT, "request")
+    assert after(running(), request) == [forwarded]
+    assert forwarded in after(running(), request, GONE, NEXT), "the lost one may not have answered"
+    assert forwarded in after(running(), GONE, request, NEXT)
+    answered = after(running(), request, coordinator_says(1, NoMoreSplits()), GONE, NEXT)
+    assert forwarded not in answered

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason, OperatorSnapshot, StateHandle
+from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.states import ExecutionState
@@ -160,6 +161,9 @@ class FakePort:
 
     def end_of_data(self) -> None:
         self.told.append(("end-of-data",))
+
+    def operator_event(self, event: OperatorEvent) -> None:
+        self.told.append(("operator-event", event))
 
     def metrics(self, metrics: TaskMetrics) -> None:
         pass

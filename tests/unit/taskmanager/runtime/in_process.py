@@ -21,6 +21,7 @@ from tests.unit.taskmanager.harness.short_paths import short_directory
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
 from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
@@ -32,10 +33,11 @@ from tidegate.model.checkpoint import (
     StateRedistribution,
     SubtaskSnapshot,
 )
+from tidegate.model.coordinators.operator_events import OperatorEvent, SourceSplit
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.graph import JobVertex
-from tidegate.model.ids import AttemptId, OperatorId, VertexId
+from tidegate.model.graph import JobVertex, OperatorInfo
+from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, VertexId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
@@ -47,6 +49,7 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
+    CoordinatorTold,
     TaskMetrics,
     TriggerCheckpoint,
 )
@@ -84,6 +87,9 @@ class RecordingPort:
     def end_of_data(self) -> None:
         self._tell("end-of-data")
 
+    def operator_event(self, event: OperatorEvent) -> None:
+        self._tell("operator-event", event)
+
     def metrics(self, metrics: TaskMetrics) -> None:
         self.last_metrics = metrics
 
@@ -111,6 +117,8 @@ class Completed:
     location: str
     acks: dict[AttemptId, Acknowledgement]
     duration_ms: float = 0.0
+    waiting: Mapping[OperatorId, tuple[SourceSplit, ...]] = field(default_factory=dict, kw_only=True)
+    """Splits that no reader had; a checkpoint of before coordinators has none."""
 
     def restored(self, operator_id: OperatorId, subtask: int, parallelism: int) -> RestoredOperator:
         """Keyed segments go to everybody (each reads its key groups); list state is dealt by element."""
@@ -173,6 +181,13 @@ class InProcessJob:
         self.sockets = short_directory(self)
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
+        self._coordinators = {
+            operator.operator_id: SourceCoordinator(self._first_splits(operator), vertex.parallelism)
+            for vertex in self.built.graph.vertices
+            for operator in vertex.operators
+            if operator.splits is not None
+        }
+        self._waiting: dict[int, dict[OperatorId, tuple[SourceSplit, ...]]] = {}
         deployer = Deployer(self.built, self.attempt, self.restore, self.finished)
         for vertex in self.built.graph.vertices:
             for index in range(vertex.parallelism):
@@ -224,6 +239,8 @@ class InProcessJob:
             aligned_timeout_ms=self.aligned_timeout_ms,
             shared_location=self.shared_location,
         )
+        states = {name: source.snapshot(CheckpointId(n)) for name, source in self._coordinators.items()}
+        self._waiting[n] = {name: state.unassigned for name, state in states.items()}
         mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, options)
         for task in self._first_running():
             task.mailbox.put(mail)
@@ -233,7 +250,8 @@ class InProcessJob:
         began = time.perf_counter()
         self.until(lambda: len(self.acks[n]) >= len(self._waits_for) or bool(self.declined), f"checkpoint {n}")
         assert not self.declined, self.declined
-        return Completed(n, self._location(n), dict(self.acks[n]), (time.perf_counter() - began) * 1000)
+        duration_ms = (time.perf_counter() - began) * 1000
+        return Completed(n, self._location(n), dict(self.acks[n]), duration_ms, waiting=self._waiting[n])
 
     def confirm(self, n: int, *, may_finish: bool = True) -> None:
         for task in self.tasks.values():
@@ -316,6 +334,12 @@ class InProcessJob:
                 known[told.attempt] = told.value
             case "decline":
                 self.declined.append((told.attempt, told.value[0], told.value[1]))
+            case "operator-event":
+                source = self._coordinators[told.value.operator_id]
+                answer = OperatorEvent(
+                    told.value.operator_id, told.value.number, source.on_request(told.attempt.subtask)
+                )
+                task.mailbox.put(CoordinatorTold(answer))
             case "end-of-data":
                 assert not task.ended
                 task.ended = True
@@ -336,6 +360,11 @@ class InProcessJob:
             step_back=lambda nice: self.stepped_back.append((task.attempt, nice)),
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)
+
+    def _first_splits(self, operator: OperatorInfo) -> tuple[SourceSplit, ...]:
+        if self.restore is not None:
+            return self.restore.waiting.get(operator.operator_id, ())
+        return operator.splits or ()
 
     def _is_settled(self, n: int) -> bool:
         if any(checkpoint_id == n for _, checkpoint_id, _ in self.declined):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,3 +154,35 @@ def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     source = FileSource.for_text(str(path))
     with pytest.raises(CorruptData, match="not UTF-8 text at byte 3"):
         drain(source, states(source))
+
+
+def test_a_reader_asks_when_everything_was_emitted_and_ends_when_nothing_is_left(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n")
+    source = FileSource.for_text(str(tmp_path))
+    first, second = source.list_splits(1)
+    asked: list[int] = []
+    rows: list[object] = []
+    reader = source.make_reader(replace(CONTEXT, request_split=lambda: asked.append(len(rows))))
+    reader.open([SplitState(first)])
+
+    def read_until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            polled = reader.poll()
+            if polled is not None:
+                rows.extend(polled.batch.data.to_pylist())  # type: ignore[union-attr]
+                reader.advance(len(polled.batch))
+
+    read_until(lambda: len(asked) == 1)
+    assert asked == [2], "not before the first split was emitted"
+    reader.add_splits([second])
+    assert {state.split.split_id: state.done for state in reader.snapshot_state()} == {
+        first.split_id: True,
+        second.split_id: False,
+    }
+    read_until(lambda: len(asked) == 2)
+    assert not reader.is_finished()
+    reader.no_more_splits()
+    read_until(reader.is_finished)
+    assert [text for row in rows for text in row.values()] == ["a1", "a2", "b1", "b2"]  # type: ignore[attr-defined]
+    reader.close()

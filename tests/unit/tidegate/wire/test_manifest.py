@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.model.checkpoint import (
+    COORDINATED_VERSION,
     CheckpointManifest,
     OperatorSnapshot,
     OperatorState,
@@ -17,6 +18,7 @@ from tidegate.model.checkpoint import (
     StateHandle,
     StateRedistribution,
 )
+from tidegate.model.coordinators.operator_events import CoordinatorState, SourceSplit
 from tidegate.model.errors import CorruptData, VersionMismatch
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
@@ -98,8 +100,8 @@ def test_what_follows_the_end_is_noticed() -> None:
 
 
 def test_an_intact_file_of_another_version_is_told_apart_from_a_damaged_one() -> None:
-    newer = to_bytes(replace(make_manifest(), version=3))
-    with pytest.raises(VersionMismatch, match="x has checkpoint format version 3"):
+    newer = to_bytes(replace(make_manifest(), version=4))
+    with pytest.raises(VersionMismatch, match="x has checkpoint format version 4"):
         wire.manifest_from_bytes(newer, "x")
 
 
@@ -116,3 +118,17 @@ def test_numbers_that_do_not_fit_together_are_named(change: dict[str, int], mess
     wrong = replace(manifest, operators=(manifest.operators[0], replace(manifest.operators[1], **change)))  # type: ignore[arg-type]
     with pytest.raises(CorruptData, match=f"x line 4: .*{message}|x line 4: {message}"):
         wire.manifest_from_bytes(to_bytes(wrong), "x")
+
+
+def test_the_state_of_a_coordinator_comes_back_and_is_readable() -> None:
+    waiting = CoordinatorState((SourceSplit("a@0", b"\x00\xff", 7), SourceSplit("b@0", b"")))
+    source, other = make_manifest().operators
+    manifest = replace(
+        make_manifest(), operators=(replace(source, coordinator=waiting), other), version=COORDINATED_VERSION
+    )
+    content = to_bytes(manifest)
+    assert wire.manifest_from_bytes(content, "x") == manifest
+    header, _, first, second = [json.loads(line) for line in content.splitlines()]
+    assert header["version"] == COORDINATED_VERSION
+    assert [split["split_id"] for split in first["coordinator"]["unassigned"]] == ["a@0", "b@0"]
+    assert "coordinator" not in second

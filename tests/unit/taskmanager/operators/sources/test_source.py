@@ -16,7 +16,8 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import UserFunctionError
-from tidegate.taskmanager.operators.sources.source import SourceOperator, own_splits
+from tidegate.taskmanager.operators.sources.restored_splits import own_splits
+from tidegate.taskmanager.operators.sources.source import SourceOperator
 
 SPLITS = tuple(Split(f"s{i:02}", {"from": i * 100, "rows": 10 + i}) for i in range(7))
 

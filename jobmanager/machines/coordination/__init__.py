@@ -1,0 +1,1 @@
+"""Operator coordinators: what the JobManager decides for the subtasks of one operator together."""

@@ -1,0 +1,128 @@
+"""The operator coordinators of one job, and their events.
+
+    OperatorEventReceived ──▶ coordinator ──▶ SendOperatorEvent, in the outbox of its TaskManager
+
+Laws. A coordinator is snapshotted in the same step in which its sources are triggered, and one outbox carries events and triggers in their
+order: what was sent before is in the reader's state of that checkpoint, what is sent after is in the coordinator's, and Flink's
+``afterSourceBarrierInjection`` is that order. An event that does not arrive fails its attempt before anything behind it is sent. Events of attempts that are
+over, and repeated ones, change nothing. A coordinator without unassigned splits is not in the checkpoint.
+
+Follows Flink's ``OperatorCoordinatorHolder.java``, whose subtask gateways close between the snapshot and the barrier instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
+from tidegate.jobmanager.machines.commands import SendOperatorEvent
+from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
+from tidegate.jobmanager.machines.events import OperatorEventReceived
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    CoordinatorEvent,
+    CoordinatorState,
+    NoMoreSplits,
+    OperatorEvent,
+    RequestSplit,
+    SourceSplit,
+)
+from tidegate.model.graph import OperatorInfo
+from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, SubtaskId, VertexId
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+
+
+class OperatorCoordinators:
+    def __init__(self, graph: ExecutionGraph, restored: CheckpointManifest | None, effects: CommandBuffer) -> None:
+        """``restored``: the checkpoint that the job begins with."""
+        self._graph = graph
+        self._fx = effects
+        self._sources: dict[OperatorId, SourceCoordinator] = {}
+        self._operators_of: dict[VertexId, list[OperatorId]] = {}
+        self._sent: dict[AttemptId, int] = {}
+        self._received: dict[AttemptId, int] = {}
+        for vertex in graph.graph.vertices:
+            for operator in vertex.operators:
+                if operator.splits is not None:
+                    splits = initial_splits(operator, restored)
+                    self._sources[operator.operator_id] = SourceCoordinator(splits, vertex.parallelism)
+                    self._operators_of.setdefault(vertex.vertex_id, []).append(operator.operator_id)
+
+    def on_event(self, received: OperatorEventReceived) -> None:
+        """An operator of a subtask says something."""
+        execution = self._graph.current(received.attempt)
+        told, event = received.event, received.event.event
+        source = self._sources.get(told.operator_id)
+        if execution is None or source is None or not self._is_reachable(execution):
+            return
+        if told.number <= self._received.get(execution.attempt, 0):
+            return
+        self._received[execution.attempt] = told.number
+        match event:
+            case RequestSplit():
+                self._send(execution, told.operator_id, source.on_request(execution.attempt.subtask))
+            case AddSplits() | NoMoreSplits():
+                self._fx.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
+            case _:
+                assert_never(event)
+
+    def snapshot(self, checkpoint_id: CheckpointId) -> Mapping[OperatorId, CoordinatorState]:
+        """In the step in which the sources are triggered."""
+        states = {operator_id: source.snapshot(checkpoint_id) for operator_id, source in self._sources.items()}
+        return {operator_id: state for operator_id, state in states.items() if state.unassigned}
+
+    def on_completed(self, checkpoint_id: CheckpointId) -> None:
+        """What restarts from now on goes on from this one, or from a later one."""
+        for source in self._sources.values():
+            source.on_completed(checkpoint_id)
+
+    def on_subtasks_reset(self, subtasks: Iterable[SubtaskId], checkpoint_id: CheckpointId | None) -> None:
+        """They restart from this checkpoint; ``None``: from the beginning. What was handed to them since is unassigned again."""
+        for subtask in subtasks:
+            for operator_id in self._operators_of.get(subtask.vertex_id, ()):
+                self._sources[operator_id].on_subtask_reset(subtask.index, checkpoint_id)
+        over = [a for a in (*self._sent, *self._received) if self._graph.current(a) is None]
+        for attempt in over:
+            self._sent.pop(attempt, None)
+            self._received.pop(attempt, None)
+
+    def adopt(self, reports: Iterable[AttemptReport], newest_id: int) -> None:
+        """Attempts of an earlier JobManager go on, from the checkpoint ``newest_id``."""
+        for report in reports:
+            attempt, events = report.attempt, report.events
+            self._sent[attempt] = events.last_number
+            since = [split for after_id, split in events.assigned if after_id >= newest_id]
+            for operator_id in self._operators_of.get(attempt.vertex_id, ()):
+                self._sources[operator_id].adopt(attempt.subtask, since)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a coordinator contradicts itself."""
+        for source in self._sources.values():
+            source.check_invariants()
+
+    def _is_reachable(self, execution: Execution) -> bool:
+        """Whether an event may be sent to it: it is not on its way out, and its TaskManager is not lost."""
+        lives = execution.is_deployed and execution.state is not ExecutionState.CANCELING
+        return lives and execution.task_manager_id is not None and self._fx.is_connected(execution.task_manager_id)
+
+    def _send(self, execution: Execution, operator_id: OperatorId, event: CoordinatorEvent) -> None:
+        attempt, task_manager_id = execution.attempt, execution.task_manager_id
+        assert task_manager_id is not None, attempt
+        number = self._sent[attempt] = self._sent.get(attempt, 0) + 1
+        call = OpenCall(CallKind.OPERATOR_EVENT, task_manager_id, job_id=attempt.job_id, attempt=attempt)
+        told = OperatorEvent(operator_id, number, event)
+        self._fx.emit(SendOperatorEvent(self._fx.open_call(call), task_manager_id, attempt, told))
+
+
+def initial_splits(operator: OperatorInfo, restored: CheckpointManifest | None) -> tuple[SourceSplit, ...]:
+    """What a coordinator begins with: what was unassigned in the checkpoint, or all that the client has listed if that holds nothing of
+    the operator. Where splits were dealt in advance, the state of its readers holds all of them."""
+    for state in restored.operators if restored is not None else ():
+        if state.operator_id == operator.operator_id:
+            return state.coordinator.unassigned if state.coordinator is not None else ()
+    return operator.splits or ()

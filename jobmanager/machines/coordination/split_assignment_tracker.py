@@ -1,0 +1,56 @@
+"""Which splits were handed to whom, as long as no completed checkpoint holds them in the state of their readers.
+
+    assigned ──▶ since the last snapshot ──snapshot n──▶ under n ──n or a later one is completed──▶ forgotten: the reader's state has them
+                          │                                 │
+                          └──── the reader restarts from a checkpoint before n: taken back ◀────┘
+
+A checkpoint that is aborted needs no call: what stands under it is in every later one. Follows Flink's ``SplitAssignmentTracker.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.model.coordinators.operator_events import SourceSplit
+from tidegate.model.ids import CheckpointId
+
+_Assigned = dict[int, list[SourceSplit]]
+"""By subtask, in the order in which they were handed out."""
+
+
+class SplitAssignmentTracker:
+    def __init__(self) -> None:
+        self._since_snapshot: _Assigned = {}
+        self._by_checkpoint: dict[CheckpointId, _Assigned] = {}
+        """In the order of the ids."""
+
+    def assigned(self, subtask: int, splits: Iterable[SourceSplit]) -> None:
+        self._since_snapshot.setdefault(subtask, []).extend(splits)
+
+    def snapshot(self, checkpoint_id: CheckpointId) -> None:
+        """What was assigned so far reaches its readers before this checkpoint's trigger."""
+        self._by_checkpoint[checkpoint_id], self._since_snapshot = self._since_snapshot, {}
+
+    def completed(self, checkpoint_id: CheckpointId) -> None:
+        """What restarts from now on goes on from this checkpoint, or from a later one."""
+        for known in [known for known in self._by_checkpoint if known <= checkpoint_id]:
+            del self._by_checkpoint[known]
+
+    def take_back(self, subtask: int, checkpoint_id: CheckpointId | None) -> list[SourceSplit]:
+        """The subtask restarts from this checkpoint (``None``: from the beginning). Returns what its state does not hold."""
+        taken: list[SourceSplit] = []
+        for known, assigned in self._by_checkpoint.items():
+            if checkpoint_id is None or known > checkpoint_id:
+                taken += assigned.pop(subtask, [])
+        return taken + self._since_snapshot.pop(subtask, [])
+
+    def ids(self) -> list[str]:
+        """Returns the ids of all splits that it knows, for checks."""
+        places = (*self._by_checkpoint.values(), self._since_snapshot)
+        return [split.split_id for place in places for splits in place.values() for split in splits]
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a split was assigned twice, or checkpoints are out of order."""
+        ids, known = self.ids(), list(self._by_checkpoint)
+        assert len(ids) == len(set(ids)), f"some splits are assigned twice: {sorted(ids)}"
+        assert known == sorted(known), f"snapshots are out of order: {known}"

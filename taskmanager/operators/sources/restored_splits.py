@@ -1,0 +1,47 @@
+"""A source's splits in a checkpoint: elements of union state, and which of them are a subtask's.
+
+    [id, content, position, done]                             dealt in advance: by the splits alone
+    [id, content, position, done, subtask, parallelism]       handed out by a coordinator: the subtask's own, as long as as many
+                                                              subtasks read; at another parallelism dealt evenly, unfinished ones first
+
+A subtask that restarts alone must find exactly those that it had, while its siblings go on with theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.connectors.base import Source, Split, SplitState
+from tidegate.model.values import StateValue
+
+_DEALT_IN_ADVANCE = 4
+"""Fields of an element that names no subtask."""
+
+
+def elements_of(states: Iterable[SplitState], owner: tuple[int, int] | None) -> list[StateValue]:
+    """``owner``: subtask and parallelism, of a source with a coordinator."""
+    mark = () if owner is None else owner
+    return [[s.split.split_id, s.split.payload, s.position, s.done, *mark] for s in states]
+
+
+def splits_in(elements: Sequence[StateValue], source: Source, subtask: int, parallelism: int) -> list[SplitState]:
+    """Those of one subtask, in the order of their ids. ``elements``: of all subtasks."""
+    states = [SplitState(Split(element[0], element[1]), element[2], element[3]) for element in elements]
+    if all(len(element) == _DEALT_IN_ADVANCE for element in elements) or not source.takes_splits:
+        return own_splits(source, states, subtask, parallelism)
+    if all(element[_DEALT_IN_ADVANCE + 1] == parallelism for element in elements):
+        owned = zip(states, elements, strict=True)
+        found = [state for state, element in owned if element[_DEALT_IN_ADVANCE] == subtask]
+    else:
+        found = sorted(states, key=lambda state: (state.done, state.split.split_id))[subtask::parallelism]
+    return sorted(found, key=lambda state: state.split.split_id)
+
+
+def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
+    """Those of all splits that belong to one subtask, in the order of their ids."""
+    found = []
+    for place, state in enumerate(sorted(states, key=lambda state: state.split.split_id)):
+        owner = source.owner_of(state.split, parallelism)
+        if (place % parallelism if owner is None else owner) == subtask:
+            found.append(state)
+    return found

@@ -1,0 +1,19 @@
+"""Events from the operators of a subtask to their coordinators, numbered in their order."""
+
+from __future__ import annotations
+
+from tidegate.model.coordinators.operator_events import CoordinatorEvent, OperatorEvent
+from tidegate.model.ids import OperatorId
+from tidegate.taskmanager.runtime.ports import ControlPort
+
+
+class CoordinatorEvents:
+    """Called from the subtask's thread only."""
+
+    def __init__(self, port: ControlPort) -> None:
+        self._port = port
+        self._last_number = 0
+
+    def tell(self, operator_id: OperatorId, event: CoordinatorEvent) -> None:
+        self._last_number += 1
+        self._port.operator_event(OperatorEvent(operator_id, self._last_number, event))

@@ -1,0 +1,108 @@
+"""Bugs on purpose in how coordinators hand out splits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.sim.plant import Plant, patched
+from tests.sim.schedule import Mix
+from tests.sim.watch import SPLITS
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
+from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
+from tidegate.jobmanager.machines.coordination.split_assignment_tracker import SplitAssignmentTracker
+from tidegate.model.coordinators.operator_events import SourceSplit
+from tidegate.taskmanager.machines.attempt_account import AttemptAccount
+
+ASSIGNED = Mix(assigned=1.0, parallel=0.5)
+ADOPTED = Mix(
+    assigned=1.0, jobmanager_crashes=4, aimed_at_jobmanager=0.5, high_availability=1.0, stops=0, cancels=0, parallel=0.0
+)
+
+_take_back = SplitAssignmentTracker.take_back
+_take = SourceCoordinator._take
+_snapshot = OperatorCoordinators.snapshot
+_on_operator_event = AttemptAccount._on_operator_event
+
+
+def _nothing_comes_back(tracker: SplitAssignmentTracker, subtask: int, checkpoint_id: Any) -> list[SourceSplit]:
+    _take_back(tracker, subtask, checkpoint_id)
+    return []
+
+
+def _stays_unassigned(source: SourceCoordinator) -> tuple[SourceSplit, ...]:
+    taken = _take(source)
+    source._unassigned.append(taken[0])
+    return taken
+
+
+def _without_one_that_waits(coordinators: OperatorCoordinators, checkpoint_id: Any) -> Any:
+    """As if it had been snapshotted after one more split was handed out, which comes to its reader behind the trigger."""
+    states = _snapshot(coordinators, checkpoint_id)
+    return {operator: replace(state, unassigned=state.unassigned[1:]) for operator, state in states.items()}
+
+
+def _forgets_what_no_checkpoint_holds(tracker: SplitAssignmentTracker, checkpoint_id: Any) -> None:
+    tracker._by_checkpoint.clear()
+    tracker._since_snapshot.clear()
+
+
+def _obeys_repeated_events(account: AttemptAccount, event: Any) -> bool:
+    _on_operator_event(account, event)
+    return True
+
+
+def _notes_no_splits(account: AttemptAccount, event: Any) -> bool:
+    accepted = _on_operator_event(account, event)
+    account._assigned.clear()
+    return accepted
+
+
+def _asks_nobody_again(account: AttemptAccount) -> tuple[object, ...]:
+    return () if account._end_of_data is None else (account._end_of_data,)
+
+
+OF_SPLITS = (
+    Plant(
+        "a split of a reader that restarts is lost",
+        frozenset({SPLITS, 0}),
+        patched(SplitAssignmentTracker, "take_back", _nothing_comes_back),
+        ASSIGNED,
+    ),
+    Plant(
+        "a split is assigned twice",
+        frozenset({SPLITS, 0}),
+        patched(SourceCoordinator, "_take", _stays_unassigned),
+        ASSIGNED,
+    ),
+    Plant(
+        "a split is assigned in no checkpoint",
+        frozenset({SPLITS}),
+        patched(OperatorCoordinators, "snapshot", _without_one_that_waits),
+        ASSIGNED,
+    ),
+    Plant(
+        "what no checkpoint holds is forgotten",
+        frozenset({SPLITS, 0}),
+        patched(SplitAssignmentTracker, "completed", _forgets_what_no_checkpoint_holds),
+        ASSIGNED,
+    ),
+    Plant(
+        "an event that comes again is obeyed",
+        frozenset({6}),
+        patched(AttemptAccount, "_on_operator_event", _obeys_repeated_events),
+        ASSIGNED,
+    ),
+    Plant(
+        "what was assigned is not reported",
+        frozenset({SPLITS, 0}),
+        patched(AttemptAccount, "_on_operator_event", _notes_no_splits),
+        ADOPTED,
+    ),
+    Plant(
+        "a request is lost with its JobManager",
+        frozenset({0}),
+        patched(AttemptAccount, "untold", _asks_nobody_again),
+        ADOPTED,
+    ),
+)

@@ -1,0 +1,132 @@
+"""Events of readers, checkpoints and restarts meet in the coordinators of a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.jobmanager.machines.cluster_kit import FAULT, Cluster, operator_id, running_job, two_stage
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.model.checkpoint import COORDINATED_VERSION, MANIFEST_VERSION
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    CoordinatorState,
+    NoMoreSplits,
+    OperatorEvent,
+    RequestSplit,
+    SourceSplit,
+)
+from tidegate.model.errors import ErrorInfo, UnknownAttempt, Unreachable
+from tidegate.model.graph import JobGraph, Partitioner
+from tidegate.model.ids import AttemptId
+from tidegate.model.states import ExecutionState, JobState
+
+SPLITS = tuple(SourceSplit(str(number), b"", 100 << 20) for number in range(4))
+SOURCE = operator_id("source")
+PERIODIC = {"execution.checkpointing.interval": "1 s", "restart-strategy.fixed-delay.delay": "10 ms"}
+PERIODIC |= {"restart-strategy.type": "fixed-delay"}
+
+
+def coordinated(partitioner: Partitioner = Partitioner.FORWARD) -> JobGraph:
+    job = two_stage(2, partitioner)
+    source = job.vertices[0]
+    operators = (replace(source.operators[0], splits=SPLITS),)
+    return replace(job, vertices=(replace(source, operators=operators), *job.vertices[1:]))
+
+
+def ask(cluster: Cluster, attempt: AttemptId, number: int) -> list[OperatorEvent]:
+    """Returns all events that are sent because a reader asks."""
+    request = e.OperatorEventReceived(attempt, OperatorEvent(SOURCE, number, RequestSplit()))
+    commands = [*cluster.tell(request), *cluster.settle()]
+    return [command.event for command in cluster.of(c.SendOperatorEvent, commands)]
+
+
+def test_a_reader_that_asks_is_answered_and_events_are_numbered() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    first, second = cluster.attempt("source", 0), cluster.attempt("source", 1)
+    assert ask(cluster, first, 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[:1]))]
+    assert ask(cluster, second, 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[1:2]))]
+    assert ask(cluster, first, 2) == [OperatorEvent(SOURCE, 2, AddSplits(SPLITS[2:3]))]
+    ask(cluster, first, 3)
+    assert ask(cluster, second, 2) == [OperatorEvent(SOURCE, 2, NoMoreSplits())]
+
+
+def test_a_request_that_comes_again_changes_nothing() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    reader = cluster.attempt("source", 0)
+    ask(cluster, reader, 1)
+    assert ask(cluster, reader, 1) == []
+
+
+def test_who_is_over_or_has_no_coordinator_gets_nothing() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    old = cluster.attempt("source", 0)
+    assert ask(cluster, replace(old, attempt=7), 1) == []
+    stranger = OperatorEvent(operator_id("sink"), 1, RequestSplit())
+    assert cluster.tell(e.OperatorEventReceived(cluster.attempt("sink"), stranger)) == []
+    cluster.tell(e.JobCancelRequested(cluster.job().job_id))
+    assert ask(cluster, old, 1) == []
+
+
+def test_a_checkpoint_holds_what_was_unassigned_when_its_sources_were_triggered() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    reader = cluster.attempt("source", 0)
+    ask(cluster, reader, 1)
+    cluster.pass_time(1_000)
+    ask(cluster, reader, 2)
+    (written,) = cluster.of(c.WriteManifest, cluster.complete_checkpoint(1))
+    (source,) = (state for state in written.manifest.operators if state.operator_id == SOURCE)
+    assert source.coordinator == CoordinatorState(SPLITS[1:])
+    assert written.manifest.version == COORDINATED_VERSION
+
+
+def test_a_checkpoint_without_unassigned_splits_is_as_it_was_before_there_were_coordinators() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    for number in range(1, 5):
+        ask(cluster, cluster.attempt("source", 0), number)
+    cluster.pass_time(1_000)
+    (written,) = cluster.of(c.WriteManifest, cluster.complete_checkpoint(1))
+    assert written.manifest.version == MANIFEST_VERSION
+    assert written.manifest.operators == ()
+
+
+def test_what_was_handed_out_since_the_checkpoint_goes_to_whoever_asks_when_its_reader_restarts() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    first, second = cluster.attempt("source", 0), cluster.attempt("source", 1)
+    ask(cluster, first, 1)
+    cluster.pass_time(1_000)
+    cluster.complete_checkpoint(1)
+    ask(cluster, first, 2)
+    cluster.fail(first)
+    assert ask(cluster, second, 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[2:3]))], "it is not given up yet"
+    cluster.cancel_tasks()
+    cluster.pass_time(100)
+    cluster.start_tasks()
+    assert cluster.job_state() is JobState.RUNNING
+    again = cluster.attempt("source", 0)
+    assert ask(cluster, again, 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[1:2]))], "numbers begin anew"
+
+
+def test_an_event_that_does_not_arrive_fails_the_attempt() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    unreachable = ErrorInfo.of(Unreachable("no answer"))
+    cluster.refusal = lambda command: unreachable if isinstance(command, c.SendOperatorEvent) else None
+    reader = cluster.attempt("source", 0)
+    ask(cluster, reader, 1)
+    assert cluster.job_state() is JobState.RESTARTING
+    assert reader not in cluster.attempts(ExecutionState.RUNNING)
+
+
+def test_an_event_for_an_attempt_that_has_ended_waits_for_its_last_word() -> None:
+    cluster = running_job(coordinated(), PERIODIC)
+    gone = ErrorInfo.of(UnknownAttempt("not here"))
+    cluster.refusal = lambda command: gone if isinstance(command, c.SendOperatorEvent) else None
+    reader = cluster.attempt("source", 0)
+    ask(cluster, reader, 1)
+    assert cluster.job_state() is JobState.RUNNING
+    cluster.refusal = lambda command: None
+    cluster.fail(reader, FAULT)
+    cluster.cancel_tasks()
+    cluster.pass_time(100)
+    cluster.start_tasks()
+    assert ask(cluster, cluster.attempt("source", 1), 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[:1]))]

@@ -1,0 +1,64 @@
+"""Which splits of a checkpoint are a subtask's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.connectors.base import Source, Split, SplitState
+from tidegate.connectors.file_source import FileSource
+from tidegate.taskmanager.operators.sources.restored_splits import elements_of, splits_in
+
+SOURCE: Source = FileSource.for_text("/nowhere")
+NAMES = [f"s{number}" for number in range(7)]
+
+
+def handed_out(parallelism: int) -> list[object]:
+    """Subtask 0 has the first five; every other split is done."""
+    owned = [(NAMES[:5], 0), (NAMES[5:], 1)]
+    return [
+        element
+        for names, subtask in owned
+        for element in elements_of(
+            [
+                SplitState(Split(name, [name]), position=[1, 2], done=number % 2 == 0)
+                for number, name in enumerate(names)
+            ],
+            (subtask, parallelism),
+        )
+    ]
+
+
+def names_of(elements: list[object], subtask: int, parallelism: int) -> list[str]:
+    return [state.split.split_id for state in splits_in(elements, SOURCE, subtask, parallelism)]
+
+
+def test_as_many_subtasks_find_what_they_had() -> None:
+    assert names_of(handed_out(2), 0, 2) == NAMES[:5]
+    assert names_of(handed_out(2), 1, 2) == NAMES[5:]
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 4])
+def test_at_another_parallelism_each_split_is_dealt_once_and_unfinished_ones_evenly(parallelism: int) -> None:
+    dealt = [splits_in(handed_out(2), SOURCE, subtask, parallelism) for subtask in range(parallelism)]
+    assert sorted(state.split.split_id for states in dealt for state in states) == NAMES
+    unfinished = [sum(not state.done for state in states) for states in dealt]
+    assert max(unfinished) - min(unfinished) <= 1
+
+
+def test_a_state_of_before_coordinators_is_dealt_by_the_places_of_its_splits() -> None:
+    elements = elements_of([SplitState(Split(name)) for name in NAMES], None)
+    assert names_of(elements, 0, 2) == NAMES[::2]
+    assert names_of(elements, 1, 2) == NAMES[1::2]
+
+
+def test_a_source_that_takes_no_splits_deals_by_its_own_rule() -> None:
+    watching = FileSource.for_text("/nowhere").monitor_continuously(1_000)
+    elements = [[f"/f{number}@0", [f"/f{number}", 0, 1, 1], None, False, 0, 2] for number in range(9)]
+    found = [splits_in(elements, watching, subtask, 2) for subtask in range(2)]
+    assert all(watching.owner_of(s.split, 2) == subtask for subtask, states in enumerate(found) for s in states)
+    assert sum(map(len, found)) == len(elements)
+
+
+def test_position_and_end_come_back() -> None:
+    state = SplitState(Split("a", ["p", 1]), [7, 3], done=True)
+    assert splits_in(elements_of([state], (0, 1)), SOURCE, 0, 1) == [state]

@@ -1,0 +1,60 @@
+"""Events of operators and their coordinators, between model and wire."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    CoordinatorEvent,
+    NoMoreSplits,
+    OperatorEvent,
+    RequestSplit,
+    SourceSplit,
+)
+from tidegate.model.errors import VersionMismatch
+from tidegate.model.ids import OperatorId
+from tidegate.pb import common_pb2 as pb
+
+
+def split_to_pb(split: SourceSplit) -> pb.SourceSplit:
+    return pb.SourceSplit(split_id=split.split_id, content=split.content, size_bytes=split.size_bytes)
+
+
+def split_from_pb(message: pb.SourceSplit) -> SourceSplit:
+    return SourceSplit(message.split_id, message.content, message.size_bytes)
+
+
+def operator_event_to_pb(event: OperatorEvent) -> pb.OperatorEvent:
+    message = pb.OperatorEvent(operator_id=event.operator_id, number=event.number)
+    match event.event:
+        case RequestSplit():
+            message.request_split.SetInParent()
+        case AddSplits(splits):
+            message.add_splits.splits.extend(map(split_to_pb, splits))
+            message.add_splits.SetInParent()
+        case NoMoreSplits():
+            message.no_more_splits.SetInParent()
+        case _:
+            assert_never(event.event)
+    return message
+
+
+def operator_event_from_pb(message: pb.OperatorEvent) -> OperatorEvent:
+    """Raises ``VersionMismatch`` for an event that is not known here."""
+    return OperatorEvent(OperatorId(message.operator_id), message.number, _event_of(message))
+
+
+def _event_of(message: pb.OperatorEvent) -> CoordinatorEvent:
+    match message.WhichOneof("event"):
+        case "request_split":
+            return RequestSplit()
+        case "add_splits":
+            return AddSplits(tuple(map(split_from_pb, message.add_splits.splits)))
+        case "no_more_splits":
+            return NoMoreSplits()
+        case _:
+            raise VersionMismatch(
+                f"operator {message.operator_id} was sent an event of a kind that this tidegate does not know; install the same "
+                "version everywhere"
+            )
