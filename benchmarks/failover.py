@@ -13,6 +13,7 @@ again; and the longest time in which a subtask put out nothing.
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import struct
 import sys
@@ -150,6 +151,9 @@ def report(console: Console, results: Path, *, leaders: int, task_managers: int,
 @click.option("--task-managers", default=5, show_default=True, help="How often a TaskManager is killed.")
 @click.option("--system", "systems", multiple=True, type=click.Choice(list(SYSTEMS)), default=list(SYSTEMS))
 def main(leaders: int, task_managers: int, systems: tuple[str, ...]) -> None:
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # so that servers and clusters end with it
     report(Console(), RESULTS, leaders=leaders, task_managers=task_managers, systems=systems)
 
 
