@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tidegate.model.configuration import Configuration
     from tidegate.pb import jobmanager_pb2 as pb
 
-START_TIMEOUT_S = 300.0  # against hanging, as in embedded/children.py, which is imported only when it is needed
 JOB_MANAGER = "jobmanager"
 STARTED_BY_IT = "taskmanager-worker-"
 """How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
@@ -69,7 +69,7 @@ def start(
     """Start a JobManager and TaskManagers in the background; more TaskManagers are started when jobs need slots. Jobs that were running when the cluster was stopped, or when its JobManager was
     killed, go on from their last checkpoint. Where TaskManagers are still alive, only the JobManager is started."""
     from tidegate.cli.embedded.children import end_processes
-    from tidegate.model.options import JobManagerOptions
+    from tidegate.model.options import FileOptions, JobManagerOptions
 
     configuration = load_configuration(config, definitions)
     files = files_of(directory, configuration)
@@ -89,18 +89,20 @@ def start(
         taskmanagers, ports = 0, files.ports()
         defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
     children: list[Child] = []
+    timeout_s, notice = configuration.get(FileOptions.START_TIMEOUT) / 1000, partial(click.echo, err=True)
     try:
         job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *(f"-D{made}" for made in defaults)])
         children.append(job_manager)
-        ports = job_manager.wait_ready(START_TIMEOUT_S)
+        ports = job_manager.wait_ready(timeout_s, notice)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
         files.listens(host, ports)
         address = f"{host}:{ports['rpc_port']}"
         own = [*common, "--jobmanager", address, *(["--slots", str(slots)] if slots else [])]
         children += [_start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
         for task_manager in children[1:]:
-            task_manager.wait_ready(START_TIMEOUT_S)
-        status = _wait_registered(address, taskmanagers or sum(not n.startswith(STARTED_BY_IT) for n in running))
+            task_manager.wait_ready(timeout_s, notice)
+        expected = taskmanagers or sum(not n.startswith(STARTED_BY_IT) for n in running)
+        status = _wait_registered(address, expected, timeout_s)
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
@@ -188,10 +190,10 @@ def _start(files: ClusterFiles, owned: Claim, name: str, command: str, options: 
     return Child(name, [command, *options, *told], files.logs / f"{name}.out", log, [owned.descriptor])
 
 
-def _wait_registered(address: str, expected: int) -> pb.ClusterStatus:
+def _wait_registered(address: str, expected: int, timeout_s: float) -> pb.ClusterStatus:
     from tidegate.cli.client import JobManagerClient
 
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     with JobManagerClient(address) as client:
         while True:
             status = client.cluster()
@@ -199,7 +201,8 @@ def _wait_registered(address: str, expected: int) -> pb.ClusterStatus:
                 return status
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    f"only {len(status.task_managers)} of {expected} TaskManagers registered; see their logs"
+                    f"only {len(status.task_managers)} of {expected} TaskManagers registered within {timeout_s:g} s "
+                    "(tidegate.start-timeout); see their logs"
                 )
             time.sleep(0.1)
 

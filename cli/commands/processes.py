@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -20,13 +20,11 @@ from tidegate.cli.options import (
 from tidegate.model.errors import ExternalError, TidegateError
 
 if TYPE_CHECKING:
+    from tidegate.cli.embedded.children import StartReport
     from tidegate.model.configuration import Configuration
 
 _PATH = click.Path(path_type=Path)
 _ANY_INTERFACE = ("0.0.0.0", "::")
-
-Ready = Callable[[Mapping[str, str | int]], None]
-"""Told where the process listens, or its id, once it does."""
 
 
 class ProcessOptions(TypedDict):
@@ -77,10 +75,12 @@ def jobmanager(
         forced.append(f"rest.port={rest_port}")
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Ready) -> int:
+    def run(report: StartReport) -> int:
         from tidegate.jobmanager.service.process import run as run_job_manager
 
-        return run_job_manager(configuration, lambda at: ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port}))
+        return run_job_manager(
+            configuration, lambda at: report.ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port})
+        )
 
     _serve(run, configuration, **process)
 
@@ -104,10 +104,10 @@ def taskmanager(
         forced.append(f"taskmanager.numberOfTaskSlots={slots}")
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Ready) -> int:
+    def run(report: StartReport) -> int:
         from tidegate.taskmanager.service import app
 
-        return app.run(configuration, lambda identity: ready({"id": str(identity.task_manager_id)}))
+        return app.run(configuration, lambda identity: report.ready({"id": str(identity.task_manager_id)}), report.step)
 
     _serve(run, configuration, **process)
 
@@ -124,16 +124,16 @@ def historyserver(
     forced = [] if port is None else [f"historyserver.web.port={port}"]
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Ready) -> int:
+    def run(report: StartReport) -> int:
         from tidegate.jobmanager.service import history_server
 
-        return history_server.run(configuration, lambda bound: ready({"rest_port": bound}))
+        return history_server.run(configuration, lambda bound: report.ready({"rest_port": bound}))
 
     _serve(run, configuration, **process)
 
 
 def _serve(
-    run: Callable[[Ready], int],
+    run: Callable[[StartReport], int],
     configuration: Configuration,
     log_file: Path | None,
     pid_file: Path | None,
@@ -143,6 +143,7 @@ def _serve(
     """Run the process, with log, pid file and a report to the process that started it."""
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
+    from tidegate.aio.rolling import Rolling
     from tidegate.cli.embedded.children import StartReport, end_with_parent
     from tidegate.model.options import FileOptions, LogFormat
 
@@ -151,14 +152,16 @@ def _serve(
     try:
         level = configuration.get(FileOptions.LOG_LEVEL).value
         is_json = configuration.get(FileOptions.LOG_FORMAT) is LogFormat.JSON
-        set_up_logging(level, log_file, None if log_file else sys.stderr, is_json=is_json)
+        set_up_logging(
+            level, log_file, None if log_file else sys.stderr, is_json=is_json, rolling=Rolling.of(configuration)
+        )
         if pid_file is not None:
             write_pid_file(pid_file)
     except OSError as error:
         raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
     report = StartReport(ready_fd)
     try:
-        code = run(report.ready)
+        code = run(report)
     except TidegateError as error:
         if not report.failure(error):
             raise

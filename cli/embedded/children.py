@@ -1,6 +1,6 @@
 """JobManager and TaskManager processes as children of a command: started, found ready, ended with all that they started.
 
-A child says into a pipe when it is ready: its ports, or the error that kept it from starting.
+A child says into a pipe what it has started so far, and when it is ready: its ports, or the error that kept it from starting.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -24,8 +24,8 @@ import psutil
 from tidegate.model.errors import ErrorInfo, ExternalError
 from tidegate.model.values import JsonObject
 
-START_TIMEOUT_S = 300.0
-"""A limit against hanging: a child that ends is noticed at once, and one on a busy machine may take minutes."""
+NOTICE_S = 5.0
+"""Chosen, not measured: who waits longer is told what for, and again after as long."""
 END_TIMEOUT_S = 9.0
 """Chosen, not measured: a TaskManager takes up to 5 s for its workers to end."""
 PARENT_POLL_S = 0.5
@@ -48,6 +48,7 @@ class Child:
         self.name = name
         self._log = log
         self._heard = b""
+        self._step = "its imports"
         self._pipe, told = os.pipe()
         weakref.finalize(self, os.close, self._pipe)
         command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-fd", str(told)]
@@ -71,26 +72,52 @@ class Child:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def wait_ready(self, timeout_s: float) -> JsonObject:
-        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long."""
-        deadline = time.monotonic() + timeout_s
+    @property
+    def end(self) -> str:
+        """How it ended, as the end of a sentence."""
+        return describe_exit(self._process.wait())
+
+    def wait_ready(self, timeout_s: float, notice: Callable[[str], None] = lambda text: None) -> JsonObject:
+        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long. `notice` is told what is
+        waited for, every few seconds."""
+        began = time.monotonic()
+        while True:
+            told: JsonObject = json.loads(self._next_line(began, timeout_s, notice))
+            if "step" in told:
+                self._step = told["step"]
+            elif "error" in told:
+                raise ErrorInfo(**told["error"]).to_exception()
+            else:
+                return told
+
+    def _next_line(self, began: float, timeout_s: float, notice: Callable[[str], None]) -> bytes:
         poller = select.poll()
         poller.register(self._pipe, select.POLLIN)
-        while not self._heard.endswith(b"\n"):
-            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise ExternalError(f"the {self.name} did not start within {timeout_s:.0f} s{self._see()}")
+        while b"\n" not in self._heard:
+            left_s = began + timeout_s - time.monotonic()
+            if not poller.poll(min(NOTICE_S, max(0.0, left_s)) * 1000):
+                waited_s = time.monotonic() - began
+                if waited_s >= timeout_s:
+                    raise ExternalError(
+                        f"the {self.name} did not start within {timeout_s:g} s (tidegate.start-timeout); it was busy with: "
+                        f"{self._step}{self._see()}"
+                    )
+                notice(f"{waited_s:.0f} s: the {self.name} is busy with: {self._step}")
+                continue
             part = os.read(self._pipe, 65536)
             if not part:  # every writer has closed its end
-                code = self._process.wait()
-                raise ExternalError(f"the {self.name} ended with exit code {code}{self._see()}")
+                raise ExternalError(f"the {self.name} {self.end}, while it was busy with: {self._step}{self._see()}")
             self._heard += part
-        ready: JsonObject = json.loads(self._heard)
-        if "error" in ready:
-            raise ErrorInfo(**ready["error"]).to_exception()
-        return ready
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
 
     def _see(self) -> str:
         return f"; see {self._log}" if self._log else ""
+
+
+def describe_exit(status: int) -> str:
+    """How a child ended, as the end of a sentence; `status` is negative for a signal."""
+    return f"ended with exit code {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
 
 
 def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None:
@@ -132,6 +159,12 @@ class StartReport:
     def ready(self, content: Mapping[str, object]) -> None:
         descriptor, self._descriptor = self._descriptor, None
         tell_ready(descriptor, content)
+
+    def step(self, text: str) -> None:
+        """What it does next, or waits for; nothing after it was ready."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # nobody listens any more
+                os.write(self._descriptor, json.dumps({"step": text}).encode() + b"\n")
 
     def failure(self, error: BaseException) -> bool:
         """Returns whether it was reported here."""

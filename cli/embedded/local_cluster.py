@@ -6,10 +6,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.cli.embedded.children import START_TIMEOUT_S, Child, end_processes
+import click
+
+from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.own_files import EmbeddedFiles, tell_kept, tell_left_by_others
 from tidegate.cli.options import load_configuration
 from tidegate.model.errors import ExternalError
+from tidegate.model.options import FileOptions
 
 TASK_MANAGER_LIVES = 5
 """How many TaskManagers are started one after the other for a job: a lost one is replaced, as an operator would do by hand."""
@@ -39,6 +42,7 @@ class LocalCluster:
         """Starts it. Raises the error that keeps a process from starting."""
         self._definitions = definitions
         loaded = load_configuration(None, [*definitions, *FORCED_TO_LOOPBACK])
+        self._start_timeout_s = loaded.get(FileOptions.START_TIMEOUT) / 1000
         self._own = EmbeddedFiles(loaded)
         tell_left_by_others(self._own.left_by_others)
         self._checkpoints = self._own.files.checkpoint_definitions(loaded)
@@ -49,8 +53,11 @@ class LocalCluster:
         self._closing = threading.Event()
         self._keeper: threading.Thread | None = None
         try:
+            click.echo(
+                f"Starting a cluster for this program, which ends with it; its logs: {self._own.files.logs}", err=True
+            )
             self._job_manager = self._start("jobmanager", "JobManager")
-            self.address = f"127.0.0.1:{self._job_manager.wait_ready(START_TIMEOUT_S)['rpc_port']}"
+            self.address = f"127.0.0.1:{self._job_manager.wait_ready(self._start_timeout_s, _notice)['rpc_port']}"
             self.add_slots(slots)
         except BaseException as error:
             self.close(keep_logs=isinstance(error, ExternalError))
@@ -73,7 +80,7 @@ class LocalCluster:
         if slots > 0:
             with self._lock:
                 task_manager = _TaskManager(self._start_task_manager(slots), slots)
-            task_manager.child.wait_ready(START_TIMEOUT_S)
+            task_manager.child.wait_ready(self._start_timeout_s, _notice)
             with self._lock:
                 self._task_managers.append(task_manager)
 
@@ -106,4 +113,11 @@ class LocalCluster:
                 for task_manager in self._task_managers:
                     if not task_manager.child.is_alive() and self._lives > 1:
                         self._lives -= 1
+                        _notice(
+                            f"the TaskManager (pid {task_manager.child.pid}) {task_manager.child.end}; another one starts"
+                        )
                         task_manager.child = self._start_task_manager(task_manager.slots)
+
+
+def _notice(text: str) -> None:
+    click.echo(text, err=True)

@@ -24,12 +24,13 @@ import psutil
 
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.cli.client import JobManagerClient
-from tidegate.cli.embedded.children import START_TIMEOUT_S, Child, end_processes
+from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.local_cluster import FORCED_TO_LOOPBACK
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.common.job_client import JobClient
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse
+from tidegate.model.options import FileOptions
 
 WAIT_TIMEOUT_S = 60.0
 """Chosen, not measured: a test that waits longer for a checkpoint or a state has failed."""
@@ -56,7 +57,9 @@ class MiniCluster:
             raise Misuse(
                 f"MiniCluster: {taskmanagers} TaskManagers of {slots} slots cannot run anything; give 1 or more"
             )
-        self._claim = make_working_directory("test", Configuration.from_strings(dict(configuration or {})))
+        given = Configuration.from_strings(dict(configuration or {}))
+        start_timeout_s = given.get(FileOptions.START_TIMEOUT) / 1000
+        self._claim = make_working_directory("test", given)
         self.directory = self._claim.directory
         self._slots = slots
         self._configuration = {
@@ -69,13 +72,13 @@ class MiniCluster:
         self._closing = threading.Event()
         self._keeper: threading.Thread | None = None
         try:
-            ports = self._start("jobmanager", ()).wait_ready(START_TIMEOUT_S)
+            ports = self._start("jobmanager", ()).wait_ready(start_timeout_s)
             self.address = f"127.0.0.1:{ports['rpc_port']}"
             self.rest_url = f"http://127.0.0.1:{ports['rest_port']}"
             fault = [f"tidegate.testing.faults={';'.join(faults)}"] if faults else []
             self._task_managers = [self._task_manager(fault if n == 0 else []) for n in range(taskmanagers)]
             for task_manager in self._task_managers:
-                task_manager.wait_ready(START_TIMEOUT_S)
+                task_manager.wait_ready(start_timeout_s)
             self._client = JobManagerClient(self.address)
             self.wait_until(lambda: len(self._client.cluster().task_managers) >= taskmanagers, "TaskManagers register")
         except BaseException:

@@ -304,7 +304,7 @@ class SubtaskLife:
             case Over(), _:
                 return now, []
             case _, CancelRequested():
-                return Over(LifeState.CANCELED), [StopWork()]
+                return Over(LifeState.CANCELED), [ReportState(ExecutionState.CANCELING), StopWork()]
             case _, ControlBroken():
                 return Over(LifeState.CUT_OFF), [StopWork()]
             case _, SubtaskFailed():

@@ -41,10 +41,10 @@ class TaskLimits:
     spark_query_timeout_ms: int = 600_000
     """In place of ``start_timeout_ms`` for a subtask of ``from_spark``: its query runs first."""
     """``tidegate.subtask.start-timeout``"""
-    cancellation_interval_ms: int = 30_000
-    """``task.cancellation.interval``: from asking to killing."""
+    unresponsive_timeout_ms: int = 5_000
+    """``tidegate.task.unresponsive-timeout``: from asking to killing, for one that does not even answer."""
     cancellation_timeout_ms: int = 180_000
-    """``task.cancellation.timeout``: from killing to giving the TaskManager up; 0: never."""
+    """``task.cancellation.timeout``: from the answer to killing, and from killing to giving the TaskManager up; 0: never."""
     orphan_timeout_ms: int = 3_000
     """From the end of the grace after the loss of the JobManager to killing: all must be gone within 5 s."""
     exit_timeout_ms: int = 5_000
@@ -172,10 +172,12 @@ class StreamBroke:
 
 @dataclass(frozen=True, slots=True)
 class SparkJobEnded:
-    """``runJob`` returned (``error`` is ``None``) or raised."""
+    """``runJob`` returned (``error`` is ``None``) or raised. ``exit_status``: how its process ended, negative for a signal, as far as
+    that is known on this machine."""
 
     attempt: AttemptId
     error: ErrorInfo | None = None
+    exit_status: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,13 @@ class KillSubtask:
 
 
 @dataclass(frozen=True, slots=True)
+class LogWarning:
+    """What an operator should read."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartTimer:
     """Comes back as ``TimerFired``. A timer of the same attempt and kind is replaced."""
 
@@ -332,6 +341,7 @@ TaskCommand = (
     | SendCancel
     | CloseStream
     | KillSubtask
+    | LogWarning
     | StartTimer
     | StopTimers
     | ReportState

@@ -13,8 +13,9 @@ Laws:
 2. FINISHED, CANCELED and FAILED are reported only after the Spark job returned: then the process is gone.
 3. A stream that breaks, or a Spark job that returns, before the last word means that the process is lost: FAILED
    (``SubtaskLost``), or CANCELED if it was being cancelled anyway.
-4. Cancelling asks first; after ``task.cancellation.interval`` the process is killed; if it is not gone
-   ``task.cancellation.timeout`` later, the TaskManager itself is beyond help (``Escalate``).
+4. Cancelling asks first, and the process interrupts its function (``spark.interruption``). One that has not answered with CANCELING
+   after ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``; if it is not
+   gone so long after that, the TaskManager itself is beyond help (``Escalate``).
 5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
 6. While there is no JobManager, tasks go on and nothing is reported of them. The next one that is found gets a report of each attempt
    that is here or ended meanwhile, and owns them; when none is found in time they are stopped. When the lost one is found again,
@@ -26,7 +27,7 @@ Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
@@ -34,6 +35,7 @@ from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
+from tidegate.taskmanager.machines.lost_processes import LOST, describe_loss, describe_obstinacy, with_words_of_spark
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
     CUT_OFF,
@@ -44,6 +46,7 @@ from tidegate.taskmanager.machines.task_events import (
     Escalate,
     Forward,
     KillSubtask,
+    LogWarning,
     MailRequested,
     Outcome,
     RefuseStream,
@@ -183,7 +186,7 @@ class TaskTable:
             case StreamBroke():
                 return self._on_stream_broke(task)
             case SparkJobEnded():
-                return self._on_spark_job_ended(task, event.error)
+                return self._on_spark_job_ended(task, event)
             case TaskFailed():
                 return self._stop(task, Outcome(ExecutionState.FAILED, event.error), event.by_force)
             case AttemptRejected():
@@ -291,6 +294,8 @@ class TaskTable:
     def _on_state_changed(self, task: Task, event: SubtaskStateChanged) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
+        if event.state is ExecutionState.CANCELING:
+            return self._on_answer(task)
         if not event.state.is_terminal:
             task.account.on_state(event.state)
             if self._is_muted(task) or task.stopping:
@@ -308,16 +313,28 @@ class TaskTable:
             StartTimer(task.attempt, TimerKind.KILL, self._limits.exit_timeout_ms),
         )
 
+    def _on_answer(self, task: Task) -> Sequence[TaskCommand]:
+        """It stops: from now on its functions are being closed, which has its own time."""
+        if task.stopping is None or self._generation is None:
+            return ()
+        if not self._limits.cancellation_timeout_ms:
+            return (StopTimers(task.attempt),)
+        return (StartTimer(task.attempt, TimerKind.KILL, self._limits.cancellation_timeout_ms),)
+
     def _on_stream_broke(self, task: Task) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
-        lost = f"the process of {task.name} (pid {task.pid} on {task.host}) went away without a word"
-        task.outcome = task.stopping or Outcome(ExecutionState.FAILED, _error(SubtaskLost, lost))
+        task.outcome = task.stopping or LOST
         return self._kill(task)
 
-    def _on_spark_job_ended(self, task: Task, error: ErrorInfo | None) -> Sequence[TaskCommand]:
+    def _on_spark_job_ended(self, task: Task, ended: SparkJobEnded) -> Sequence[TaskCommand]:
         del self._tasks[task.attempt]
-        outcome = task.outcome or task.stopping or Outcome(ExecutionState.FAILED, _lost_before_last_word(task, error))
+        outcome = task.outcome or task.stopping or LOST
+        if outcome is LOST:
+            why = describe_loss(task.name, task.pid, task.host, ended.error, ended.exit_status)
+            outcome = Outcome(ExecutionState.FAILED, why)
+        elif not task.pid and task.stopping is None and outcome.error is not None:
+            outcome = replace(outcome, error=with_words_of_spark(outcome.error, ended.error))
         commands: list[TaskCommand] = [StopTimers(task.attempt)]
         if task.phase is TaskPhase.ATTACHED:
             commands.append(CloseStream(task.attempt))
@@ -348,8 +365,9 @@ class TaskTable:
             case TimerKind.KILL:
                 if task.phase is TaskPhase.KILLED:
                     return ()
+                warning = (LogWarning(describe_obstinacy(task.name, task.pid)),) if task.outcome is None else ()
                 task.outcome = task.outcome or task.stopping
-                return self._kill(task)
+                return (*warning, *self._kill(task))
             case TimerKind.ESCALATE:
                 waited_s = self._limits.cancellation_timeout_ms / 1000
                 text = f"{task.name} was killed {waited_s:g} s ago and is still there (task.cancellation.timeout)"
@@ -370,7 +388,7 @@ class TaskTable:
             return ()
         return (
             SendCancel(task.attempt),
-            StartTimer(task.attempt, TimerKind.KILL, self._limits.cancellation_interval_ms),
+            StartTimer(task.attempt, TimerKind.KILL, self._limits.unresponsive_timeout_ms),
         )
 
     def _kill(self, task: Task) -> Sequence[TaskCommand]:
@@ -383,14 +401,6 @@ class TaskTable:
 
     def _is_muted(self, task: Task) -> bool:
         return task.is_disowned or task.owner != self._generation
-
-
-def _lost_before_last_word(task: Task, error: ErrorInfo | None) -> ErrorInfo:
-    if error is not None and task.phase is TaskPhase.STARTING:
-        return error
-    process = f"the process of {task.name}" + (f" (pid {task.pid} on {task.host})" if task.pid else "")
-    details = f"{error.message}\n{error.details}".strip() if error else ""
-    return ErrorInfo.of(SubtaskLost(f"{process} ended without a word", details=details))
 
 
 def _error(kind: type[InternalError] | type[SubtaskLost], message: str) -> ErrorInfo:

@@ -15,6 +15,7 @@ from tidegate.model.options import (
     CheckpointingOptions,
     ExecutionOptions,
     RuntimeOptions,
+    ShownRecord,
     StateRecoveryOptions,
     TaskManagerOptions,
 )
@@ -98,6 +99,7 @@ class RuntimeSettings:
     sources_wait: bool
     """They emit nothing before the first checkpoint of the attempt is complete."""
     profile: bool
+    shown_record: ShownRecord
     exchange: ExchangeSettings
 
     @staticmethod
@@ -121,6 +123,7 @@ class RuntimeSettings:
             sources_wait=configuration.get(CheckpointingOptions.PAUSE_SOURCES)
             and configuration.get(CheckpointingOptions.INTERVAL) is not None,
             profile=configuration.get(RuntimeOptions.PROFILE),
+            shown_record=configuration.get(RuntimeOptions.SHOW_RECORD),
             exchange=_exchange_settings(configuration),
         )
 

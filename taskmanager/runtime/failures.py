@@ -1,17 +1,35 @@
-"""Turns an exception that ended a subtask into the value that is reported: what happened, where, and the traceback that
-helps."""
+"""Turns an exception that ended a subtask into the value that is reported: what happened, where, at which record, and the traceback
+that helps."""
 
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
+from reprlib import Repr
 
+from tidegate.common.row import Row
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserFunctionError
+from tidegate.model.options import ShownRecord
+from tidegate.model.values import Record
 
 
-def failure_info(raised: BaseException, origin: str) -> ErrorInfo:
-    """Errors of our tree as they are; running out of memory and ``sys.exit`` of user code get a name; anything else is ours."""
+class TaskInterrupted(BaseException):
+    """Raised into a user function whose subtask is being cancelled (Java: ``InterruptedException``). No ``Exception``, so that
+    functions which survive their own failures do not survive their cancellation."""
+
+
+RECORD_CHARACTERS = 500
+"""Chosen, not measured: enough to find a record by, and few enough for a line of a log."""
+SHOWN_FIELDS = 40
+"""Chosen, not measured: of each collection in a record; with more, its beginning is shown."""
+
+
+def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownRecord.VALUE) -> ErrorInfo:
+    """Errors of our tree as they are, with the record as far as ``shown`` allows; running out of memory and ``sys.exit`` of user code
+    get a name; anything else is ours."""
     if isinstance(raised, TidegateError):
-        return ErrorInfo.of(raised, origin)
+        info = ErrorInfo.of(raised, origin)
+        return replace(info, message=info.message + _record_text(raised, shown))
     trace = "".join(traceback.format_exception(raised))
     if isinstance(raised, MemoryError):
         text = f"{origin} ran out of memory; give its slot more (taskmanager.memory.process.size, taskmanager.numberOfTaskSlots)"
@@ -19,3 +37,48 @@ def failure_info(raised: BaseException, origin: str) -> ErrorInfo:
     if isinstance(raised, SystemExit):
         return ErrorInfo.of(UserFunctionError(f"user code called exit ({raised.code})", details=trace), origin)
     return ErrorInfo("internal", "internal", f"{type(raised).__name__}: {raised}", details=trace, origin=origin)
+
+
+def show_record(record: Record) -> str:
+    """The beginning of what ``repr`` gives, field by field, so that a large field is not written out to be cut off."""
+    if isinstance(record, Row):
+        names = [f"{name}=" for name in record._fields] if record._fields else [""] * len(record)
+        fields = zip(names[:SHOWN_FIELDS], record, strict=False)
+        text = f"Row({', '.join(name + _LIMITED.repr(value) for name, value in fields)})"
+    else:
+        text = _LIMITED.repr(record)
+    return text if len(text) <= RECORD_CHARACTERS else text[: RECORD_CHARACTERS - 3] + "..."
+
+
+def show_shape(record: Record) -> str:
+    """The names of its fields, where it has some, and the types of what is in them."""
+    if isinstance(record, dict):
+        fields = [f"{key!r}: {type(value).__name__}" for key, value in record.items()]
+    elif isinstance(record, Row) and record._fields:
+        fields = [f"{name}: {type(value).__name__}" for name, value in zip(record._fields, record, strict=True)]
+    elif isinstance(record, (Row, tuple, list)):
+        fields = [type(value).__name__ for value in record]
+    else:
+        return type(record).__name__
+    more = ", ..." if len(fields) > SHOWN_FIELDS else ""
+    return f"{type(record).__name__}({', '.join(fields[:SHOWN_FIELDS])}{more})"[:RECORD_CHARACTERS]
+
+
+def _limited() -> Repr:
+    limited = Repr()
+    limited.maxlist = limited.maxtuple = limited.maxdict = limited.maxset = limited.maxfrozenset = limited.maxdeque = (
+        SHOWN_FIELDS
+    )
+    limited.maxstring = limited.maxother = limited.maxlong = RECORD_CHARACTERS
+    return limited
+
+
+_LIMITED = _limited()
+
+
+def _record_text(raised: TidegateError, shown: ShownRecord) -> str:
+    if not isinstance(raised, UserFunctionError) or not raised.inputs or shown is ShownRecord.NONE:
+        return ""
+    show = show_record if shown is ShownRecord.VALUE else show_shape
+    told = " and ".join(show(record) for record in raised.inputs)
+    return f"; the input record was {told}" if len(raised.inputs) == 1 else f"; the input records were {told}"

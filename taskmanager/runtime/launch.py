@@ -15,13 +15,14 @@ from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AttemptId
+from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.runtime.construction import SubtaskBuilder, origin_of
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
-from tidegate.taskmanager.runtime.failures import failure_info
+from tidegate.taskmanager.runtime.failures import TaskInterrupted, failure_info
 from tidegate.taskmanager.runtime.mailbox import AT_ONCE, UNTIL_WOKEN, Mailbox, Steps
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.profiler import Profiler
@@ -88,6 +89,7 @@ class SubtaskRun:
         self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
         self._closing_errors: list[BaseException] = []
+        self._shown_record = ShownRecord.NONE
 
     def steps(self) -> Steps:
         """From the deployment to the last word."""
@@ -95,18 +97,19 @@ class SubtaskRun:
         try:
             with ExitStack() as resources:
                 yield from self._run(resources)
-        except (Exception, SystemExit) as raised:  # noqa: BLE001  driver: an attempt fails, its process does not
+        except (Exception, SystemExit, TaskInterrupted) as raised:  # noqa: BLE001  driver: an attempt fails, its process does not
             if isinstance(raised, SubtaskLost):
                 yield from self._await_verdict()
             error = self._failed(raised)
         if error is None and self._closing_errors and self._life.state is life.LifeState.FINISHED:
-            error = failure_info(self._closing_errors[0], self._origin)
+            error = failure_info(self._closing_errors[0], self._origin, self._shown_record)
             self._life.on(life.ClosingFailed(), self._clock.now_ms())
         self.outcome = self._last_word(error)
 
     def _run(self, resources: ExitStack) -> Steps:
         deployment, began_ms = self._deployment, self._clock.monotonic_ms()
         settings = RuntimeSettings.of(deployment.configuration)
+        self._shown_record = settings.shown_record
         self._life = settings.make_life(has_inputs=bool(deployment.inputs))
         build = self._builder(settings, resources)
         endpoint = build.make_endpoint()
@@ -190,7 +193,7 @@ class SubtaskRun:
 
     def _failed(self, raised: BaseException) -> ErrorInfo | None:
         """``None``: it had been canceled or cut off before, so this failure is a consequence."""
-        info = failure_info(raised, self._origin)
+        info = failure_info(raised, self._origin, self._shown_record)
         self._life.on(life.SubtaskFailed(info), self._clock.now_ms())
         return info if self._life.state is life.LifeState.FAILED else None
 

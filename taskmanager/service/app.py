@@ -15,7 +15,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import RuntimeOptions, TaskManagerOptions
+from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.taskmanager.service import identity as own
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.directories import Directories
@@ -32,23 +32,24 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")
 OnReady = Callable[[own.Identity], None]
+OnStep = Callable[[str], None]
 
 
-def run(configuration: Configuration, on_ready: OnReady = lambda _: None) -> int:
+def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_step: OnStep = lambda _: None) -> int:
     """Serve until a signal or a fatal error ends the process. Exit code 0, or 1 after a fatal error.
 
-    ``on_ready`` is called when its workers are warm, before it registers. Raises ``TidegateError`` when it cannot start: there is
+    ``on_ready`` is called when its workers are warm, before it registers, ``on_step`` for each step until then. Raises ``TidegateError`` when it cannot start: there is
     no Java, a port is in use, a directory cannot be made.
     """
-    return asyncio.run(serve(configuration, on_ready))
+    return asyncio.run(serve(configuration, on_ready, on_step))
 
 
-async def serve(configuration: Configuration, on_ready: OnReady) -> int:
+async def serve(configuration: Configuration, on_ready: OnReady, on_step: OnStep) -> int:
     """Serves on a running loop until it is shut down."""
     _log.info("TaskManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
     for warning in (*configuration.warnings(), *warnings_of_environment()):
         _log.warning("configuration: %s", warning)
-    services, shutdown = Services(), Shutdown()
+    services, shutdown = Services(on_step), Shutdown()
     shutdown.catch_signals()
     starting = asyncio.create_task(_start(configuration, services, shutdown, on_ready))
     ending = asyncio.create_task(shutdown.wait())
@@ -77,17 +78,21 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
-    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get)
+    subtasks = SparkSubtasks(
+        memory, directory / "tasks", directories.local, blobs.get, configuration.get(TaskOptions.CANCELLATION_INTERVAL)
+    )
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     faults = Faults.of(asked)
     executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     delays = Delays(faults.delay_ms)
     services.started(f"faults on purpose: {', '.join(asked) or 'none'}", delays.close)
-    server, port = await start_endpoint(configuration, executor, delays)
+    server, port = await start_endpoint(configuration, executor, delays, subtasks.stacks)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
+    services.begins(f"the start of Spark ({spark.master}), its JVM and Python workers; its own log: {spark.log_file}")
     session = await spark.ready()
+    services.begins("its registration")
     control = own.control_socket(directory) if session.is_embedded else None
     listener, dialed = await start_control(configuration, executor, blobs, job_manager.align_watermark, control, host)
     services.started(f"control streams: {dialed}", listener.close)

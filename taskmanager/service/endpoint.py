@@ -8,6 +8,7 @@ import secrets
 import grpc.aio
 
 from tidegate.aio.pool import Pool
+from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
@@ -17,8 +18,8 @@ from tidegate.pb.taskmanager_pb2_grpc import (
 )
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.faults import DelayedService, Delays
-from tidegate.taskmanager.service.inspection import InspectionService
-from tidegate.taskmanager.service.reporting.printing import print_lines
+from tidegate.taskmanager.service.inspection import InspectionService, ReadStacks
+from tidegate.taskmanager.service.reporting.printing import Printer
 from tidegate.taskmanager.service.subtasks.control_streams import Align, SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
@@ -27,11 +28,11 @@ _TOKEN_BYTES = 16
 
 
 async def start_endpoint(
-    configuration: Configuration, executor: TaskExecutor, delays: Delays
+    configuration: Configuration, executor: TaskExecutor, delays: Delays, stacks: ReadStacks
 ) -> tuple[grpc.aio.Server, int]:
     """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), delays)
-    inspected = InspectionService(executor, Pool(1, "inspection"))
+    inspected = InspectionService(executor, Pool(1, "inspection"), stacks)
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(service, server)
@@ -53,6 +54,6 @@ async def start_control(
 
     Raises ``ExternalError`` when the port cannot be had.
     """
-    control = SubtaskControl(executor, blobs, Pool(1, "printing"), print_lines, align)
+    control = SubtaskControl(executor, blobs, Pool(1, "printing"), Printer(Rolling.of(configuration)), align)
     port = configuration.get(RuntimeOptions.CONTROL_PORT)
     return await listen_for_subtasks(control, unix or f"{configuration.get(TaskManagerOptions.BIND_HOST)}:{port}", host)

@@ -15,7 +15,7 @@ from tidegate.aio import inspection
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, ServerContext, abort
 from tidegate.model.errors import StorageError
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 
 T = TypeVar("T")
@@ -80,14 +80,20 @@ class Inspected(Protocol):
 
     def streams(self) -> Mapping[AttemptId, Stream]: ...
     def task_name(self, attempt: AttemptId) -> str: ...
+    def local_pids(self) -> Mapping[AllocationId, Mapping[AttemptId, int]]: ...
+
+
+ReadStacks = Callable[[AttemptId, int], str]
+"""``(attempt, pid)``: the stacks of a process that does not answer, read in another way; empty: there is none. Blocks."""
 
 
 class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
     """Files are read by ``files``, away from the loop."""
 
-    def __init__(self, executor: Inspected, files: Pool) -> None:
+    def __init__(self, executor: Inspected, files: Pool, stacks: ReadStacks) -> None:
         self._executor = executor
         self._files = files
+        self._stacks = stacks
 
     async def ListLogs(self, request: taskmanager_pb2.ListLogsRequest, context: object) -> taskmanager_pb2.LogFiles:
         found = await self._files.submit(inspection.log_files)
@@ -121,7 +127,16 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
             for attempt, threads in of_subtasks.items()
             for thread in threads
         ]
-        return taskmanager_pb2.ThreadDump(threads=[*named, *own])
+        return taskmanager_pb2.ThreadDump(threads=[*named, *await self._silent(set(of_subtasks)), *own])
+
+    async def _silent(self, answered: set[AttemptId]) -> list[common_pb2.ThreadInfo]:
+        """Subtasks of this machine that did not answer, each with all its threads in one text, the innermost frame first."""
+        found = []
+        for attempt, pid in ((a, p) for of_slot in self._executor.local_pids().values() for a, p in of_slot.items()):
+            if attempt not in answered and (text := await self._files.submit(lambda: self._stacks(attempt, pid))):  # noqa: B023
+                name = f"{self._executor.task_name(attempt)} holds its interpreter in native code"
+                found.append(common_pb2.ThreadInfo(name=name, stack=f'"{name}" pid={pid}\n{text}\n'))
+        return found
 
     async def SampleStacks(
         self, request: taskmanager_pb2.SampleStacksRequest, context: object

@@ -53,6 +53,9 @@ class Deployer(Protocol):
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
 
+    def exit_status(self, pid: int) -> int | None:
+        """How a process of this machine ended, if it did not end by itself; once for each."""
+
     def remove(self, attempt: AttemptId) -> None:
         """Its process is gone: remove its files."""
 
@@ -69,7 +72,7 @@ def make_machine(configuration: Configuration) -> TaskManagerMachine:
     limits = TaskLimits(
         start_timeout_ms=configuration.get(RuntimeOptions.SUBTASK_START_TIMEOUT),
         spark_query_timeout_ms=configuration.get(RuntimeOptions.SPARK_QUERY_TIMEOUT),
-        cancellation_interval_ms=configuration.get(TaskOptions.CANCELLATION_INTERVAL),
+        unresponsive_timeout_ms=configuration.get(RuntimeOptions.UNRESPONSIVE_TIMEOUT),
         cancellation_timeout_ms=configuration.get(TaskOptions.CANCELLATION_TIMEOUT),
     )
     slot_timeout_ms = configuration.get(TaskManagerOptions.SLOT_TIMEOUT)
@@ -257,6 +260,8 @@ class TaskExecutor:
                 self._driver.cancel_timer("loss of the JobManager")
             case tv.Escalate(error):
                 self._on_fatal(error.to_exception())
+            case tv.LogWarning(text):
+                _log.warning("%s", text)
             case _:
                 self._execute_for_task(command)
 
@@ -386,7 +391,10 @@ class TaskExecutor:
             self._is_empty.set()
 
     def _on_spark_job_ended(self, attempt: AttemptId, error: ErrorInfo | None) -> None:
-        self._driver.post_from_thread(tv.SparkJobEnded(attempt, error))
+        task = self._machine.tasks.task(attempt)  # in a thread: its pid and host change no more
+        is_here = task is not None and task.host == self.identity.host
+        status = self._deployer.exit_status(task.pid) if task is not None and is_here else None
+        self._driver.post_from_thread(tv.SparkJobEnded(attempt, error, status))
 
     def _slot_report(self) -> list[jobmanager_pb2.SlotReport]:
         return [

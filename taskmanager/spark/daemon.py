@@ -10,6 +10,7 @@ Laws:
    with its bytes. What is kept is bounded by the trim threshold.
 4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``), also while it imports; workers end with it,
    from the moment of the fork.
+5. How a worker ended otherwise than by itself is noted (``worker_exits``), since only its parent can know.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(512 << 20),  # less where a slot is bounded: ``memory.limit_memory``
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # a channel is made only after the fork, so its handlers have nothing to do
     "GRPC_VERBOSITY": "ERROR",
+    "SPT_NOENV": "1",  # a worker's title takes the place of its arguments, not of its environment, which tools look for
 }
 """Read by native libraries when they are loaded. What a user has set stays."""
 
@@ -44,6 +46,7 @@ PREIMPORTED = (
     "msgspec",
     "xxhash",
     "pyspark.worker",
+    "setproctitle",
     "tidegate.taskmanager.spark.worker",
     "tidegate.connectors.file_sink",
     "tidegate.connectors.file_source",
@@ -89,6 +92,7 @@ def main() -> None:
             sys.exit("tidegate.taskmanager.spark.daemon: the JVM is gone; not starting")
         importlib.import_module(module)
     importlib.import_module("tidegate.aio.parents").let_children_die_with_this()
+    importlib.import_module("tidegate.taskmanager.spark.worker_exits").note_exits()
     threads = thread_count()
     if threads is not None and threads != 1:
         sys.exit(

@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 CANCEL_AFTER_KILL_S = 0.5
 """Chosen, not measured: Spark sees a killed worker after 0.2 s, and then needs no cancel."""
+CORES_POLL_S = 0.2
+"""Chosen, not measured: small beside the seconds in which Spark starts another executor."""
 OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
@@ -66,6 +69,8 @@ class SparkDeployer:
         self._cancelled: set[AttemptId] = set()
         self._served: set[AttemptId] = set()
         """Those for which Spark reads or writes beside their subtask."""
+        self._most_cores = 0
+        """As many as Spark had at any moment at which an attempt started."""
 
     def submit(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
@@ -109,7 +114,7 @@ class SparkDeployer:
             on_end(submission.attempt, error)
 
     def _run_job(self, submission: SparkSubmission) -> None:
-        self._check_cores(submission)
+        self._wait_for_cores(submission)
         context = self._session.context
         attempt = submission.attempt
         context.setJobGroup(
@@ -132,7 +137,7 @@ class SparkDeployer:
             closing.callback(service.close)
             with self._lock:
                 self._served.add(attempt)
-            self._check_cores(submission)
+            self._wait_for_cores(submission)
             settings["spark_service"] = service.address
         entry = SubtaskEntry(self._control_address, str(attempt), submission.token, settings)
         run = SubtaskPartition(entry)
@@ -149,16 +154,36 @@ class SparkDeployer:
         """Where executors reach this process."""
         return "127.0.0.1" if is_unix(self._control_address) else self._control_address.rsplit(":", 1)[0].strip("[]")
 
-    def _check_cores(self, submission: SparkSubmission) -> None:
+    def _wait_for_cores(self, submission: SparkSubmission) -> None:
+        """Raises ``NoResourceAvailable`` where Spark never had as many cores as are needed. When it had, an executor is away: it is
+        waited for, up to the attempt's start timeout, by which the attempt is cancelled."""
         if "spark.default.parallelism" in dict(self._session.context.getConf().getAll()):
             return
-        cores, running, beside = self._session.cores(), self.running(), bool(self._served)
-        if running + beside > cores:
-            more = ", and one more for what Spark reads and writes for them" if beside else ""
-            raise NoResourceAvailable(
-                f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need {running}, "
-                f"each one for life{more}; give spark.master more cores, or lower the parallelism"
-            )
+        is_told = False
+        while submission.attempt not in self._cancelled:
+            cores, running, beside = self._session.cores(), self.running(), bool(self._served)
+            self._most_cores = max(self._most_cores, cores)
+            if running + beside <= cores:
+                return
+            if running + beside > self._most_cores:
+                more = ", and one more for what Spark reads and writes for them" if beside else ""
+                raise NoResourceAvailable(
+                    f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need {running}, "
+                    f"each one for life{more}; give spark.master more cores, or lower the parallelism"
+                )
+            if not is_told:
+                is_told = True
+                _log.warning(
+                    "%s waits for a core: Spark has %d of the %d that it had before; an executor is away, and Spark starts another",
+                    submission.task_name,
+                    cores,
+                    self._most_cores,
+                )
+            time.sleep(CORES_POLL_S)
+        raise NoResourceAvailable(
+            f"{submission.task_name} had no core: Spark has {self._session.cores()}, and had {self._most_cores} before an executor "
+            "went away"
+        )
 
     def _empty_rdd(self, parallelism: int) -> RDD[object]:
         with self._lock:

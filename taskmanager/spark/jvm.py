@@ -23,8 +23,6 @@ from tidegate.model.errors import ExternalError
 JavaObject: TypeAlias = Any
 """An object of the JVM as Py4J shows it: a method is looked for when it is called."""
 
-START_TIMEOUT_S = 240.0
-"""A limit against hanging: an end is noticed at once, and on a busy machine a JVM may take minutes."""
 STOP_TIMEOUT_S = 3.0
 """Chosen, not measured: afterwards it is killed."""
 _POLL_S = 0.02
@@ -81,7 +79,7 @@ Began = Callable[["subprocess.Popen[bytes]"], None]
 """Told of the process as soon as there is one, long before the JVM is up: it can be ended from then on."""
 
 
-def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began) -> Jvm:
+def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began, timeout_s: float) -> Jvm:
     """Start it in ``directory`` with its output in ``log_file``, from a thread that lives as long as it shall. Raises ``ExternalError``
     when it ends or hangs."""
     from pyspark.find_spark_home import _find_spark_home
@@ -105,7 +103,7 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
             start_new_session=True,
         )
     began(process)
-    port, secret = _wait_for_gateway(process, told)
+    port, secret = _wait_for_gateway(process, told, timeout_s)
     return Jvm(process, port, secret)
 
 
@@ -115,9 +113,9 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
+def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:
     """Port and secret of the gateway, from the file that it moves into place when it listens."""
-    gives_up_at = time.monotonic() + START_TIMEOUT_S
+    gives_up_at = time.monotonic() + timeout_s
     while not told.exists():
         code = process.poll()
         if code is not None:
@@ -125,7 +123,7 @@ def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path) -> tuple[int
         if time.monotonic() > gives_up_at:
             process.kill()
             process.wait()
-            raise ExternalError(f"the JVM was not up after {START_TIMEOUT_S:g} s")
+            raise ExternalError(f"the JVM was not up after {timeout_s:g} s (tidegate.start-timeout)")
         time.sleep(_POLL_S)
     content = told.read_bytes()
     told.unlink()

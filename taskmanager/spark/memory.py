@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.options import RuntimeOptions
+from tidegate.model.options import RuntimeOptions, TaskOptions
 
 HEADROOM_BYTES = 2 << 30
 LEAST_CREDIT_BYTES = 64 << 10
@@ -45,6 +46,8 @@ class WorkerSettings:
     """For copies of state, which outlive a subtask; empty: its process is not on the TaskManager's machine."""
     spark_service: str = ""
     """Where the Spark driver answers the subtask's sources and sinks that are Spark's; empty: there are none."""
+    cancellation_interval_ms: int = 30_000
+    """``task.cancellation.interval`` of the TaskManager, where the job has none."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -60,6 +63,7 @@ class WorkerSettings:
             int(texts["network_memory_bytes"]),
             texts["local_state_dir"],
             texts["spark_service"],
+            int(texts["cancellation_interval_ms"]),
         )
 
 
@@ -100,3 +104,11 @@ def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> Task
         return deployment
     configuration = {**deployment.configuration, option.key: option.format(share)}
     return dataclasses.replace(deployment, configuration=configuration)
+
+
+def cancellation_interval_s(of_job: Mapping[str, str], settings: WorkerSettings) -> float:
+    """``task.cancellation.interval``: the job's, as far as it has one of its own, else the TaskManager's."""
+    option = TaskOptions.CANCELLATION_INTERVAL
+    configuration = Configuration.from_strings(of_job)
+    interval_ms = configuration.get(option) if configuration.is_set(option) else settings.cancellation_interval_ms
+    return interval_ms / 1000

@@ -25,6 +25,7 @@ from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.taskmanager.spark.java import check_java, find_java
 from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
+from tidegate.taskmanager.spark.worker_exits import ENVIRONMENT_KEY, take_exit
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -78,6 +79,17 @@ class SessionSettings:
     """Where executors of a cluster reach this process."""
     log_file: Path | None = None
     """The log of the JVM; ``spark.log`` in ``directory`` when not given."""
+    start_timeout_s: float = 300.0
+    """``tidegate.start-timeout``"""
+
+    @property
+    def log_path(self) -> Path:
+        return self.log_file or self.directory / "spark.log"
+
+    @property
+    def exits(self) -> Path:
+        """Where the Python daemon notes how workers ended."""
+        return self.directory / "exits"
 
 
 class Session:
@@ -107,6 +119,10 @@ class Session:
 
     def is_alive(self) -> bool:
         return self._jvm.is_alive()
+
+    def take_exit(self, pid: int) -> int | None:
+        """How the worker of that pid ended, if the daemon has noted it."""
+        return take_exit(self._settings.exits, pid)
 
     def cores(self) -> int:
         """Cores that Spark has at this moment, on all its executors."""
@@ -181,8 +197,8 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
     _log.debug("java is version %d", version)
     started = time.monotonic()
     directory = settings.directory
-    directory.mkdir(parents=True, exist_ok=True)
-    log_file = settings.log_file or directory / "spark.log"
+    settings.exits.mkdir(parents=True, exist_ok=True)
+    log_file = settings.log_path
     properties = session_properties(settings)
     (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
     # Read by PySpark from the environment only, by the driver for the workers' interpreter.
@@ -190,7 +206,7 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     jvm = None
     try:
-        jvm = start_jvm(properties, directory, log_file, began)
+        jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
         gateway, context = _connect(jvm, properties)
     except Exception as error:
         if jvm is not None:
@@ -215,6 +231,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     else:
         found["spark.driver.host"] = settings.host
         found["spark.executorEnv.PYTHONPATH"] = str(Path(tidegate.__file__).parent.parent)
+    found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
     found |= settings.properties

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from setproctitle import setproctitle
 
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.aio.ownership import Claim, make_owned, share, sweep
@@ -28,11 +29,14 @@ from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.launch import run_subtask
 from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.ports import CancelTask, Mail
 from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
+from tidegate.taskmanager.spark.interruption import Interrupter
+from tidegate.taskmanager.spark.memory import WorkerSettings, cancellation_interval_s, limit_exchange, limit_memory
 from tidegate.taskmanager.spark.process import PrintedLines, log_with_time_and_level, step_back
+from tidegate.taskmanager.spark.stacks import write_on_signal
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 if TYPE_CHECKING:
@@ -52,19 +56,31 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
         return
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = WorkerSettings.from_texts(entry.settings)
+    if settings.directory:
+        write_on_signal(Path(settings.directory))
     mailbox = Mailbox()
-    stream = ControlStream(entry, mailbox.put)
+    interrupter = Interrupter(mailbox, lambda text: stream.print(text, is_error=True))
+
+    def deliver(mail: Mail) -> None:
+        mailbox.put(mail)
+        if isinstance(mail, CancelTask):
+            interrupter.begin()
+
+    stream = ControlStream(entry, deliver)
     deployment = stream.attach()
+    interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
+    setproctitle(f"tidegate subtask {_name(deployment)} of {deployment.job_name}")
     assert deployment.attempt.subtask == index, (deployment.attempt, index)
     printed = [_printed_lines(stream, is_error) for is_error in (False, True)]
     sys.stdout, sys.stderr = printed
     log_with_time_and_level()
 
-    def finish_lines() -> None:
+    def finish() -> None:
+        interrupter.end()
         for lines in printed:
             lines.finish()
 
-    stream.before_last_word = finish_lines
+    stream.before_last_word = finish
     claim = _own_directory(settings)
     try:
         _run(deployment, stream, mailbox, settings, claim.directory, spark_rows)
@@ -121,14 +137,18 @@ def _run(
     run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
 
 
+def _name(deployment: TaskDeployment) -> str:
+    attempt = deployment.attempt
+    return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
+
+
 def _requirements(settings: WorkerSettings, directory: Path) -> Path:
     """Where the TaskManager's subtasks share what is installed: a directory that ends with it."""
     return (Path(settings.directory).parent if settings.directory else directory) / "requirements"
 
 
 def _told(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:
-    attempt = deployment.attempt
-    origin = f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
+    origin = _name(deployment)
     info = ErrorInfo.of(error, origin)
     if isinstance(error, TidegateError) and info.details:
         return info

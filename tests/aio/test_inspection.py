@@ -15,7 +15,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
 from tidegate.jobmanager.service.task_managers.inspection import Inspector
 from tidegate.model.errors import StorageError, Unreachable
-from tidegate.model.ids import AttemptId, parse_attempt_id
+from tidegate.model.ids import AllocationId, AttemptId, parse_attempt_id
 from tidegate.pb import subtask_pb2
 from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions, ThreadInfo
 from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerInspectionServicer_to_server
@@ -49,14 +49,17 @@ class Executor:
     def streams(self) -> Mapping[AttemptId, Stream]:
         return {attempt: Subtask(attempt, self) for attempt in (ANSWERS, IS_SILENT)}
 
+    def local_pids(self) -> Mapping[AllocationId, Mapping[AttemptId, int]]:
+        return {AllocationId("c" * 32): {ANSWERS: 1, IS_SILENT: 2}}
+
     def task_name(self, attempt: AttemptId) -> str:
         return f"window ({attempt.subtask + 1}/2)"
 
 
 @asynccontextmanager
-async def task_manager() -> AsyncIterator[tuple[grpc.aio.Server, str]]:
+async def task_manager(stacks: str = "") -> AsyncIterator[tuple[grpc.aio.Server, str]]:
     files = Pool(1, "inspection")
-    service = InspectionService(Executor(), files)
+    service = InspectionService(Executor(), files, lambda attempt, pid: stacks)
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerInspectionServicer_to_server(service, server)
@@ -107,6 +110,16 @@ async def test_threads_of_subtasks_stand_before_those_of_the_process(monkeypatch
     assert (first.name, first.stack) == ("window (1/2) mailbox", "in step()")
     assert any(thread.name == "MainThread" and "Id=" in thread.stack for thread in own)
     assert not any(thread.name.startswith("window (2/2)") for thread in own), "one that is silent is left out"
+
+
+async def test_the_threads_of_a_subtask_that_cannot_answer_are_read_by_a_signal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegate.jobmanager.service.task_managers.inspection.SUBTASK_WAIT_MS", 1)
+    async with task_manager("File job.py, line 7 in spins") as (_, address):
+        _, silent, *_ = await Inspector().threads(address)
+    assert silent.name == "window (2/2) holds its interpreter in native code"
+    assert silent.stack == '"window (2/2) holds its interpreter in native code" pid=2\nFile job.py, line 7 in spins\n'
 
 
 async def test_a_task_manager_that_is_gone() -> None:

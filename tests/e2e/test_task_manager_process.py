@@ -170,7 +170,7 @@ def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
         process for process in manager.family() if "-m tidegate.taskmanager.spark.daemon" in " ".join(process.cmdline())
     ]
     parents = {process.pid for process in daemons}
-    return [process for process in daemons if process.ppid() in parents]
+    return [process for process in manager.family() if process.ppid() in parents]
 
 
 async def until(condition: Callable[[], T | None], timeout_s: float) -> T:
@@ -339,7 +339,5 @@ def executors_subtasks(cluster: Standalone) -> list[psutil.Process]:
 def is_subtask(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         parent = process.parent()
-        return parent is not None and all(
-            "-m tidegate.taskmanager.spark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
-        )
+        return parent is not None and "-m tidegate.taskmanager.spark.daemon" in " ".join(parent.cmdline())
     return False

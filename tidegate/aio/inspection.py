@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -14,6 +15,10 @@ from tidegate.model.errors import StorageError
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
 """The end of a longer file is sent."""
+
+
+_LOG_NAME = re.compile(r"\.(log|out)(\.[0-9]+)?$")
+"""The ones that are written, and the older ones that were renamed (``tidegate.aio.rolling``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def _beside_the_log() -> Iterator[Path]:
     if own is None:
         return
     for path in own.parent.iterdir():
-        if path.suffix in (".log", ".out") and path.is_file() and not path.is_symlink():
+        if _LOG_NAME.search(path.name) and path.is_file() and not path.is_symlink():
             yield path
 
 

@@ -12,8 +12,11 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
+
+from tidegate.aio.rolling import Rolling
 
 _LEVELS = {"WARN": "WARNING"}
 _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
@@ -63,7 +66,12 @@ class Identified(str):
 
 
 def set_up_logging(
-    level: str = "INFO", file: Path | None = None, console: TextIO | None = sys.stderr, *, is_json: bool = False
+    level: str = "INFO",
+    file: Path | None = None,
+    console: TextIO | None = sys.stderr,
+    *,
+    is_json: bool = False,
+    rolling: Rolling | None = None,
 ) -> None:
     """Replace the handlers of the root logger. ``level``: DEBUG, INFO, WARN or ERROR. Raises ``OSError`` of the file."""
     root = logging.getLogger()
@@ -75,7 +83,8 @@ def set_up_logging(
         handlers.append(logging.StreamHandler(console))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(file, encoding="utf-8"))
+        rolls = rolling or Rolling()
+        handlers.append(RotatingFileHandler(file, maxBytes=rolls.max_bytes, backupCount=rolls.keep, encoding="utf-8"))
     for handler in handlers:
         handler.setFormatter(JsonFormatter() if is_json else LineFormatter())
         root.addHandler(handler)

@@ -53,13 +53,19 @@ class Shutdown:
 class Services:
     """What was started, to be stopped in the reverse order, each within a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None] = lambda step: None) -> None:
+        """``tell`` hears of each start that takes long."""
+        self._tell = tell
         self._stops: list[tuple[str, Callable[[], Awaitable[None] | None], float]] = []
 
     def started(self, name: str, stop: Callable[[], Awaitable[None] | None], timeout_ms: int = 3_000) -> None:
         """Log that a service is up, and remember how it is stopped."""
         _log.info("%s", name)
         self._stops.append((name.split(":")[0], stop, timeout_ms / 1000))
+
+    def begins(self, step: str) -> None:
+        """Tell what is waited for from now on."""
+        self._tell(step)
 
     async def stop_all(self) -> None:
         """Stop everything; what fails or takes too long is logged, and the next one follows."""

@@ -89,8 +89,7 @@ class ExecutionConfig:
         return self._ms(_CANCELLATION_INTERVAL, "30 s")
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
-        """Sets Flink's interval between interrupts of a task that is being cancelled, in milliseconds. It has no effect
-        here."""
+        """Sets Flink's interval between interrupts of a task that is being cancelled, in milliseconds."""
         return self._set(_CANCELLATION_INTERVAL, f"{interval} ms")
 
     def get_task_cancellation_timeout(self) -> int:

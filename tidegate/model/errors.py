@@ -20,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from tidegate.model.values import Record
+
 ON_DAMAGE = "restore from another checkpoint or savepoint"
 """What to do about a checkpoint that cannot be read: the end of messages."""
 
@@ -59,6 +61,9 @@ class UserFunctionError(UserError):
     """A user function raised; ``details`` is its traceback. Retried, as in Flink: the data may differ next time."""
 
     code, retriable = "user-function", True
+    inputs: tuple[Record, ...] = ()
+    """The record that the function was called with, or both of a join, if they are known. What is shown of it is decided where the failure is
+    reported (``tidegate.failure.show-record``)."""
 
 
 class SchemaMismatch(UserError):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.functions.expressions import Expression
 from tidegate.model.errors import SchemaMismatch
+from tidegate.model.values import FieldValue
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
@@ -29,7 +30,8 @@ class SelectOperator(Operator):
         try:
             arrays = [_one_array(expression.compute(batch.data)) for _, expression in self._columns]
         except Exception as error:
-            raise user_error(self._name, error) from error
+            expressions = [expression for _, expression in self._columns]
+            raise user_error(self._name, error, *_failing_row(expressions, batch.data)) from error
         data = pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._columns])
         self.context.output.emit(ArrowBatch(conform(data, self._schema, self._name), batch.timestamps))
 
@@ -48,7 +50,7 @@ class FilterColumnsOperator(Operator):
         try:
             mask = _one_array(self._predicate.compute(batch.data))
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise user_error(self._name, error, *_failing_row([self._predicate], batch.data)) from error
         if not pa.types.is_boolean(mask.type):
             raise SchemaMismatch(f"operator '{self._name}': the predicate gives {mask.type}, a filter needs a boolean")
         kept = mask.true_count
@@ -111,6 +113,32 @@ def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.Record
                 "correct the schema"
             )
     return data if data.schema is schema else pa.RecordBatch.from_arrays(data.columns, schema=schema)
+
+
+def _failing_row(expressions: Sequence[Expression], data: pa.RecordBatch) -> tuple[dict[str, FieldValue], ...]:
+    """The first row at which one of ``expressions`` fails, found by halves; none when it is not for a row (each half alone does not
+    fail, or no rows at all do). Expressions have no effects, so they may be computed again."""
+    if not _fails(expressions, data) or _fails(expressions, data.slice(0, 0)):
+        return ()
+    while data.num_rows > 1:
+        half = data.num_rows // 2
+        first, second = data.slice(0, half), data.slice(half)
+        if _fails(expressions, first):
+            data = first
+        elif _fails(expressions, second):
+            data = second
+        else:
+            return ()
+    return tuple(data.to_pylist())
+
+
+def _fails(expressions: Sequence[Expression], data: pa.RecordBatch) -> bool:
+    try:
+        for expression in expressions:
+            expression.compute(data)
+    except Exception:  # noqa: BLE001  (whatever a kernel raises: the one that is reported was raised before)
+        return True
+    return False
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -24,7 +24,13 @@ from tidegate.common.typeinfo import (
 from tidegate.model.program import KeySpec
 from tidegate.model.values import FieldValue, Key, Record
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
+from tidegate.taskmanager.operators.user_code.boundary import (
+    Blamed,
+    FunctionContext,
+    close_function,
+    open_function,
+    user_error,
+)
 
 _EXACT = frozenset(
     {BasicType.STRING, BasicType.BOOLEAN, BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG}
@@ -52,10 +58,11 @@ class KeyFunction:
 
     def keys_of(self, values: Sequence[Record]) -> list[Key]:
         """Raises ``UserFunctionError``; ``SchemaMismatch`` for a key that does not fit its type."""
+        taken = Blamed(values)
         try:
-            keys = list(map(self._select, values))
+            keys = list(map(self._select, taken))
         except Exception as error:
-            raise user_error(self._where, error) from error
+            raise user_error(self._where, error, *taken.record()) from error
         if self._type is None or (self._looks_fit is not None and self._looks_fit(keys)):
             return keys
         return decode_column(self._type, encode_column(self._type, keys, self._where))

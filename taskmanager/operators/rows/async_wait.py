@@ -138,7 +138,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
         for answer in self._calls.take():
             record = self._records[answer.number]
             if answer.error is not None:
-                raise user_error(self._name, answer.error) from answer.error
+                raise user_error(self._name, answer.error, record.value) from answer.error
             if not isinstance(answer.result, Iterable) or isinstance(answer.result, (str, bytes, dict)):
                 wrong = "cannot be none" if answer.result is None else "should be of list type"
                 raise UserFunctionError(

@@ -122,7 +122,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         try:
             self._collector.add_all(self._func.process_element(left, right, pair), pair.get_timestamp())
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise user_error(self._name, error, left, right) from error
 
 
 def buffer_descriptors(types: Sequence[TypeInformation]) -> list[MapStateDescriptor]:

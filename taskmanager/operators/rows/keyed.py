@@ -217,7 +217,7 @@ class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
                     continue
                 collector.add_all(emitted, stamp)
             except Exception as error:
-                raise user_error(self._name, error) from error
+                raise user_error(self._name, error, value) from error
             if collector.is_full():
                 collector.flush()
         collector.flush()
@@ -270,7 +270,7 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
             try:
                 result = value if result is None else reduce(result, value)
             except Exception as error:
-                raise user_error(self._name, error) from error
+                raise user_error(self._name, error, value) from error
             if entries is None:
                 write(group, entry, result)
             else:

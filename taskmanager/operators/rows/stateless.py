@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
-from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped, user_error
+from tidegate.taskmanager.operators.user_code.boundary import Blamed, Collector, method_of, stamped, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 
 
@@ -29,22 +29,22 @@ class FunctionOperator(FunctionOperatorBase):
 class MapOperator(FunctionOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call = self._call
+        call, taken = self._call, Blamed(batch.values)
         try:
-            values = [call(value) for value in batch.values]
+            values = [call(value) for value in taken]
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise user_error(self._name, error, *taken.record()) from error
         self.context.output.emit(RecordsBatch(values, batch.timestamps))
 
 
 class FilterOperator(FunctionOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call = self._call
+        call, taken = self._call, Blamed(batch.values)
         try:
-            kept = [i for i, value in enumerate(batch.values) if call(value)]
+            kept = [i for i, value in enumerate(taken) if call(value)]
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise user_error(self._name, error, *taken.record()) from error
         if len(kept) == len(batch.values):
             self.context.output.emit(batch)
         elif kept:
@@ -63,7 +63,7 @@ class FlatMapOperator(FunctionOperator):
             try:
                 collector.add_all(call(value), stamp)
             except Exception as error:
-                raise user_error(self._name, error) from error
+                raise user_error(self._name, error, value) from error
             if collector.is_full():
                 collector.flush()
         collector.flush()

@@ -34,7 +34,7 @@ from tidegate.model.units import parse_duration_ms
 from tidegate.model.values import Record
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"
 DEFAULT_INTERVAL_MS = 200
@@ -172,7 +172,7 @@ class EventTimes:
             try:
                 generator.on_event(value, MIN_TIMESTAMP if stamp is None else stamp, output)
             except Exception as error:
-                raise user_error(self._context.operator_name, error) from error
+                raise user_error(self._context.operator_name, error, value) from error
             if output.is_changed and self._splits.watermark() > self.emitted:
                 self._context.output.emit(batch.slice(emitted, place))
                 emitted = place
@@ -233,14 +233,14 @@ class EventTimes:
     def _extract(self, batch: RecordsBatch) -> list[int | None]:
         assert self._strategy.timestamp_assigner is not None
         extract = self._strategy.timestamp_assigner.extract_timestamp
-        old, name = _stamps(batch), self._context.operator_name
+        old, name, taken = _stamps(batch), self._context.operator_name, Blamed(batch.values)
         try:
             given = [
                 extract(value, MIN_TIMESTAMP if stamp is None else stamp)
-                for value, stamp in zip(batch.values, old, strict=True)
+                for value, stamp in zip(taken, old, strict=True)
             ]
         except Exception as error:
-            raise user_error(name, error) from error
+            raise user_error(name, error, *taken.record()) from error
         found: list[int | None] = [_whole(stamp, value, name) for stamp, value in zip(given, batch.values, strict=True)]
         told = [stamp for stamp in found if stamp is not None and stamp != MIN_TIMESTAMP]  # that one says: no time
         if told:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import length_hint
 from typing import Any, Protocol
 
 import tidegate
@@ -48,12 +49,32 @@ EMIT_RECORDS = 4096
 _OUR_FRAMES = (os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep,)
 
 
-def user_error(operator: str, error: Exception) -> TidegateError:
-    """What to raise instead of what a user function raised."""
+def user_error(operator: str, error: Exception, *record: Record) -> TidegateError:
+    """What to raise instead of what a user function raised. ``record``: what it was called with, if that is known: one record, or
+    the two of a join."""
     if isinstance(error, TidegateError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return UserFunctionError(f"operator '{operator}': {text}", details=user_traceback(error))
+    raised = UserFunctionError(f"operator '{operator}': {text}", details=user_traceback(error))
+    raised.inputs = record
+    return raised
+
+
+class Blamed:
+    """Iterates over records for a loop without Python steps of its own, such as a list comprehension, and tells afterwards which
+    record that was at: a loop that fails costs nothing while it does not."""
+
+    def __init__(self, values: Sequence[Record]) -> None:
+        self._values = values
+        self._iterator = iter(values)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._iterator
+
+    def record(self) -> tuple[Record, ...]:
+        """The last one that was taken, as ``user_error`` takes it; none before the first."""
+        taken = len(self._values) - length_hint(self._iterator)
+        return (self._values[taken - 1],) if taken else ()
 
 
 def user_traceback(error: BaseException) -> str:
@@ -141,7 +162,7 @@ class Collector:
             try:
                 self.add_all(call(value, context), stamp)
             except Exception as error:
-                raise user_error(operator, error) from error
+                raise user_error(operator, error, value) from error
             if self.is_full():
                 self.flush()
 

@@ -103,7 +103,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             try:
                 take(value, MIN_TIMESTAMP if stamp is None else stamp)
             except Exception as error:
-                raise user_error(self._name, error) from error
+                raise user_error(self._name, error, value) from error
             if collector.is_full():
                 collector.flush()
         collector.flush()

@@ -4,6 +4,23 @@ from __future__ import annotations
 
 import sys
 
+from tidegate.aio import inspection
+from tidegate.aio.rolling import Rolling, RollingOutput
+
+
+class Printer:
+    """Called from one thread: a file that is full rolls first."""
+
+    def __init__(self, rolling: Rolling) -> None:
+        self._output = RollingOutput(inspection.stdout_file(), rolling)
+
+    def __call__(self, task_name: str, text: str, is_error: bool) -> None:
+        try:
+            self._output.roll_when_full()
+        except OSError as error:  # what is printed is worth more than the limit
+            sys.stderr.write(f"The log cannot roll: {error}\n")
+        print_lines(task_name, text, is_error)
+
 
 def print_lines(task_name: str, text: str, is_error: bool) -> None:
     """Write whole lines, as they are without a name. May block; called from a thread of its own."""

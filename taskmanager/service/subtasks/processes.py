@@ -17,6 +17,7 @@ from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmiss
 from tidegate.taskmanager.spark.memory import WorkerSettings
 from tidegate.taskmanager.spark.query import SubmittedQuery
 from tidegate.taskmanager.spark.session import Session
+from tidegate.taskmanager.spark.stacks import read_by_signal
 from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 BLOB_TIMEOUT_S = 60.0
@@ -33,19 +34,28 @@ class SparkSubtasks:
     """Implements ``tidegate.taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
     on this machine."""
 
-    def __init__(self, memory: SlotMemory, directory: Path, local_roots: Sequence[Path], fetch_blob: FetchBlob) -> None:
+    def __init__(
+        self,
+        memory: SlotMemory,
+        directory: Path,
+        local_roots: Sequence[Path],
+        fetch_blob: FetchBlob,
+        cancellation_interval_ms: int = 30_000,
+    ) -> None:
         """``local_roots``: disks for copies of state; an allocation has its own on one of them."""
+        self._cancellation_interval_ms = cancellation_interval_ms
         self._memory = memory
         self._local_roots = local_roots
         self._fetch_blob = fetch_blob
         self._directory = directory
         self._deployer: SparkDeployer | None = None
+        self._session: Session | None = None
         self._is_embedded = True
         self._listen = ""
 
     def connect(self, session: Session, control_address: str, listen: str) -> None:
         """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
-        self._deployer = SparkDeployer(session, control_address)
+        self._deployer, self._session = SparkDeployer(session, control_address), session
         self._is_embedded = session.is_embedded
         self._listen = listen
 
@@ -63,6 +73,7 @@ class SparkSubtasks:
             managed_memory_bytes=self._memory.managed_bytes,
             network_memory_bytes=self._memory.network_bytes,
             local_state_dir=local_state,
+            cancellation_interval_ms=self._cancellation_interval_ms,
         )
         submission = SparkSubmission(
             task.attempt,
@@ -88,6 +99,13 @@ class SparkSubtasks:
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
         assert self._deployer is not None
         self._deployer.cancel(attempt, pid, host)
+
+    def exit_status(self, pid: int) -> int | None:
+        return None if self._session is None else self._session.take_exit(pid)
+
+    def stacks(self, attempt: AttemptId, pid: int) -> str:
+        """Where the threads of a process of this machine stand, also while it cannot answer; empty when that cannot be told. Blocks."""
+        return read_by_signal(self._place(attempt), pid)
 
     def remove(self, attempt: AttemptId) -> None:
         with contextlib.suppress(OSError):

@@ -40,6 +40,11 @@ class SparkService:
     def master(self) -> str:
         return self._settings.master
 
+    @property
+    def log_file(self) -> Path:
+        """What its JVM prints, and Spark logs."""
+        return self._settings.log_path
+
     async def ready(self) -> Session:
         """Raises ``ExternalError`` when Java or Spark cannot be had."""
         return await asyncio.shield(self._starting)
@@ -102,4 +107,6 @@ def session_settings(configuration: Configuration, directory: Path, host: str) -
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
     properties = {key: text for key, text in configuration.spark_properties().items() if key != SparkOptions.MASTER.key}
-    return SessionSettings(directory / "spark", master, properties, host, log_file)
+    return SessionSettings(
+        directory / "spark", master, properties, host, log_file, configuration.get(FileOptions.START_TIMEOUT) / 1000
+    )

@@ -39,7 +39,7 @@ from tidegate.taskmanager.spark.entry import SubtaskEntry
 
 LIMITS = TaskLimits(
     start_timeout_ms=20_000,
-    cancellation_interval_ms=300,
+    unresponsive_timeout_ms=300,
     cancellation_timeout_ms=0,
     orphan_timeout_ms=200,
     exit_timeout_ms=5_000,
@@ -81,6 +81,9 @@ class FakeSubtasks:
         started.killed.set()
         if self.ends_when_killed:
             started.end()
+
+    def exit_status(self, pid: int) -> int | None:
+        return None
 
     def release(self, allocation_id: AllocationId) -> None:
         self.released.append(allocation_id)
@@ -145,7 +148,7 @@ async def processless(
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens)), server)
-        add_TaskManagerInspectionServicer_to_server(InspectionService(executor, pool), server)
+        add_TaskManagerInspectionServicer_to_server(InspectionService(executor, pool, lambda attempt, pid: ""), server)
 
     def show(name: str, text: str, is_error: bool) -> None:
         printed.append((name, text, is_error))

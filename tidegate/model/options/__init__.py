@@ -37,7 +37,7 @@ from tidegate.model.options.high_availability import HighAvailabilityOptions, Hi
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
-from tidegate.model.options.own import RuntimeOptions, SparkOptions
+from tidegate.model.options.own import RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
@@ -73,6 +73,7 @@ __all__ = [
     "RestartStrategyType",
     "RocksDBOptions",
     "RuntimeOptions",
+    "ShownRecord",
     "SlotOptions",
     "SpanDetail",
     "SparkOptions",

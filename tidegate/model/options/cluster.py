@@ -332,7 +332,7 @@ class TaskOptions:
         "task.cancellation.interval",
         DURATION,
         "30 s",
-        "Time between two attempts to interrupt a subtask that is being cancelled.",
+        "Time between two attempts to interrupt the function of a subtask that is being cancelled. The first comes after 1 s at most.",
         "task.cancellation-interval",
         minimum=1,
     )
@@ -340,7 +340,7 @@ class TaskOptions:
         "task.cancellation.timeout",
         DURATION,
         "3 min",
-        "A subtask that takes longer to cancel is fatal for its process; 0: wait for ever.",
+        "A subtask whose cancelled function takes longer to close is killed, and if its process is still there after as long again, the TaskManager ends; 0: wait for ever.",
         minimum=0,
     )
 
@@ -363,7 +363,29 @@ class FileOptions:
         "Temporary directories, of which the first is used; not set: `$TMPDIR`, else the system's.",
         "taskmanager.tmp.dirs",
     )
+    START_TIMEOUT = option(
+        "tidegate.start-timeout",
+        DURATION,
+        "5 min",
+        "Longest wait for a JobManager or TaskManager to be ready, of `tidegate cluster start` and of a program with a cluster of its own; "
+        "likewise for the JVM of a TaskManager.",
+        minimum=1,
+    )
     LOG_DIR = optional("env.log.dir", STRING, "Directory of the log files of `tidegate cluster`.")
+    LOG_MAX = option(
+        "env.log.max",
+        INT,
+        "10",
+        "How many old log files are kept, of each log and of what functions print, beside the one that is written.",
+        minimum=0,
+    )
+    LOG_MAX_SIZE = option(
+        "tidegate.log.max-size",
+        MEMORY_SIZE,
+        "100 mb",
+        "A log file that is larger is renamed, and another one is begun.",
+        minimum=1,
+    )
     LOG_LEVEL = option("env.log.level", choice(LogLevel), "INFO", "Least level that is logged.")
     LOG_FORMAT = option(
         "tidegate.log.format", choice(LogFormat), "text", "Lines of text, or JSON objects with ids as fields."

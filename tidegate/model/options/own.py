@@ -5,8 +5,29 @@ Every other `spark.*` key goes to Spark as it is.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from tidegate.model.options.cluster import PORT_MAX
-from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, LIST, MEMORY_SIZE, STRING, option, optional
+from tidegate.model.options.option import (
+    BOOL,
+    DURATION,
+    FLOAT,
+    INT,
+    LIST,
+    MEMORY_SIZE,
+    STRING,
+    choice,
+    option,
+    optional,
+)
+
+
+class ShownRecord(Enum):
+    """What an exception shows of the record at which a user function failed."""
+
+    VALUE = "VALUE"
+    SHAPE = "SHAPE"
+    NONE = "NONE"
 
 
 class SparkOptions:
@@ -57,6 +78,13 @@ class RuntimeOptions:
         "false",
         "Look at each subtask every 5 ms and count what its time goes into (metrics `profile.*`; `tidegate run --profile`).",
     )
+    SHOW_RECORD = option(
+        "tidegate.failure.show-record",
+        choice(ShownRecord),
+        "VALUE",
+        "What the exception of a failed function shows of the record that it was called with: `VALUE` its beginning (500 characters), "
+        "`SHAPE` only the types of its fields, `NONE` nothing. The text of the function's own exception stays as it is.",
+    )
     SOURCE_NICE = option(
         "tidegate.source.nice",
         INT,
@@ -86,6 +114,14 @@ class RuntimeOptions:
         DURATION,
         "30 s",
         "A subtask whose control stream opens later has failed.",
+        minimum=1,
+    )
+    UNRESPONSIVE_TIMEOUT = option(
+        "tidegate.task.unresponsive-timeout",
+        DURATION,
+        "5 s",
+        "A subtask that is asked to stop and does not react for so long, although its function was interrupted, is killed: the function "
+        "swallows every exception, or works in native code. One that reacts has `task.cancellation.timeout` to be closed.",
         minimum=1,
     )
     SPARK_QUERY_TIMEOUT = option(

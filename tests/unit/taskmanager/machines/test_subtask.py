@@ -193,7 +193,8 @@ def test_cancel_failure_and_loss_end_every_state(state: LifeState) -> None:
         (ControlBroken(), LifeState.CUT_OFF),
     ):
         life = at(state)
-        assert on(life, event) == [StopWork()]
+        answer = [ReportState(ExecutionState.CANCELING)] if isinstance(event, CancelRequested) else []
+        assert on(life, event) == [*answer, StopWork()]
         assert_at(life, expected)
         assert life.is_over
 
@@ -276,7 +277,8 @@ def test_every_event_in_every_state_leads_where_the_table_says(state: LifeState,
             commands = on(life, event)
             assert life.state in (state, *allowed)
             if life.state in OVER and state not in OVER:
-                assert commands == [StopWork()]
+                answer = [ReportState(ExecutionState.CANCELING)] if isinstance(event, CancelRequested) else []
+                assert commands == [*answer, StopWork()]
             if state in OVER:
                 assert not commands
 

@@ -136,6 +136,31 @@ def test_errors_name_the_operator_and_show_the_users_frames() -> None:
         assert "stateless.py" not in details.replace("test_stateless.py", "")
 
 
+@pytest.mark.parametrize("kind", ["map", "filter", "flat_map"])
+def test_errors_carry_the_record_at_which_the_function_failed(kind: str) -> None:
+    def broken(value: int) -> list[int]:
+        return [1 // (value - 3)]
+
+    with pytest.raises(UserFunctionError) as raised:
+        start(spec(kind, options={"func": broken})).feed([1, 2, 3, 4])
+    assert raised.value.inputs == (3,)
+
+
+def test_an_expression_that_fails_names_the_first_row_at_which_it_does() -> None:
+    schema = pa.schema({"t": pa.string()})
+    batch = ArrowBatch(
+        pa.RecordBatch.from_pylist([{"t": str(n)} for n in range(40)] + [{"t": "x"}, {"t": "y"}], schema)
+    )
+    declared = Types.SCHEMA(pa.schema({"n": pa.int64()}))
+    number = col("t").cast(pa.int64())
+    selecting = start(spec("select", output_type=declared, options={"columns": [("n", number)]}))
+    filtering = start(spec("filter_columns", options={"predicate": number > 1}))
+    for one in (selecting, filtering):
+        with pytest.raises(UserFunctionError) as raised:
+            one.operator.process(batch, 0)
+        assert raised.value.inputs == ({"t": "x"},)
+
+
 def columns(rows: list[dict[str, Any]]) -> ArrowBatch:
     return ArrowBatch(pa.RecordBatch.from_pylist(rows, schema=COLUMNS), pa.array(range(len(rows)), pa.int64()))
 

@@ -1,0 +1,69 @@
+"""Why a process is gone that did not say its last word: what the operating system and Spark know of its end, in a sentence.
+
+The exit status is known on the TaskManager's machine, where our Python daemon is its parent and notes it. Of a process elsewhere
+Spark tells what it knows: that a worker ended, or with which code its executor did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.model.errors import ErrorInfo, NoResourceAvailable, SubtaskLost
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.task_events import Outcome
+
+LOST = Outcome(ExecutionState.FAILED, ErrorInfo.of(SubtaskLost("its process is gone")))
+"""Stands for the outcome until it is known how the process ended."""
+
+_SIGNALS = {
+    4: ("SIGILL", "native code was made for another processor"),
+    6: ("SIGABRT", "native code gave up; what it printed stands in the TaskManager's output"),
+    7: ("SIGBUS", "native code crashed, or a file that was mapped to memory became shorter"),
+    8: ("SIGFPE", "native code divided by zero"),
+    9: (
+        "SIGKILL",
+        "no process of this cluster sent it; the kernel does when memory runs out (its log says so: dmesg), a person may",
+    ),
+    11: ("SIGSEGV", "native code crashed: a library of the function, or one that was used wrongly"),
+    15: ("SIGTERM", "another process or a person sent it"),
+}
+"""Linux's numbers, with what they say about the end of a process that nobody here asked to end."""
+
+
+def describe_loss(name: str, pid: int, host: str, of_spark: ErrorInfo | None, exit_status: int | None) -> ErrorInfo:
+    """``pid`` 0: the process never connected. ``of_spark``: why its Spark job failed, if it did."""
+    if of_spark is not None and not pid:
+        return of_spark
+    process = f"the process of {name}" + (f" (pid {pid} on {host})" if pid else "")
+    if exit_status is not None:  # Spark knows no more, in a hundred lines of Java
+        details = of_spark.message if of_spark else ""
+        return ErrorInfo.of(SubtaskLost(f"{process} {describe_exit(exit_status)}", details=details))
+    details = f"{of_spark.message}\n{of_spark.details}".strip() if of_spark else ""
+    said = f"; {of_spark.message}" if of_spark else ""
+    return ErrorInfo.of(SubtaskLost(f"{process} is gone, and its exit code is not known here{said}", details=details))
+
+
+def with_words_of_spark(late: ErrorInfo, of_spark: ErrorInfo | None) -> ErrorInfo:
+    """Why a process did not start in time, with what Spark says of its job, where that failed for a reason of its own."""
+    if of_spark is None or of_spark.code != NoResourceAvailable.code:
+        return late
+    return replace(late, message=f"{late.message} {of_spark.message}")
+
+
+def describe_obstinacy(name: str, pid: int) -> str:
+    """Why a process is killed that was asked to stop."""
+    return (
+        f"{name} does not stop: its function (process {pid}) goes on although it was interrupted, since it swallows every exception, works "
+        "in native code without a pause, or is closed slowly; its process is killed "
+        "(tidegate.task.unresponsive-timeout, task.cancellation.timeout), and close() is not called"
+    )
+
+
+def describe_exit(status: int) -> str:
+    """How a process ended, as the end of a sentence; ``status`` is negative for a signal."""
+    if status >= 0:
+        return f"ended with exit code {status} before its function did" + (
+            ": something in it called exit" if status else ": something in it ended it as if all were well"
+        )
+    name, advice = _SIGNALS.get(-status, ("", ""))
+    return f"was ended by {name} (signal {-status}): {advice}" if name else f"was ended by signal {-status}"
