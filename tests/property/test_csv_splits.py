@@ -15,7 +15,7 @@ from tests.unit.tidegate.connectors.test_file_source import drain, states
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.files import csv_blocks, csv_format
 from tidegate.connectors.files.csv_quotes import RecordEnds
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 
 CELL = st.text(st.sampled_from('ab,;|"\r\né\ufeff '), max_size=6)
 DELIMITERS = st.sampled_from(",;|\t")

@@ -68,6 +68,8 @@ class Polled:
     split_id: str
     side: str = ""
     """The tag of the side output that the batch is for; empty: for the main output."""
+    errors: int = 0
+    """Records that could not be read since the last batch, which were left out or are for a side output."""
 
 
 class SplitTimes(Protocol):

@@ -14,7 +14,9 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.files import hive
-from tidegate.connectors.files.formats import Block, FileFormat, FileRange
+from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.file_range import FileRange
+from tidegate.connectors.files.formats import FileFormat
 
 _READ_AHEAD_BLOCKS = 4
 """Chosen, not measured: as many batches as `tidegate.source.fetch-queue` keeps by default."""
@@ -127,7 +129,9 @@ class FileReader(SourceReader):
                 self._finished.add(split_id)
             elif block.data.num_rows:
                 self._open_blocks.append((split_id, block, 0))
-                return Polled(ArrowBatch(block.data), split_id)
+                return Polled(ArrowBatch(block.data), split_id, block.side, block.bad)
+            elif block.bad:
+                return Polled(ArrowBatch(block.data), split_id, errors=block.bad)
         return None
 
     def advance(self, records: int) -> None:
@@ -137,7 +141,7 @@ class FileReader(SourceReader):
             position = [block.start, block.skip + emitted]
             self._open_blocks.appendleft((split_id, block, emitted))
         else:
-            position = [block.next_start, 0]
+            position = [block.next_start, block.next_skip]
         self._states[split_id] = SplitState(self._states[split_id].split, position)
 
     def add_splits(self, splits: Sequence[Split]) -> None:

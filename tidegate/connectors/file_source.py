@@ -20,8 +20,9 @@ from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.file_monitoring import MonitoringReader, owner_of, path_of
 from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files import hive
+from tidegate.connectors.files.bad_lines import bad_lines_of
 from tidegate.connectors.files.csv_format import NULL_VALUES, CsvFormat, check_settings, infer_csv_schema
-from tidegate.connectors.files.file_system import list_files, resolve
+from tidegate.connectors.files.file_system import base_of, list_files, resolve
 from tidegate.connectors.files.formats import (
     FileFormat,
     ParquetFormat,
@@ -29,6 +30,7 @@ from tidegate.connectors.files.formats import (
     parquet_schema,
 )
 from tidegate.connectors.files.json_lines import JsonLinesFormat, infer_json_schema
+from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 
 DEFAULT_RANGE_BYTES = 32 << 20
@@ -36,7 +38,9 @@ DEFAULT_RANGE_BYTES = 32 << 20
 
 
 class FileSource(Source):
-    """Bounded source over the files at one or more paths (files, or directories read recursively).
+    """Bounded source over the files at one or more paths: files, directories read recursively, or patterns (``logs/*.jsonl.gz``,
+    ``**`` for directories too). Files whose names end in ``.gz``, ``.bz2``, ``.zst``, ``.lz4`` or ``.xz`` are decompressed; each is one
+    split.
 
     ``range_bytes``: size of the byte ranges into which line files are split. A column of the schema that names a directory below
     such a path (``dt=2024-01-01/part.csv``) has that directory's value; an inferred schema has such columns at its end.
@@ -49,7 +53,7 @@ class FileSource(Source):
         range_bytes: int = DEFAULT_RANGE_BYTES,
         interval_ms: int | None = None,
     ) -> None:
-        self._paths = tuple(path if "://" in path else str(Path(path).absolute()) for path in paths)
+        self._paths = tuple(str(path) if "://" in str(path) else str(Path(path).absolute()) for path in paths)
         self._format = file_format
         self._range_bytes = range_bytes
         self._interval_ms = interval_ms
@@ -58,6 +62,7 @@ class FileSource(Source):
     @staticmethod
     def for_text(*paths: str, range_bytes: int = DEFAULT_RANGE_BYTES) -> FileSource:
         """One string a line."""
+        _check_paths("for_text", paths)
         return FileSource(paths, TextFormat(), range_bytes)
 
     @staticmethod
@@ -70,32 +75,50 @@ class FileSource(Source):
         range_bytes: int = DEFAULT_RANGE_BYTES,
         newlines_in_values: bool = True,
         encoding: str = "utf-8",
+        bad_lines: str | OutputTag = "fail",
     ) -> FileSource:
         """Comma-separated values. Without ``schema`` (which ``header=False`` needs) names and types come from the first
         file. With a header each file's columns are found by name, in whatever order they are.
 
         A quoted value may hold line ends, so a file larger than ``range_bytes`` is read once when it is listed, for the places where
-        it can be cut; ``newlines_in_values=False`` promises that none does, and saves that. Raises ``InvalidJob``."""
+        it can be cut; ``newlines_in_values=False`` promises that none does, and saves that. ``bad_lines`` as in ``for_json_lines``.
+        Raises ``InvalidJob``."""
+        _check_paths("for_csv", paths)
         check_settings(delimiter, encoding)
         if schema is None and not header:
             raise InvalidJob("CSV files without a header need schema=")
         nulls = tuple(null_values)
-        found = CsvFormat(schema or pa.schema([]), int(header), delimiter, nulls, newlines_in_values, encoding)
+        found = CsvFormat(
+            schema or pa.schema([]),
+            int(header),
+            delimiter,
+            nulls,
+            newlines_in_values,
+            encoding,
+            bad_lines_of(bad_lines),
+        )
         if schema is None:
             found = replace(found, schema=_inferred(paths, infer_csv_schema(_first_file(paths), found)))
         return FileSource(paths, found, range_bytes)
 
     @staticmethod
     def for_json_lines(
-        *paths: str, schema: pa.Schema | None = None, range_bytes: int = DEFAULT_RANGE_BYTES
+        *paths: str,
+        schema: pa.Schema | None = None,
+        range_bytes: int = DEFAULT_RANGE_BYTES,
+        bad_lines: str | OutputTag = "fail",
     ) -> FileSource:
-        """One JSON object a line. Without ``schema`` it is inferred from the first file. Raises ``InvalidJob``."""
+        """One JSON object a line. Without ``schema`` it is inferred from the first file. ``bad_lines``: what becomes of a line that
+        is no row of the schema: it fails the job (``"fail"``), is left out with a warning and counted as ``numRecordsInErrors``
+        (``"skip"``), or goes to a side output, an ``OutputTag`` with ``BAD_LINE`` as its type. Raises ``InvalidJob``."""
+        _check_paths("for_json_lines", paths)
         found = schema or _inferred(paths, infer_json_schema(_first_file(paths)))
-        return FileSource(paths, JsonLinesFormat(found), range_bytes)
+        return FileSource(paths, JsonLinesFormat(found, bad_lines=bad_lines_of(bad_lines)), range_bytes)
 
     @staticmethod
     def for_parquet(*paths: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None) -> FileSource:
         """Parquet files of one schema; ``columns`` reads only those. Raises ``InvalidJob``."""
+        _check_paths("for_parquet", paths)
         whole = schema or _inferred(paths, parquet_schema(_first_file(paths)))
         if columns is not None:
             whole = pa.schema([whole.field(name) for name in columns])
@@ -158,6 +181,18 @@ class FileSource(Source):
         return [Split(f"{p.path}@{p.start:012d}", [p.path, p.start, p.end, p.size_bytes, *named]) for p in parts]
 
 
+def _check_paths(method: str, paths: Sequence[object]) -> None:
+    """Raises ``InvalidJob``: several paths may be given, so what stands behind one is easily taken for another."""
+    if not paths:
+        raise InvalidJob(f"FileSource.{method} needs a path")
+    for path in paths:
+        if not isinstance(path, str | Path):
+            what = f"a {type(path).__name__}" + (
+                ": give it by its name, schema=" if isinstance(path, pa.Schema) else ""
+            )
+            raise InvalidJob(f"FileSource.{method} takes paths and was given {what}")
+
+
 def _uri_prefix(root: str) -> str:
     """What stands before the paths of the files at ``root``: the scheme, unless they are local."""
     return root.split("://", 1)[0] + "://" if "://" in root and not root.startswith("file:") else ""
@@ -172,7 +207,7 @@ def _first_file(paths: Sequence[str]) -> str:
 
 def _below(root: str, file: pafs.FileInfo) -> dict[str, str | None]:
     """What the directories between the root and the file say."""
-    return hive.directory_values(resolve(root)[1].rstrip("/") + "/", str(file.path))
+    return hive.directory_values(base_of(resolve(root)[1]).rstrip("/") + "/", str(file.path))
 
 
 def _inferred(paths: Sequence[str], schema: pa.Schema) -> pa.Schema:

@@ -88,6 +88,13 @@ class Expression(ABC):
         the job."""
         return Call("cast", [self], {"target_type": pa.type_for_alias(kind) if isinstance(kind, str) else kind})
 
+    def __getitem__(self, name: str) -> Expression:
+        """Returns a field of a nested row, or the value of a key in a map: ``col("order")["customer"]["city"]``. Null where the row or
+        the map is, or where it lacks the key."""
+        if not isinstance(name, str):
+            raise TypeError(f"{self!r}[{name!r}]: fields and keys are named by texts")
+        return Nested(self, name)
+
     def is_null(self) -> Expression:
         """Tells for each row whether the value is null."""
         return Call("is_null", [self])
@@ -272,6 +279,35 @@ class Call(Expression):
     def __repr__(self) -> str:
         options = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, pa.Array)]
         return f"{self.function}({', '.join([*map(repr, self.arguments), *options])})"
+
+
+class Nested(Expression):
+    """A field of a nested row, or a key's value in a map; its column is named like it."""
+
+    def __init__(self, inner: Expression, field: str) -> None:
+        self._inner = inner
+        self._field = field
+
+    @property
+    def name(self) -> str:
+        return self._field
+
+    def columns(self) -> list[str]:
+        return self._inner.columns()
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        rows = self._inner._evaluate(batch)
+        if pa.types.is_map(rows.type):
+            return pc.map_lookup(rows, pa.scalar(self._field, rows.type.key_type), "first")
+        if not pa.types.is_struct(rows.type):
+            raise pa.ArrowTypeError(f"{self._inner!r} is {rows.type}, which has no fields")
+        names = [rows.type.field(at).name for at in range(rows.type.num_fields)]
+        if self._field not in names:
+            raise pa.ArrowInvalid(f"{self._inner!r} has no field {self._field!r}; it has {', '.join(names)}")
+        return pc.struct_field(rows, names.index(self._field))
+
+    def __repr__(self) -> str:
+        return f"{self._inner!r}[{self._field!r}]"
 
 
 def col(name: str) -> Expression:

@@ -33,6 +33,8 @@ from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.operator_state import freeze_elements, has_state, restore_elements
 
 STATE_NAME = "splits"
+RECORDS_IN_ERRORS = "numRecordsInErrors"
+"""Flink's name for records that a source could not read."""
 
 
 class SourceOperator(Operator):
@@ -140,6 +142,8 @@ class SourceOperator(Operator):
                 polled = reader.poll()
             except Exception as error:
                 raise user_error(self._name, error) from error
+            if polled is not None and polled.errors:
+                self.context.metrics.add(RECORDS_IN_ERRORS, polled.errors)
             if polled is None or not len(polled.batch):
                 if self._times is not None:
                     self._times.note_quiet()

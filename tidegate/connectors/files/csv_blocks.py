@@ -7,10 +7,9 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
+from tidegate.connectors.files.compression import RandomAccess
 from tidegate.connectors.files.csv_quotes import RecordEnds
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.model.errors import CorruptData, SchemaMismatch
 
 BOM = b"\xef\xbb\xbf"
@@ -38,7 +37,7 @@ class CsvBlocks:
     encoding: str = "utf-8"
     block_bytes: int = 1
 
-    def read(self, file: pa.NativeFile, offset: int, part: FileRange) -> bytes:
+    def read(self, file: RandomAccess, offset: int, part: FileRange) -> bytes:
         """Returns the records from ``offset`` that begin in the range: about a block of them."""
         limit = min(offset + self.block_bytes, part.end)
         ahead = _AHEAD_BYTES
@@ -47,13 +46,13 @@ class CsvBlocks:
             raw = bytes(file.read_at(until - offset, offset))
             if end := self.ends.first(raw, limit - 1 - offset):
                 return raw[:end]
-            is_whole = until == part.size_bytes
+            is_whole = until == part.size_bytes or len(raw) < until - offset  # of a compressed file only that tells
             if is_whole or len(raw) > _LONGEST_RECORD:
                 self._check_closed(raw, offset, part.path, is_whole)
                 return raw
             ahead *= 4
 
-    def head(self, file: pa.NativeFile, part: FileRange, has_header: bool) -> Head:
+    def head(self, file: RandomAccess, part: FileRange, has_header: bool) -> Head:
         """Raises ``CorruptData`` for a header that is not text."""
         begin = bytes(file.read_at(min(len(BOM), part.size_bytes), 0))
         if begin[:2] in _UTF_16:
@@ -66,9 +65,11 @@ class CsvBlocks:
             offset += len(raw)
             if raw.strip(_LINE_ENDS):
                 return Head(self._cells(raw, part.path), offset)
+            if not raw:  # the end of what was compressed
+                break
         return Head(None, offset)
 
-    def first(self, file: pa.NativeFile, part: FileRange, head: Head) -> int:
+    def first(self, file: RandomAccess, part: FileRange, head: Head) -> int:
         """Where the first record that begins in the range does."""
         if part.start <= head.end:
             return head.end
@@ -79,7 +80,7 @@ class CsvBlocks:
         begin = part.start - 1
         return begin + len(lines.read(file, begin, FileRange(part.path, begin, begin + 1, part.size_bytes)))
 
-    def cuts(self, file: pa.NativeFile, part: FileRange, begin: int, every_bytes: int) -> Iterator[int]:
+    def cuts(self, file: RandomAccess, part: FileRange, begin: int, every_bytes: int) -> Iterator[int]:
         """Yields offsets behind ``begin`` at which a record begins, about ``every_bytes`` apart. The file is read once,
         to its last cut."""
         offset, target = begin, every_bytes

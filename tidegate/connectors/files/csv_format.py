@@ -14,11 +14,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.fs as pafs
 
+from tidegate.connectors.files.bad_lines import BadLines, Lines
 from tidegate.connectors.files.batches import one_batch
+from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.compression import RandomAccess, open_range
 from tidegate.connectors.files.csv_blocks import BOM, CsvBlocks, Head
 from tidegate.connectors.files.csv_quotes import QUOTE, RecordEnds
+from tidegate.connectors.files.file_range import FileRange, byte_ranges, codec_of
 from tidegate.connectors.files.file_system import resolve
-from tidegate.connectors.files.formats import BLOCK_BYTES, Block, FileFormat, FileRange, byte_ranges, check_whole
+from tidegate.connectors.files.formats import BLOCK_BYTES, FileFormat
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 NULL_VALUES = ("", "NA", "null", "NULL")
@@ -39,6 +43,8 @@ class CsvFormat(FileFormat):
     null_values: tuple[str, ...] = NULL_VALUES
     newlines_in_values: bool = True
     encoding: str = "utf-8"
+    bad_lines: BadLines | None = None
+    """``None``: one fails the job."""
 
     ends_anywhere = True
 
@@ -49,33 +55,41 @@ class CsvFormat(FileFormat):
         """Raises ``SchemaMismatch`` for a header that lacks a column."""
         size = int(info.size)
         whole = FileRange(uri, 0, size, size)
-        filesystem, path = resolve(uri)
-        with filesystem.open_input_file(path) as file:
-            head = self._head(file, whole)
-            if not self.newlines_in_values:
+        with open_range(whole) as (file, inside):
+            head = self._head(file, inside)
+            if not self.newlines_in_values or codec_of(uri) is not None:
                 return byte_ranges(info, uri, range_bytes)
             starts = [0, *self.reader().cuts(file, whole, head.end, range_bytes)]
         return [FileRange(uri, start, end, size) for start, end in zip(starts, [*starts[1:], size], strict=True)]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        filesystem, path = resolve(part.path)
-        with filesystem.open_input_file(path) as file:
-            check_whole(file, part)
+        with open_range(part) as (file, inside):
             blocks = self.reader()
-            head = self._head(file, part)
-            offset = blocks.first(file, part, head) if start is None else start
-            while offset < part.end:
-                raw = blocks.read(file, offset, part)
-                data = self._parse(raw, part.path, offset, head)
-                yield Block(data.slice(skip), offset, skip, offset + len(raw))
+            head = self._head(file, inside)
+            offset = blocks.first(file, inside, head) if start is None else start
+            while offset < inside.end and (raw := blocks.read(file, offset, inside)):
+                yield from self._blocks_of(raw, offset, skip, head, inside)
                 offset += len(raw)
                 skip = 0
+
+    def _blocks_of(self, raw: bytes, offset: int, skip: int, head: Head, part: FileRange) -> Iterator[Block]:
+        def parse(records: bytes, at: int) -> pa.RecordBatch:
+            return self._parse(records, part.path, at, head)
+
+        def cut(records: bytes, place: int) -> int:
+            return ends.first(records, place) or len(records)
+
+        if self.bad_lines is None:
+            yield Block(parse(raw, offset).slice(skip), offset, skip, offset + len(raw))
+        else:
+            ends = RecordEnds(self.delimiter, self.newlines_in_values)
+            yield from self.bad_lines.blocks(Lines(raw, part.path, offset), skip, self.schema, parse, cut)
 
     def reader(self) -> CsvBlocks:
         """Returns the reader that cuts a file where records begin."""
         return CsvBlocks(RecordEnds(self.delimiter, self.newlines_in_values), self.encoding, BLOCK_BYTES)
 
-    def _head(self, file: pa.NativeFile, part: FileRange) -> Head:
+    def _head(self, file: RandomAccess, part: FileRange) -> Head:
         head = self.reader().head(file, part, self.header_lines > 0)
         for name in self.schema.names if head.names is not None else ():
             found = head.names.count(name) if head.names is not None else 0
@@ -137,12 +151,11 @@ def infer_csv_schema(uri: str, settings: CsvFormat) -> pa.Schema:
     """Schema from the header line and the first block, read with these settings; a column without a value is of texts. Raises
     ``InvalidJob``."""
     filesystem, path = resolve(uri)
-    with filesystem.open_input_file(path) as file:
-        size = file.size()
-        whole = FileRange(uri, 0, size, size)
+    size = int(filesystem.get_file_info(path).size)
+    with open_range(FileRange(uri, 0, size, size)) as (file, whole):
         blocks = settings.reader()
         head = blocks.head(file, whole, True)
-        raw = blocks.read(file, head.end, whole) if head.end < size else b""
+        raw = blocks.read(file, head.end, whole) if head.end < whole.size_bytes else b""
     if not head.names:
         raise InvalidJob(f"cannot infer the columns of {uri}: it is empty; give them with schema=")
     if len(set(head.names)) < len(head.names):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,10 @@ import pyarrow.fs as pafs
 
 from tidegate.model.errors import InvalidJob
 from tidegate.store.locations import kind_of
+
+_MAGIC = re.compile(r"[*?\[]")
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^/\]]+\]|.", re.DOTALL)
+"""The parts of a pattern: wildcards, sets of characters, and any other character."""
 
 
 def resolve(path: str) -> tuple[pafs.FileSystem, str]:
@@ -22,11 +27,12 @@ def resolve(path: str) -> tuple[pafs.FileSystem, str]:
     """
     if "://" not in path:
         return pafs.LocalFileSystem(), str(Path(path).absolute())
+    base = base_of(path)  # in a URI a question mark is none of the path's characters
     try:
-        filesystem, inner = pafs.FileSystem.from_uri(path)
+        filesystem, inner = pafs.FileSystem.from_uri(base)
     except (pa.ArrowInvalid, ValueError) as error:
         raise InvalidJob(f"cannot read the path {path!r}: {error}") from error
-    return filesystem, inner
+    return filesystem, inner + path[len(base) :]
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:
@@ -35,7 +41,7 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
 
 
 def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
-    """Returns all files at ``path`` (a file, or a directory read recursively), sorted by path. Names that start with
+    """Returns all files at ``path`` (a file, a directory read recursively, or a pattern of such), sorted by path. Names that start with
     ``.`` or ``_`` are skipped below the directory, as Spark does: they are not data.
 
     Raises ``InvalidJob`` when nothing is there. A directory without files is nothing unless it ``may_be_empty``.
@@ -44,13 +50,39 @@ def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
     info = filesystem.get_file_info(inner)
     if info.type == pafs.FileType.File:
         return [info]
-    if info.type == pafs.FileType.NotFound:
+    is_pattern = info.type == pafs.FileType.NotFound and base_of(inner) != inner
+    if info.type == pafs.FileType.NotFound and not is_pattern:
         raise InvalidJob(f"input path {path} does not exist")
-    found = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True))
-    files = [f for f in found if f.type == pafs.FileType.File and not _is_hidden(f.path, inner)]
+    base = base_of(inner) if is_pattern else inner
+    found = filesystem.get_file_info(pafs.FileSelector(base, recursive=True, allow_not_found=is_pattern))
+    matches = _pattern(inner) if is_pattern else None
+    files = [
+        f
+        for f in found
+        if f.type == pafs.FileType.File and not _is_hidden(f.path, base) and (matches is None or matches(f.path))
+    ]
     if not files and not may_be_empty:
         raise InvalidJob(f"input path {path} holds no files")
     return sorted(files, key=lambda f: f.path)
+
+
+def base_of(inner: str) -> str:
+    """The directory below which a pattern looks: what stands before its first part with ``*``, ``?`` or ``[``; a path without them is
+    its own."""
+    parts = inner.split("/")
+    magic = next((at for at, part in enumerate(parts) if _MAGIC.search(part)), None)
+    return inner if magic is None else "/".join(parts[:magic])
+
+
+def _pattern(inner: str) -> Callable[[str], object]:
+    """Matches paths, also of files in a directory that matches. ``*`` and ``?`` stay in a directory, ``**`` does not."""
+    text = ""
+    for part in _TOKEN.findall(inner.rstrip("/")):
+        if part.startswith("["):
+            text += "[^" + part[2:] if part[1] == "!" else part
+        else:
+            text += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    return re.compile(text + r"(/.*)?", re.DOTALL).fullmatch
 
 
 def directory_entries(filesystem: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:

@@ -18,6 +18,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.files.bad_lines import BadLines, Lines, line_end
+from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.compression import RandomAccess, open_range
+from tidegate.connectors.files.file_range import FileRange, byte_ranges
 from tidegate.connectors.files.file_system import resolve
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
@@ -26,27 +30,6 @@ BLOCK_BYTES = 1 << 20
 PARQUET_BATCH_ROWS = 1 << 16
 NEAR_BYTES = 1 << 16
 """A first record is looked for in so many bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """``data`` starts ``skip`` rows into what stands at ``start``; the block behind it begins at ``next_start``."""
-
-    data: pa.RecordBatch
-    start: int
-    skip: int
-    next_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileRange:
-    """What a split reads. ``start`` and ``end`` are bytes for line formats and row groups for Parquet (end exclusive).
-    ``size_bytes`` is the size of the whole file when the job was submitted."""
-
-    path: str
-    start: int
-    end: int
-    size_bytes: int
 
 
 class FileFormat(ABC):
@@ -79,22 +62,9 @@ class FileFormat(ABC):
         near = [replace(part, end=end)] if self.ends_anywhere and not skip and end < part.end else []
         for looked_at in [*near, part]:
             for block in self.blocks(looked_at, start, skip):
-                if block.data.num_rows:
+                if block.data.num_rows and not block.side:
                     return block.data.take(pa.array([0]))  # a copy: a slice would hold the whole block
         return None
-
-
-def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-    """The splits of a file that can be entered anywhere; an empty one is one, too."""
-    size = int(info.size)
-    starts = range(0, size, range_bytes) if size else range(1)
-    return [FileRange(uri, start, min(start + range_bytes, size), size) for start in starts]
-
-
-def check_whole(file: pa.NativeFile, part: FileRange) -> None:
-    """Raises ``CorruptData`` for a file that has become shorter."""
-    if file.size() < part.size_bytes:
-        raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
 
 
 @dataclass(frozen=True)
@@ -103,23 +73,31 @@ class LineFormat(FileFormat):
 
     schema: pa.Schema
     header_lines: int = 0
+    bad_lines: BadLines | None = None
+    """``None``: one fails the job."""
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         return byte_ranges(info, uri, range_bytes)
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        filesystem, path = resolve(part.path)
-        with filesystem.open_input_file(path) as file:
-            check_whole(file, part)
-            offset = self._first_line(file, part) if start is None else start
-            while offset < part.end:
-                raw = _read_lines(file, offset, part)
-                data = self._parse(raw, part.path, offset)
-                yield Block(data.slice(skip), offset, skip, offset + len(raw))
+        with open_range(part) as (file, inside):
+            offset = self._first_line(file, inside) if start is None else start
+            while offset < inside.end and (raw := _read_lines(file, offset, inside)):
+                yield from self.blocks_of(raw, inside.path, offset, skip)
                 offset += len(raw)
                 skip = 0
 
-    def _first_line(self, file: pa.NativeFile, part: FileRange) -> int:
+    def blocks_of(self, raw: bytes, path: str, offset: int, skip: int) -> Iterator[Block]:
+        """Yields what the lines at ``offset`` are, from row ``skip`` on."""
+        if self.bad_lines is None:
+            yield Block(self._parse(raw, path, offset).slice(skip), offset, skip, offset + len(raw))
+        else:
+            lines = Lines(raw, path, offset)
+            yield from self.bad_lines.blocks(
+                lines, skip, self.schema, lambda part, at: self._parse(part, path, at), line_end
+            )
+
+    def _first_line(self, file: RandomAccess, part: FileRange) -> int:
         if part.start > 0:
             return _line_end(file, part.start - 1, part.size_bytes)
         offset = 0
@@ -131,7 +109,7 @@ class LineFormat(FileFormat):
     def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch: ...
 
 
-def _line_end(file: pa.NativeFile, offset: int, size: int) -> int:
+def _line_end(file: RandomAccess, offset: int, size: int) -> int:
     """Offset behind the first line end at or after ``offset``; the file's size if there is none."""
     while offset < size:
         piece = file.read_at(min(65536, size - offset), offset)
@@ -144,7 +122,7 @@ def _line_end(file: pa.NativeFile, offset: int, size: int) -> int:
     return size
 
 
-def _read_lines(file: pa.NativeFile, offset: int, part: FileRange) -> bytes:
+def _read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
     """Whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
     limit = min(offset + BLOCK_BYTES, part.end)
     end = _line_end(file, limit - 1, part.size_bytes)

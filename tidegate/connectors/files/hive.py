@@ -11,7 +11,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tidegate.connectors.files.formats import Block, FileFormat, FileRange
+from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.file_range import FileRange
+from tidegate.connectors.files.formats import FileFormat
 from tidegate.model.errors import SchemaMismatch
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -79,7 +81,8 @@ def blocks(file_format: FileFormat, part: FileRange, values: Values, start: int 
     schema = file_format.schema
     constants = _constants(part.path, schema, values)
     for block in stored(file_format, values).blocks(part, start, skip):
-        yield replace(block, data=_with_constants(block.data, constants, schema)) if constants else block
+        is_plain = not constants or bool(block.side)
+        yield block if is_plain else replace(block, data=_with_constants(block.data, constants, schema))
 
 
 def first_record(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.json
 
+from tidegate.connectors.files.compression import open_range
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import BLOCK_BYTES, LineFormat
 from tidegate.connectors.files.json_text import json_rows
@@ -32,8 +34,9 @@ class JsonLinesFormat(LineFormat):
 def infer_json_schema(uri: str) -> pa.Schema:
     """Schema from the first block of lines. Raises ``InvalidJob``."""
     filesystem, path = resolve(uri)
-    with filesystem.open_input_stream(path) as stream:
-        head = stream.read(BLOCK_BYTES)
+    size = int(filesystem.get_file_info(path).size)
+    with open_range(FileRange(uri, 0, size, size)) as (file, _):
+        head = file.read_at(BLOCK_BYTES, 0)
     if len(head) == BLOCK_BYTES:
         head = head[: head.rfind(b"\n") + 1]
     try:

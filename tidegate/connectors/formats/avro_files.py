@@ -19,9 +19,11 @@ import pyarrow.fs as pafs
 
 from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.records.type_information import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
+from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
+from tidegate.connectors.files.file_range import FileRange, byte_ranges, check_whole
 from tidegate.connectors.files.file_system import resolve
-from tidegate.connectors.files.formats import Block, FileFormat, FileRange, byte_ranges, check_whole
+from tidegate.connectors.files.formats import FileFormat
 from tidegate.connectors.formats.avro_messages import library, rows_as_dicts
 from tidegate.connectors.formats.avro_type import AvroType
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch

@@ -16,10 +16,12 @@ import pyarrow.fs as pafs
 from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
+from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.columns import column_order, in_order
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
+from tidegate.connectors.files.file_range import FileRange, check_whole
 from tidegate.connectors.files.file_system import resolve
-from tidegate.connectors.files.formats import Block, FileFormat, FileRange, check_whole
+from tidegate.connectors.files.formats import FileFormat
 from tidegate.connectors.formats.csv_cells import CsvColumn, reader_of, writer_of
 from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.model.errors import CorruptData, SchemaMismatch

@@ -21,7 +21,7 @@ from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from tidegate.datastream.formats.orc import OrcBulkWriters
 from tidegate.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat

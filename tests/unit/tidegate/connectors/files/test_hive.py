@@ -22,7 +22,7 @@ from tidegate.connectors.base import SplitState
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.files import hive
 from tidegate.connectors.files.columns import RowParquetFormat
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.model.errors import SchemaMismatch
 
 Write = Callable[[Path, list[int]], None]

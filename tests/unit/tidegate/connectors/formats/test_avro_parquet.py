@@ -16,7 +16,7 @@ import pytest
 from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory
 from tidegate.datastream.formats.avro import AvroSchema, GenericRecordAvroTypeInfo
 from tidegate.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters

@@ -18,7 +18,7 @@ from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.file_sink import FileSink as OurFileSink
-from tidegate.connectors.files.formats import FileRange
+from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.formats import csv_files
 from tidegate.connectors.formats.messages import PoisonRecord
 from tidegate.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
