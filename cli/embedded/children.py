@@ -25,7 +25,7 @@ from tidegate.model.errors import ErrorInfo, ExternalError
 from tidegate.model.values import JsonObject
 
 NOTICE_S = 5.0
-"""Chosen, not measured: who waits longer is told what for, and again after as long."""
+"""Chosen, not measured: after so long, and again after as long, a notice says what is waited for."""
 END_TIMEOUT_S = 9.0
 """Chosen, not measured: a TaskManager takes up to 5 s for its workers to end."""
 PARENT_POLL_S = 0.5
@@ -78,7 +78,7 @@ class Child:
         return describe_exit(self._process.wait())
 
     def wait_ready(self, timeout_s: float, notice: Callable[[str], None] = lambda text: None) -> JsonObject:
-        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long. `notice` is told what is
+        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long. `notice` gets what is
         waited for, every few seconds."""
         began = time.monotonic()
         while True:
@@ -163,7 +163,7 @@ class StartReport:
     def step(self, text: str) -> None:
         """What it does next, or waits for; nothing after it was ready."""
         if self._descriptor is not None:
-            with suppress(OSError):  # nobody listens any more
+            with suppress(OSError):  # its reader is gone
                 os.write(self._descriptor, json.dumps({"step": text}).encode() + b"\n")
 
     def failure(self, error: BaseException) -> bool:

@@ -7,10 +7,11 @@ Spark tells what it knows: that a worker ended, or with which code its executor 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable, SubtaskLost
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.task_events import Outcome
+from tidegate.taskmanager.machines.task_events import Outcome, SparkJobEnded
 
 LOST = Outcome(ExecutionState.FAILED, ErrorInfo.of(SubtaskLost("its process is gone")))
 """Stands for the outcome until it is known how the process ended."""
@@ -28,6 +29,41 @@ _SIGNALS = {
     15: ("SIGTERM", "another process or a person sent it"),
 }
 """Linux's numbers, with what they say about the end of a process that nobody here asked to end."""
+
+
+class Ended(Protocol):
+    """A task whose process is gone. ``pid`` 0: it never connected."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def stopping(self) -> Outcome | None: ...
+    @property
+    def outcome(self) -> Outcome | None: ...
+
+
+def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
+    """What its last word was, or what its end without one means."""
+    outcome = task.outcome or task.stopping or LOST
+    if outcome is LOST:
+        why = describe_loss(task.name, task.pid, task.host, ended.error, ended.exit_status)
+        return Outcome(ExecutionState.FAILED, why)
+    if not task.pid and task.stopping is None and outcome.error is not None:
+        return replace(outcome, error=with_words_of_spark(outcome.error, ended.error))
+    return outcome
+
+
+def describe_late_start(name: str, timeout_ms: int, is_plain: bool) -> str:
+    """``is_plain``: it does not begin with a query of Spark."""
+    key = "subtask" if is_plain else "spark-query"
+    return (
+        f"{name}: its process did not connect within {timeout_ms / 1000:g} s (tidegate.{key}.start-timeout); is there a free core in "
+        "Spark, and can its executors reach this TaskManager?"
+    )
 
 
 def describe_loss(name: str, pid: int, host: str, of_spark: ErrorInfo | None, exit_status: int | None) -> ErrorInfo:

@@ -27,7 +27,7 @@ Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
@@ -35,7 +35,7 @@ from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
-from tidegate.taskmanager.machines.lost_processes import LOST, describe_loss, describe_obstinacy, with_words_of_spark
+from tidegate.taskmanager.machines.lost_processes import LOST, describe_late_start, describe_obstinacy, outcome_of
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
     CUT_OFF,
@@ -329,12 +329,7 @@ class TaskTable:
 
     def _on_spark_job_ended(self, task: Task, ended: SparkJobEnded) -> Sequence[TaskCommand]:
         del self._tasks[task.attempt]
-        outcome = task.outcome or task.stopping or LOST
-        if outcome is LOST:
-            why = describe_loss(task.name, task.pid, task.host, ended.error, ended.exit_status)
-            outcome = Outcome(ExecutionState.FAILED, why)
-        elif not task.pid and task.stopping is None and outcome.error is not None:
-            outcome = replace(outcome, error=with_words_of_spark(outcome.error, ended.error))
+        outcome = outcome_of(task, ended)
         commands: list[TaskCommand] = [StopTimers(task.attempt)]
         if task.phase is TaskPhase.ATTACHED:
             commands.append(CloseStream(task.attempt))
@@ -353,12 +348,8 @@ class TaskTable:
             case TimerKind.START:
                 if task.phase is not TaskPhase.STARTING:
                     return ()
-                waited_s = self._start_timeout_ms(task.submitted) / 1000
-                key = "subtask" if task.submitted.spark_query is None else "spark-query"
-                late = (
-                    f"{task.name}: its process did not connect within {waited_s:g} s "
-                    f"(tidegate.{key}.start-timeout); is there a free core in Spark, and can its executors reach this "
-                    "TaskManager?"
+                late = describe_late_start(
+                    task.name, self._start_timeout_ms(task.submitted), task.submitted.spark_query is None
                 )
                 task.outcome = Outcome(ExecutionState.FAILED, _error(SubtaskLost, late))
                 return self._kill(task)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.process import Services, Shutdown, Tell
 from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
@@ -32,10 +32,9 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")
 OnReady = Callable[[own.Identity], None]
-OnStep = Callable[[str], None]
 
 
-def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_step: OnStep = lambda _: None) -> int:
+def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_step: Tell = lambda _: None) -> int:
     """Serve until a signal or a fatal error ends the process. Exit code 0, or 1 after a fatal error.
 
     ``on_ready`` is called when its workers are warm, before it registers, ``on_step`` for each step until then. Raises ``TidegateError`` when it cannot start: there is
@@ -44,7 +43,7 @@ def run(configuration: Configuration, on_ready: OnReady = lambda _: None, on_ste
     return asyncio.run(serve(configuration, on_ready, on_step))
 
 
-async def serve(configuration: Configuration, on_ready: OnReady, on_step: OnStep) -> int:
+async def serve(configuration: Configuration, on_ready: OnReady, on_step: Tell) -> int:
     """Serves on a running loop until it is shut down."""
     _log.info("TaskManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
     for warning in (*configuration.warnings(), *warnings_of_environment()):
@@ -78,9 +77,8 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
-    subtasks = SparkSubtasks(
-        memory, directory / "tasks", directories.local, blobs.get, configuration.get(TaskOptions.CANCELLATION_INTERVAL)
-    )
+    interval_ms = configuration.get(TaskOptions.CANCELLATION_INTERVAL)
+    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms)
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     faults = Faults.of(asked)
     executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)
@@ -90,9 +88,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     server, port = await start_endpoint(configuration, executor, delays, subtasks.stacks)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
-    services.begins(f"the start of Spark ({spark.master}), its JVM and Python workers; its own log: {spark.log_file}")
-    session = await spark.ready()
-    services.begins("its registration")
+    session = await spark.ready(services.begins)
     control = own.control_socket(directory) if session.is_embedded else None
     listener, dialed = await start_control(configuration, executor, blobs, job_manager.align_watermark, control, host)
     services.started(f"control streams: {dialed}", listener.close)

@@ -45,7 +45,7 @@ class Interrupter:
         threading.Thread(target=self._run, name="interrupter", daemon=True).start()
 
     def end(self) -> None:
-        """Its last word is about to be said: nothing is interrupted any more."""
+        """Its last word is about to be said: no interrupt comes after it."""
         self._is_over.set()
         self._is_wanted = False
         signal.signal(SIGNAL, signal.SIG_IGN)

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-SIGNAL_NUMBER = (signal.SIGRTMIN + 7) if sys.platform.startswith("linux") else signal.SIGINFO
+SIGNAL_NUMBER = (signal.SIGRTMIN + 7) if sys.platform.startswith("linux") else int(signal.SIGUSR1)
 """One that nothing else uses: libraries take the first of the real-time signals."""
 FILE_NAME = "stacks"
 LONGEST_WAIT_S = 0.5

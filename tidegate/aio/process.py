@@ -16,6 +16,10 @@ import psutil
 _log = logging.getLogger(__name__)
 
 
+Tell = Callable[[str], None]
+"""Takes what a process is busy with while it starts."""
+
+
 class Shutdown:
     """Waits for the end of a process: a signal, a request, or a fatal error. The first reason wins."""
 
@@ -53,7 +57,7 @@ class Shutdown:
 class Services:
     """What was started, to be stopped in the reverse order, each within a time."""
 
-    def __init__(self, tell: Callable[[str], None] = lambda step: None) -> None:
+    def __init__(self, tell: Tell = lambda step: None) -> None:
         """``tell`` hears of each start that takes long."""
         self._tell = tell
         self._stops: list[tuple[str, Callable[[], Awaitable[None] | None], float]] = []

@@ -104,7 +104,7 @@ class SparkSubtasks:
         return None if self._session is None else self._session.take_exit(pid)
 
     def stacks(self, attempt: AttemptId, pid: int) -> str:
-        """Where the threads of a process of this machine stand, also while it cannot answer; empty when that cannot be told. Blocks."""
+        """Where the threads of a process of this machine stand, also while it cannot answer; empty when nothing comes. Blocks."""
         return read_by_signal(self._place(attempt), pid)
 
     def remove(self, attempt: AttemptId) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from tidegate.aio.pool import Pool
@@ -40,13 +41,9 @@ class SparkService:
     def master(self) -> str:
         return self._settings.master
 
-    @property
-    def log_file(self) -> Path:
-        """What its JVM prints, and Spark logs."""
-        return self._settings.log_path
-
-    async def ready(self) -> Session:
-        """Raises ``ExternalError`` when Java or Spark cannot be had."""
+    async def ready(self, tell: Callable[[str], None]) -> Session:
+        """``tell`` hears what is waited for. Raises ``ExternalError`` when Java or Spark cannot be had."""
+        tell(f"the start of Spark ({self.master}), its JVM and Python workers; its own log: {self._settings.log_path}")
         return await asyncio.shield(self._starting)
 
     def rehearse_soon(self) -> None:

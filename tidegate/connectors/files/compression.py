@@ -34,7 +34,8 @@ class RandomAccess(Protocol):
     def read_at(self, nbytes: int, offset: int) -> bytes:
         """Fewer bytes at the end only."""
 
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """In bytes."""
 
 
 @contextmanager
@@ -70,6 +71,7 @@ class Decompressed:
             self._stream.close()
 
     def size(self) -> int:
+        """Unknown before everything was read."""
         return ENDLESS
 
     def read_at(self, nbytes: int, offset: int) -> bytes:

@@ -29,7 +29,7 @@ def by_arrow(codec: str) -> Callable[[bytes], bytes]:
         sink = pa.BufferOutputStream()
         with pa.CompressedOutputStream(sink, codec) as stream:
             stream.write(data)
-        return sink.getvalue().to_pybytes()
+        return bytes(sink.getvalue().to_pybytes())
 
     return compress
 
@@ -107,6 +107,6 @@ def test_a_file_that_is_torn_or_something_else_is_named(tmp_path: Path) -> None:
 def test_a_schema_in_the_place_of_a_path_is_told_of(tmp_path: Path) -> None:
     for method in (FileSource.for_json_lines, FileSource.for_csv, FileSource.for_text, FileSource.for_parquet):
         with pytest.raises(InvalidJob, match="was given a Schema: give it by its name, schema="):
-            method("orders", SCHEMA)  # type: ignore[arg-type]
+            method("orders", SCHEMA)
         with pytest.raises(InvalidJob, match="needs a path"):
             method()
