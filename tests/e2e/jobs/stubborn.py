@@ -66,7 +66,7 @@ def main() -> None:
 
     environment = StreamExecutionEnvironment.get_execution_environment()
     environment.set_parallelism(1)
-    environment.from_collection([0, 1], Types.LONG()).map(stubborn, Types.LONG()).set_uid("stubborn").print()
+    environment.from_collection([0, 1], Types.LONG()).map(stubborn, Types.LONG()).uid("stubborn").print()
     environment.execute(kind)
 
 
