@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,14 +102,18 @@ def start(
         children += [_start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
         for task_manager in children[1:]:
             task_manager.wait_ready(timeout_s, notice)
-        expected = taskmanagers or sum(not n.startswith(STARTED_BY_IT) for n in running)
-        status = _wait_registered(address, expected, timeout_s)
+        status = _wait_registered(address, taskmanagers or _count_own(running), timeout_s)
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
     _tell_started(address, status)
     click.echo(f"Logs: {files.logs}")
     click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
+
+
+def _count_own(running: Iterable[str]) -> int:
+    """How many TaskManagers run that were not started by the JobManager."""
+    return sum(not name.startswith(STARTED_BY_IT) for name in running)
 
 
 def _tell_started(address: str, status: pb.ClusterStatus) -> None:

@@ -28,7 +28,7 @@ _SIGNALS = {
     11: ("SIGSEGV", "native code crashed: a library of the function, or one that was used wrongly"),
     15: ("SIGTERM", "another process or a person sent it"),
 }
-"""Linux's numbers, with what they say about the end of a process that nobody here asked to end."""
+"""Linux's numbers, with what they say about an end that this cluster did not ask for."""
 
 
 class Ended(Protocol):

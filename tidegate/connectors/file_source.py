@@ -20,6 +20,7 @@ from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.file_monitoring import MonitoringReader, owner_of, path_of
 from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files import hive
+from tidegate.connectors.files.bad_lines import BAD_LINE as BAD_LINE
 from tidegate.connectors.files.bad_lines import bad_lines_of
 from tidegate.connectors.files.csv_format import NULL_VALUES, CsvFormat, check_settings, infer_csv_schema
 from tidegate.connectors.files.file_system import base_of, list_files, resolve

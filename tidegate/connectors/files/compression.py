@@ -21,7 +21,7 @@ from tidegate.connectors.files.file_system import resolve
 from tidegate.model.errors import CorruptData
 
 ENDLESS = 1 << 62
-"""Stands for the size of what is in a compressed file, which nobody knows before it was read."""
+"""Stands for the size of what is in a compressed file, which is unknown before it was read."""
 KEPT_BYTES = 4 << 20
 """Behind the place that was asked for last: some blocks of a reader, which comes back by one at most."""
 _PIECE_BYTES = 1 << 18
