@@ -26,7 +26,7 @@ def submit(cluster: Cluster, directory: Path, kind: str) -> JobWatch:
 
 
 def process_of(directory: Path, kind: str) -> psutil.Process:
-    """Of the function that is stuck now."""
+    """Returns the process of the function that is stuck now."""
     mark = directory / kind
     wait_until(mark.exists, HANG_LIMIT_S, f"{kind} is stuck")
     return psutil.Process(int(mark.read_text()))
