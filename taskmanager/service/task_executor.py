@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from google.protobuf.message import Message
 
@@ -38,29 +38,12 @@ from tidegate.taskmanager.service.inspection import StackSamples, ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
+from tidegate.taskmanager.service.subtasks.deployer import Deployer
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
-from tidegate.taskmanager.spark.deploy import OnEnd
 from tidegate.wire.convert import attempt_report_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
-
-
-class Deployer(Protocol):
-    """Runs attempts as Spark jobs (``tidegate.taskmanager.service.subtasks.processes``)."""
-
-    def start(self, task: tv.SubmittedTask, token: str, on_end: OnEnd) -> None: ...
-
-    def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
-
-    def exit_status(self, pid: int) -> int | None:
-        """How a process of this machine ended, if it did not end by itself; once for each."""
-
-    def remove(self, attempt: AttemptId) -> None:
-        """Its process is gone: remove its files."""
-
-    def release(self, allocation_id: AllocationId) -> None:
-        """The slot is free: remove what was kept for the allocation's next attempts."""
 
 
 Tell = Callable[[str, Message], None]

@@ -251,7 +251,7 @@ class InProcessJob:
         self.until(lambda: len(self.acks[n]) >= len(self._waits_for) or bool(self.declined), f"checkpoint {n}")
         assert not self.declined, self.declined
         duration_ms = (time.perf_counter() - began) * 1000
-        return Completed(n, self._location(n), dict(self.acks[n]), duration_ms, waiting=self._waiting[n])
+        return Completed(n, self._location(n), dict(self.acks[n]), duration_ms, waiting=self._waiting.get(n, {}))
 
     def confirm(self, n: int, *, may_finish: bool = True) -> None:
         for task in self.tasks.values():

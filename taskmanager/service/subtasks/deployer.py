@@ -1,0 +1,26 @@
+"""What a TaskManager needs of whatever runs its attempts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.spark.deploy import OnEnd
+
+
+class Deployer(Protocol):
+    """Runs attempts as Spark jobs (``tidegate.taskmanager.service.subtasks.processes``)."""
+
+    def start(self, task: tv.SubmittedTask, token: str, on_end: OnEnd) -> None: ...
+
+    def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
+
+    def exit_status(self, pid: int) -> int | None:
+        """How a process of this machine ended, if it did not end by itself; once for each."""
+
+    def remove(self, attempt: AttemptId) -> None:
+        """Its process is gone: remove its files."""
+
+    def release(self, allocation_id: AllocationId) -> None:
+        """The slot is free: remove what was kept for the allocation's next attempts."""
