@@ -28,7 +28,7 @@ from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
-from tidegate.model.ids import hex_id
+from tidegate.model.ids import JobId, hex_id
 
 HEALED_FOR_MS = 60_000
 LOSS_GRACES_MS = (0, 200, 60_000, 60_000)
@@ -109,7 +109,8 @@ class Schedule:
         self._sessions = 0
         self._generations = 0
         self._recovers = False
-        self._first_attempt = 0
+        self._last_attempts: dict[JobId, int] = {}
+        """The highest number with which anything of a job was deployed, as the job store knows it."""
 
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
@@ -159,14 +160,13 @@ class Schedule:
         self._recovers = False
         run = self.user.run
         found = self.storage.found(run.job_id)
-        self._first_attempt += 1
         run.recovered(self.storage)
         self._job_watch = JobManagerWatch(
             shell.machine, self.storage, self.watch, run.job_id, run.restore, tuple(found)
         )
         shell.observers[:] = [self._job_watch, self]
         submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
-        shell.tell(e.JobRecovered(submitted, tuple(found), self._first_attempt))
+        shell.tell(e.JobRecovered(submitted, tuple(found), self._last_attempts.get(run.job_id, -1) + 1))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -308,8 +308,10 @@ class Schedule:
             self._recovers = self.is_highly_available and job is not None and not job.state.is_terminal
             if job is not None:
                 self.restarts += job.restarts
-                attempts = [s.current.attempt.attempt for v in job.vertices for s in v.subtasks]
-                self._first_attempt = max(attempts, default=0)
+                attempts = [a for v in job.vertices for s in v.subtasks for a in (s.current, *s.earlier)]
+                deployed = [a.attempt.attempt for a in attempts if a.start_ms is not None]
+                known = self._last_attempts.get(job.job_id, -1)
+                self._last_attempts[job.job_id] = max([known, *deployed])
             self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)
         self.world.later(self.world.between(20, 200), self._start_jobmanager)
 

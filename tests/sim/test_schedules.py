@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from tests.invariants import checked
-from tests.sim.schedule import Outcome, Schedule
+from tests.sim.schedule import Mix, Outcome, Schedule
 from tests.sim.seeds import BASE_SEED
 from tests.sim.watch import LawBroken
 
@@ -60,3 +60,8 @@ def test_every_law_holds_whatever_fails_and_the_output_is_exact(block: int, pyte
 
 def test_a_schedule_is_its_seed() -> None:
     assert Schedule(BASE_SEED).run() == Schedule(BASE_SEED).run()
+
+
+def test_an_attempt_that_another_has_followed_is_not_adopted() -> None:
+    """It was cut off, and its successor had aborted its transactions before the JobManager died."""
+    assert Schedule(1892, Mix(assigned=1.0, parallel=0.5)).run().seed == 1892

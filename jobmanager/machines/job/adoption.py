@@ -5,7 +5,9 @@
                                                                    └─ lacking: restarted
 
 An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
-given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nothing of a job that was being stopped with a savepoint is: its
+given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nor is one that a later attempt has followed, which may
+have aborted its transactions: a job of one region is adopted in its last attempt only, and regions of others that had earlier ones wait until
+whoever has a later one had time to report it. Nothing of a job that was being stopped with a savepoint is: its
 sources have ended. Flink restarts all subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
 """
 
@@ -68,9 +70,15 @@ class Adoption:
     finished in it."""
 
     def __init__(
-        self, graph: ExecutionGraph, newest: CompletedCheckpoint | None, finished: frozenset[SubtaskId]
+        self,
+        graph: ExecutionGraph,
+        newest: CompletedCheckpoint | None,
+        finished: frozenset[SubtaskId],
+        last_attempt: int,
     ) -> None:
+        """``last_attempt``: the highest number that any subtask of the job ever had."""
         self._graph = graph
+        self._last_attempt = last_attempt
         self._sharing = SlotSharing(graph.graph)
         self.newest_id = newest.checkpoint_id if newest else 0
         self._generation = newest.manifest.generation if newest else None
@@ -146,9 +154,13 @@ class Adoption:
 
     def _is_adoptable(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
         numbers = {present[s].report.attempt.attempt for s in region if s in present}
+        if len(self._graph.regions.all) == 1 and numbers - {self._last_attempt}:
+            return False
         return len(numbers) <= 1 and all(self._goes_on(subtask, present.get(subtask)) for subtask in region)
 
     def _is_decided(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
+        if any(present[s].report.attempt.attempt != self._last_attempt for s in region if s in present):
+            return False  # a later one may still be reported
         if self._is_adoptable(region, present):
             return True
         reports = [present[s].report for s in region if s in present]

@@ -21,7 +21,7 @@ from tidegate.model.states import JobState as J
 
 EARLIER = Generation("")
 """The JobManager that wrote the manifests of these tests."""
-NUMBER, LAST = 3, 5
+NUMBER = LAST = 3
 """The numbers of the attempts that run, and the highest that any had."""
 LOST = ErrorInfo.of(SubtaskLost("it was killed"))
 OPTIONS = {**CHECKPOINTED, "tidegate.jobmanager.adoption-timeout": "5 s"}
@@ -211,6 +211,28 @@ def test_one_that_was_given_up_long_ago_is_not_preferred_to_its_successor() -> N
     all_register(cluster)
     assert numbers(cluster)[subtask(SOURCE, 0)] == NUMBER
     assert [command.allocation_id for command in cluster.of(c.FreeSlot)] == [allocation(7)]
+
+
+def test_one_that_was_followed_by_another_is_not_adopted_although_that_is_never_reported() -> None:
+    """The later attempt may have aborted its transactions, which a checkpoint would then commit."""
+    cluster = recovering()
+    for index in range(2):
+        registers(cluster, f"tm-{index}", index, both(index, number=NUMBER - 1))
+    cluster.pass_time(5_100)
+    cluster.cancel_tasks()
+    cluster.pass_time(1_100)
+    assert min(numbers(cluster).values()) > LAST
+
+
+def test_regions_with_an_earlier_attempt_wait_for_a_later_one_and_are_adopted_without_it() -> None:
+    """Another region may be the one that had more attempts."""
+    cluster = recovering(job=PIPELINES)
+    registers(cluster, "tm-1", 0, both(0))
+    registers(cluster, "tm-2", 1, both(1, number=NUMBER - 1))
+    assert cluster.job_state() is J.RECONCILING
+    cluster.pass_time(5_100)
+    assert numbers(cluster)[subtask(SOURCE, 0)] == NUMBER
+    assert numbers(cluster)[subtask(SOURCE, 1)] == NUMBER - 1
 
 
 def test_one_that_failed_meanwhile_is_a_failure_like_any_other() -> None:
