@@ -7,7 +7,7 @@
 An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
 given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nor is one that a later attempt has followed, which may
 have aborted its transactions: a job of one region is adopted in its last attempt only, and regions of others that had earlier ones wait until
-whoever has a later one had time to report it. Nothing of a job that was being stopped with a savepoint is: its
+there was time to report a later one. Nothing of a job that was being stopped with a savepoint is: its
 sources have ended. Flink restarts all subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
 """
 
