@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.test_high_availability import WAITS_LONG
 from tests.e2e.test_zookeeper import attempts_of
 from tests.e2e.waiting import wait_until
 from tests.servers.versitygw import BUCKET, VersityGateway
@@ -21,6 +22,7 @@ def test_a_standby_at_another_address_adopts_the_job(tmp_path: Path, gateway: Ve
     settings = {
         "high-availability.type": "object-store",
         "high-availability.storageDir": f"{bucket}/ha",
+        **WAITS_LONG,
     }
     run = CountsRun(tmp_path / "run", seconds=10, rows=80_000)
     with Cluster(tmp_path / "cluster", settings) as cluster:
