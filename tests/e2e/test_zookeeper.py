@@ -42,6 +42,7 @@ def test_a_standby_at_another_address_adopts_the_job(tmp_path: Path, zookeeper: 
         cluster.wait_led()
         print(f"the standby leads {time.monotonic() - killed_at:.2f} s after the kill")
         watch = cluster.watch(watch.job_id)
+        watch.wait_running(_JOB_LIMIT_S)  # until then it is not known who goes on
         watch.wait_checkpoints(1)
         assert attempts_of(watch) == before, "nothing was restarted"
         assert watch.wait_finished(_JOB_LIMIT_S).status.restarts == 0
