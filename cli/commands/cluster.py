@@ -85,7 +85,7 @@ def start(
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
-    defaults = files.definitions(configuration) + ([f"taskmanager.numberOfTaskSlots={slots}"] if slots else [])
+    defaults = _definitions(files, configuration, slots, 0 if running else taskmanagers)
     if running:  # its TaskManagers look for it where it was
         taskmanagers, ports = 0, files.ports()
         defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
@@ -114,6 +114,15 @@ def start(
 def _count_own(running: Iterable[str]) -> int:
     """How many TaskManagers run that were not started by the JobManager."""
     return sum(not name.startswith(STARTED_BY_IT) for name in running)
+
+
+def _definitions(files: ClusterFiles, configuration: Configuration, slots: int | None, taskmanagers: int) -> list[str]:
+    """Defaults of the JobManager, which does not start TaskManagers in the stead of those that this command is about to start."""
+    from tidegate.model.options import TaskManagerOptions
+
+    each = slots or configuration.get(TaskManagerOptions.NUM_SLOTS)
+    own = [f"taskmanager.numberOfTaskSlots={each}", f"tidegate.resourcemanager.expected-slots={taskmanagers * each}"]
+    return files.definitions(configuration) + own
 
 
 def _tell_started(address: str, status: pb.ClusterStatus) -> None:

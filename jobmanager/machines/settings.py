@@ -42,6 +42,8 @@ class SupplySettings:
     retry_interval_ms: int = 3_000
     registration_timeout_ms: int = 300_000
     recovery_timeout_ms: int = 60_000
+    expected_slots: int = 0
+    """How many slots TaskManagers bring that are being started by hand."""
     family: str = "worker-"
 
 
@@ -140,6 +142,7 @@ def _worker_settings(configuration: Configuration) -> SupplySettings | None:
         retry_interval_ms=configuration.get(options.RETRY_INTERVAL),
         registration_timeout_ms=configuration.get(options.REGISTRATION_TIMEOUT),
         recovery_timeout_ms=configuration.get(options.RECOVERY_TIMEOUT),
+        expected_slots=configuration.get(options.EXPECTED_SLOTS),
     )
 
 

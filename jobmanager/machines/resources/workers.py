@@ -31,7 +31,7 @@ from tidegate.jobmanager.machines.settings import SupplySettings
 from tidegate.model.ids import TaskManagerId
 
 WORKERS_TIMER = "workers"
-REGISTRATION, IDLE, RETRY = "registration", "idle", "retry"
+REGISTRATION, IDLE, RETRY, EXPECTED = "registration", "idle", "retry", "expected"
 RATE_WINDOW_MS = 60_000
 """A rate is a number in a minute, as in Flink."""
 
@@ -89,6 +89,7 @@ class Workers:
         self._last_success_ms = -RATE_WINDOW_MS
         self._need = Need()
         self._is_open = False
+        self._expected_until_ms = 0
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
@@ -99,6 +100,9 @@ class Workers:
         """Workers of an earlier JobManager that run, perhaps none: from now on others may be started. Those that run have a time to register
         before that is done in their stead."""
         self._is_open = True
+        if self._settings.expected_slots:
+            self._expected_until_ms = self._fx.now_ms + self._settings.recovery_timeout_ms
+            self._fx.start_timer(f"{WORKERS_TIMER}/{EXPECTED}/", self._settings.recovery_timeout_ms)
         for worker_id in worker_ids:
             if worker_id not in self._workers:
                 self._add(worker_id, WorkerState.RECOVERED, "it ran when this JobManager started")
@@ -180,8 +184,8 @@ class Workers:
 
     def refusal(self, slots: int) -> str | None:
         """Why a job that needs so many slots can never have them, whatever is started; ``None``: it can."""
-        if any(worker.state is WorkerState.RECOVERED for worker in self):
-            return None  # an earlier JobManager may have given them more slots
+        if any(worker.state is WorkerState.RECOVERED for worker in self) or self._expected():
+            return None  # an earlier JobManager may have given them more slots, or those by hand have more
         there = sum(len(tm.slots) for tm in self._resources)
         if slots <= max(self._settings.max_slots, there):
             return None
@@ -223,13 +227,23 @@ class Workers:
             if not tm.is_draining
             for slot in tm.slots.values()
         )
-        coming = sum(worker.is_coming for worker in self) * per_worker
+        coming = sum(worker.is_coming for worker in self) * per_worker + self._expected()
         is_busy = self._need.missing > 0 or self._need.in_use > 0
         spare = self._settings.redundant * per_worker if is_busy else 0
         for_jobs = self._need.missing + spare - usable - coming
         for_minimum = self._settings.min_slots - registered - coming
         allowed = (self._settings.max_slots - registered - coming) // per_worker
         return max(0, min(-(-max(for_jobs, for_minimum) // per_worker), allowed))
+
+    def _expected(self) -> int:
+        """Slots of TaskManagers that were started by hand with this JobManager and may still register. They come once."""
+        if self._fx.now_ms >= self._expected_until_ms:
+            return 0
+        by_hand = sum(len(tm.slots) for tm in self._resources if tm.registration.task_manager_id not in self._workers)
+        if by_hand >= self._settings.expected_slots:
+            self._expected_until_ms = 0
+            self._fx.cancel_timer(f"{WORKERS_TIMER}/{EXPECTED}/")
+        return max(0, self._settings.expected_slots - by_hand)
 
     def _is_wanted(self, worker: Worker) -> bool:
         """Whether jobs, the minimum or the redundancy need the slots of a worker that is idle."""

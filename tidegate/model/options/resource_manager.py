@@ -91,6 +91,14 @@ class ResourceManagerOptions:
         deviation="Flink's is 0 s: it starts others at once. Here the earlier ones are adopted with what runs in them; one that was just started on a busy machine takes that long.",
         minimum=1,
     )
+    EXPECTED_SLOTS = option(
+        "tidegate.resourcemanager.expected-slots",
+        INT,
+        "0",
+        "Slots of TaskManagers that are started by hand together with the JobManager. No others are started in their stead while they may still "
+        "register, for the time of `resourcemanager.previous-worker.recovery.timeout`. `tidegate cluster start` sets it.",
+        minimum=0,
+    )
     MAX_TASK_MANAGERS = optional(
         "tidegate.resourcemanager.process.max-taskmanagers",
         INT,

@@ -25,6 +25,7 @@ def cluster_of(*found: TaskManagerId, **settings: str) -> Cluster:
         "maximum": "slotmanager.number-of-slots.max",
         "redundant": "slotmanager.redundant-taskmanager-num",
         "processes": "tidegate.resourcemanager.process.max-taskmanagers",
+        "expected": "tidegate.resourcemanager.expected-slots",
         "rate": "resourcemanager.start-worker.max-failure-rate",
     }
     configuration = {"tidegate.resourcemanager.driver": "process", "taskmanager.numberOfTaskSlots": "3"}
@@ -238,6 +239,29 @@ def test_no_more_slots_than_the_maximum() -> None:
     cluster.pass_time(1_000)
     assert len(started(cluster)) == 2
     assert cluster.job_state() is J.RUNNING
+
+
+def test_no_worker_is_started_in_the_stead_of_one_by_hand_that_is_on_its_way() -> None:
+    cluster = cluster_of(expected="4")
+    submit(cluster, 4)
+    cluster.pass_time(20_000)
+    assert not started(cluster)
+    cluster.register("by-hand", 4)
+    cluster.start_tasks()
+    assert cluster.states() == {E.RUNNING}
+    cluster.pass_time(60)
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("by-hand"), "s1", "killed"))
+    cluster.pass_time(60)
+    assert len(started(cluster)) == 2, "it came once, and is replaced"
+
+
+def test_one_by_hand_that_does_not_come_is_replaced_in_the_end() -> None:
+    cluster = cluster_of(expected="2")
+    submit(cluster, 2)
+    cluster.pass_time(59_000)
+    assert not started(cluster)
+    cluster.pass_time(2_000)
+    assert len(started(cluster)) == 1
 
 
 def test_a_job_manager_that_comes_back_takes_over_the_workers_of_the_one_before() -> None:
