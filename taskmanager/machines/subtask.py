@@ -11,7 +11,9 @@ committed at the end of data.
 A stop with a savepoint is an end of data where the sources stand, with that savepoint as the final checkpoint.
 
 Laws. A final checkpoint lets a subtask finish only if its snapshot was taken at the end of data and the JobManager says that
-every sibling was there too. After CANCELED, FAILED or CUT_OFF nothing is committed or acknowledged; CUT_OFF says nothing at all.
+every sibling was there too. A trigger at or below the last one that was passed on is ignored: the call was repeated because its
+answer got lost, and a subtask that declined it would fail a checkpoint that it takes part in. After CANCELED, FAILED or CUT_OFF
+nothing is committed or acknowledged; CUT_OFF says nothing at all.
 Follows Flink's ``StreamTask.java`` (``finalCheckpointMinId``, ``endData``) and FLIP-147.
 """
 
@@ -267,6 +269,8 @@ class SubtaskLife:
         self._has_snapshots = has_snapshots
         self._checkpointing = checkpointing
         self._has_inputs = has_inputs
+        self._last_trigger = 0
+        """The newest checkpoint whose trigger was passed on; 0: none."""
 
     @property
     def state(self) -> LifeState:
@@ -341,6 +345,10 @@ class SubtaskLife:
             kind.is_synchronous and not self._checkpointing
         ):  # everything was, or will be, committed at the end of data
             return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.DECLINED)]
+        if barrier.checkpoint_id <= self._last_trigger:
+            return []
+        if isinstance(self._now, Running | AtEnd):
+            self._last_trigger = barrier.checkpoint_id
         match self._now:
             case Running() if kind.is_synchronous and not self._has_inputs:
                 return [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]

@@ -150,6 +150,19 @@ def test_triggers_are_declined_outside_running(state: LifeState, reason: Decline
     assert on(at(state), TriggerReceived(BARRIER)) == [DeclineTrigger(1, reason)]
 
 
+@pytest.mark.parametrize("settled", [[], [SnapshotsSettled()]])
+def test_a_repeated_trigger_does_not_decline_the_checkpoint_that_the_first_one_began(settled: list[LifeEvent]) -> None:
+    """A checkpoint before it was confirmed in between, and lets the subtask finish."""
+    life = at(LifeState.AT_END)
+    later = Barrier(4, 0, CheckpointOptions("mem"))
+    assert on(life, TriggerReceived(later)) == [PassTrigger(later)]
+    for event in (SnapshotStarted(4), CheckpointConfirmed(3, True), *settled):
+        on(life, event)
+    assert on(life, TriggerReceived(later)) == []
+    new = Barrier(5, 0, CheckpointOptions("mem"))
+    assert on(life, TriggerReceived(new)) == [DeclineTrigger(5, DeclineReason.TASK_CLOSING)]
+
+
 @pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
 def test_a_stop_ends_the_data_of_a_source_with_its_savepoint_as_the_final_checkpoint(kind: SnapshotType) -> None:
     barrier = Barrier(4, 0, CheckpointOptions("mem", kind))
