@@ -11,6 +11,7 @@ The sink runs in the runtime's own ``SinkOperator``; confirms, restores and resc
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,22 +20,13 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.snapshots import as_checkpoint, share
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.transactions import TransactionLog, TransactionStatus, listed_in, operators_in
-from tidegate.model.checkpoint import (
-    CheckpointManifest,
-    OperatorSnapshot,
-    OperatorState,
-    OperatorStateHandle,
-    RestoredOperator,
-    SnapshotType,
-    StateRedistribution,
-)
+from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import ExternalError, TidegateError
-from tidegate.model.ids import CheckpointId, JobId, OperatorId
-from tidegate.store.checkpoints import CheckpointStorage
 
 RETRIES = {"sink.committer.retries": "2"}
 
@@ -109,12 +101,19 @@ class SinkConformance:
 
     @pytest.fixture(autouse=True)
     def _ended(self) -> Iterator[None]:
-        """Attempts that a test left as if they were killed are closed behind it: their sockets are this process's."""
+        with self.ended():
+            yield
+
+    @contextlib.contextmanager
+    def ended(self) -> Iterator[None]:
+        """Attempts that a test left as if they were killed are closed behind it, also when it fails: their sockets are this process's."""
         self._begun: list[Running] = []
-        yield
-        for running in self._begun:
-            with contextlib.suppress(TidegateError, OSError):
-                running.operator.close()
+        try:
+            yield
+        finally:
+            for running in self._begun:
+                with contextlib.suppress(TidegateError, OSError):
+                    running.operator.close()
 
     @pytest.fixture
     def subject(self) -> Subject:
@@ -130,7 +129,8 @@ class SinkConformance:
         parallelism: int = 1,
         faults: Faults | None = None,
     ) -> Running:
-        """A new attempt; it gets its share of the elements of the old snapshots, dealt one by one."""
+        """A new attempt; it gets its share of the elements of the old snapshots, dealt one by one. Its clock begins at the real time,
+        by which ``tidegate txn`` tells whether what it finds is too old to be known."""
         SinkConformance.attempts += 1
         sink = FaultySink(subject.sink(), faults or Faults())
         running = start(
@@ -140,6 +140,7 @@ class SinkConformance:
             restored=share(restored, subtask, parallelism) if restored else None,
             restored_id=restored_id,
             configuration=RETRIES,
+            now_ms=time.time_ns() // 1_000_000,
             attempt=SinkConformance.attempts,
         )
         self._begun.append(running)
@@ -367,33 +368,6 @@ class SinkConformance:
         successor.operator.notify_checkpoint_complete(3)
         assert sorted(subject.visible()) == ["a", "b", "c"]
         successor.operator.close()
-
-
-def as_checkpoint(snapshot: OperatorSnapshot, directory: Path) -> str:
-    """A checkpoint on disk that holds one subtask of the sink."""
-    operator = OperatorState(OperatorId("2" * 32), "sink", "sink", 1, 128, {0: snapshot})
-    manifest = CheckpointManifest(
-        JobId("0" * 32), "job", CheckpointId(1), 1_700_000_000_000, SnapshotType.CHECKPOINT, (operator,)
-    )
-    location = str(directory / "chk-1")
-    (directory / "chk-1").mkdir()
-    assert CheckpointStorage().write_manifest(location, manifest).error is None
-    return location
-
-
-def share(snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int) -> RestoredOperator:
-    """List state, dealt as widely as it can be: element after element. Union state whole, to each."""
-    taken: list[tuple[OperatorStateHandle, tuple[int, int]]] = []
-    place = 0
-    for handle in [handle for snapshot in snapshots for handle in snapshot.operator]:
-        if handle.redistribution is StateRedistribution.UNION:
-            taken.append((handle, (0, handle.elements)))
-            continue
-        for element in range(handle.elements):
-            if place % parallelism == subtask:
-                taken.append((handle, (element, element + 1)))
-            place += 1
-    return RestoredOperator(operator=tuple(h for h, _ in taken), slices=tuple(part for _, part in taken))
 
 
 __all__ = ["Faults", "SinkConformance", "Subject", "as_checkpoint", "share"]

@@ -171,30 +171,30 @@ def test_a_transaction_that_the_broker_timed_out_is_told_with_the_option_until_i
     monkeypatch.setattr("tidegate.connectors.kafka.sink.check_deadline", lambda timeout_ms, configuration: None)
     with KafkaBroker(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as broker:
         suite, subject = SinkConformance(), OpenTopic(broker, TransactionNamingStrategy.POOLING, timeout_ms=1_000)
-        suite._begun = []
-        one = suite.begin(subject)
-        one.feed(["a"])
-        snapshot = one.snapshot(1)
-        wait_until(lambda: not subject.listed(ONGOING), 60, "the broker has timed it out")
-        for _ in range(2):
-            with pytest.raises(TidegateError, match=r"records are lost.*transaction.timeout.ms \(1000 ms\)"):
-                suite.begin(subject, [snapshot], 1)
-        with pytest.raises(TidegateError, match="records are lost"):
-            one.operator.notify_checkpoint_complete(1)
-        log, path = subject.log(), as_checkpoint(snapshot, tmp_path)
-        (gone,) = log.transactions(listed_in(path))
-        assert gone.status is TransactionStatus.LOST
-        log.abort(gone)
-        assert [t.status for t in log.transactions(listed_in(path))] == [TransactionStatus.ABORTED]
-        two = suite.begin(subject, [snapshot], 1)
-        two.feed(["b"])
-        two.snapshot(2)
-        two.operator.notify_checkpoint_complete(2)
-        assert subject.visible() == ["b"]
-        two.feed(["c"])
-        wait_until(lambda: not subject.listed(ONGOING), 60, "the broker has timed out the open one, too")
-        with pytest.raises(TidegateError, match=r"was ended .* while it was written.*transaction.timeout.ms"):
-            two.snapshot(3)
+        with suite.ended():
+            one = suite.begin(subject)
+            one.feed(["a"])
+            snapshot = one.snapshot(1)
+            wait_until(lambda: not subject.listed(ONGOING), 60, "the broker has timed it out")
+            for _ in range(2):
+                with pytest.raises(TidegateError, match=r"records are lost.*transaction.timeout.ms \(1000 ms\)"):
+                    suite.begin(subject, [snapshot], 1)
+            with pytest.raises(TidegateError, match="records are lost"):
+                one.operator.notify_checkpoint_complete(1)
+            log, path = subject.log(), as_checkpoint(snapshot, tmp_path)
+            (gone,) = log.transactions(listed_in(path))
+            assert gone.status is TransactionStatus.LOST
+            log.abort(gone)
+            assert [t.status for t in log.transactions(listed_in(path))] == [TransactionStatus.ABORTED]
+            two = suite.begin(subject, [snapshot], 1)
+            two.feed(["b"])
+            two.snapshot(2)
+            two.operator.notify_checkpoint_complete(2)
+            assert subject.visible() == ["b"]
+            two.feed(["c"])
+            wait_until(lambda: not subject.listed(ONGOING), 60, "the broker has timed out the open one, too")
+            with pytest.raises(TidegateError, match=r"was ended .* while it was written.*transaction.timeout.ms"):
+                two.snapshot(3)
 
 
 def test_a_timeout_that_is_shorter_than_interval_and_restart_is_refused_at_submission_and_start(

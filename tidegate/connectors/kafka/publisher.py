@@ -230,7 +230,11 @@ class EpochPublisher(Committer):
             # a timeout that the broker does not allow is refused for good
             raise (typed if isinstance(typed, InvalidJob) else _told(typed)) from error
         is_own = name.branch == self._own_branch and name not in self._doubted
-        published = {} if is_own else markers.read(since_ms)
+        try:
+            published = {} if is_own else markers.read(since_ms)
+        except BaseException:
+            producer.close()
+            raise
         self._identities[name] = identity = _Identity(producer, published, is_own)
         return identity
 

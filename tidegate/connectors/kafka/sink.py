@@ -88,7 +88,11 @@ class KafkaSink(Sink):
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if self.strategy is not None or state:  # of a checkpoint from when the sink kept transactions open
                 session = self._session(context)
-                session.abort_lingering([Bundle.of(element) for element in state])
+                try:
+                    session.abort_lingering([Bundle.of(element) for element in state])
+                finally:
+                    if self.strategy is None:
+                        session.close()  # it has no writer, and perhaps no committer that would close it
                 if self.strategy is not None:
                     return OpenTransactionWriter(session, self.schema, input_type, message_limit(self.properties))
             names = self.prefix, self.marker_topic

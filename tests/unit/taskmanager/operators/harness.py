@@ -202,7 +202,11 @@ def start(
             open_async_calls=open_calls,
         )
     )
-    operator.open()
+    try:
+        operator.open()
+    except BaseException:
+        operator.close()  # as the runtime does
+        raise
     return Running(operator, out, clock, timers, calls)
 
 

@@ -2,7 +2,7 @@
 
 The requests are of the transaction protocol's first version, in which an epoch changes by ``init`` alone. A coordinator that is
 coming up, or busy with the last transaction's end (common right after a commit), refuses: it is asked again, as Java's client
-does. An answer that is lost is asked for again by ``init`` only, which may be repeated whatever became of it.
+does. An answer that is lost is asked for again by ``init``, which may be repeated whatever became of it, and where the caller says so.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ class Coordinator:
         answer = self._answer(request, _plain_code, limit_s, repeats_lost=True)
         return Producer(answer.producer_id, answer.producer_epoch)
 
-    def add(self, producer: Producer, places: Iterable[Place], limit_s: float) -> None:
-        """Raises ``PartitionRefused``, ``KafkaException``."""
+    def add(self, producer: Producer, places: Iterable[Place], limit_s: float, *, repeats_lost: bool = False) -> None:
+        """Notes partitions of the transaction; those that it has already change nothing. Raises ``PartitionRefused``, ``KafkaException``.
+        ``repeats_lost``: it is asked for again when the answer is lost."""
         topics: dict[str, list[int]] = {}
         for topic, partition in places:
             topics.setdefault(topic, []).append(partition)
@@ -82,7 +83,7 @@ class Coordinator:
                 max_version=3,
             )
 
-        self._answer(request, _partitions_code, limit_s)
+        self._answer(request, _partitions_code, limit_s, repeats_lost=repeats_lost)
 
     def end(self, producer: Producer, limit_s: float, *, commits: bool, repeats_lost: bool = False) -> None:
         """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown. ``repeats_lost``: it is asked

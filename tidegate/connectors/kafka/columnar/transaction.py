@@ -130,6 +130,18 @@ class ColumnarProducer(TransactionalProducer):
         for leader in list(self._sent):
             self._acknowledged(leader, 0, gives_up_at - time.monotonic())
 
+    def prepare(self, limit_s: float) -> None:
+        """Brings everything to the broker and asks the coordinator whether the transaction is still this producer's: one that timed
+        out after its last record was acknowledged would be voted for, and lost. Raises ``KafkaException``."""
+        gives_up_at = time.monotonic() + limit_s
+        self.flush(limit_s)
+        assert self._producer is not None
+        try:
+            left_s = gives_up_at - time.monotonic()
+            self._coordinator.add(self._producer, sorted(self._touched), left_s, repeats_lost=True)
+        except PartitionRefused as refused:
+            raise refused.error from None
+
     def commit(self, limit_s: float) -> None:
         """Raises ``KafkaException``."""
         gives_up_at = time.monotonic() + limit_s
@@ -140,7 +152,7 @@ class ColumnarProducer(TransactionalProducer):
         self._is_open = False
 
     def commit_prepared(self, limit_s: float) -> None:
-        """Commits what ``flush`` brought to the broker. The transaction's epoch is its own, so the commit is asked for again when
+        """Commits what ``prepare`` brought to the broker. The transaction's epoch is its own, so the commit is asked for again when
         its answer is lost. Raises ``KafkaException``."""
         assert self._producer is not None
         self._coordinator.end(self._producer, limit_s, commits=True, repeats_lost=True)

@@ -33,7 +33,7 @@ class TransactionProducer(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Returns when the broker has acknowledged everything. Raises ``NotOpen``."""
+        """Returns when the broker has acknowledged everything, and said that the transaction is open. Raises ``NotOpen``."""
 
     @abstractmethod
     def commit(self) -> None:

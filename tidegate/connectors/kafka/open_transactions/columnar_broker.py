@@ -53,7 +53,7 @@ class ColumnarTransactionProducer(TransactionProducer):
     def prepare(self) -> None:
         client = self._begun()
         with self._writing("prepare"):
-            client.flush(COMMIT_TIMEOUT_S)
+            client.prepare(COMMIT_TIMEOUT_S)
 
     def commit(self) -> None:
         client = self._begun()

@@ -183,7 +183,7 @@ class TransactionSession:
         producer = producer or self._broker.producer()
         try:
             return _Open(name, producer.begin(str(name)), producer, self._context.now_ms())
-        except ExternalError:
+        except BaseException:
             producer.close()
             raise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from kafka.protocol.admin import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -152,9 +152,9 @@ def test_the_next_transaction_has_an_epoch_of_its_own_and_counts_from_zero(monke
         made.begin()
         made.send(records("t", [b"a"]))
         made.push()
-        made.flush(30)
+        made.prepare(30)
         made.commit_prepared(30)
-    asked = ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
+    asked = ["InitProducerId", "AddPartitionsToTxn", "Produce", "AddPartitionsToTxn", "EndTxn"]
     assert kinds(brokers) == ["InitProducerId", *asked * 3]
     assert [sequence for *_, sequence, _ in batches(brokers)] == [0, 0, 0]
     assert [request.transactional_id for _, request in brokers.asked[-4:] if hasattr(request, "transactional_id")][
@@ -169,6 +169,29 @@ def test_a_commit_whose_answer_is_lost_is_asked_for_again(monkeypatch: pytest.Mo
     made.flush(30)
     made.commit_prepared(30)
     assert kinds(brokers)[-2:] == ["EndTxn", "EndTxn"]
+
+
+def test_a_transaction_is_prepared_when_all_is_acknowledged_and_its_coordinator_says_that_it_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, brokers = producer(Broker(AddPartitionsToTxn=[0, ConnectionError("gone"), 0]), monkeypatch)
+    made.begin()
+    made.send(records("t", [b"a"]))
+    made.prepare(30)
+    asks = "AddPartitionsToTxn"
+    assert kinds(brokers) == ["InitProducerId", asks, "Produce", asks, asks], "again when the answer is lost"
+
+
+def test_a_transaction_that_timed_out_behind_its_last_record_is_not_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint would hold it, and its records would be lost; so they are read again."""
+    fenced = KafkaError.INVALID_PRODUCER_EPOCH
+    made, _ = producer(Broker(AddPartitionsToTxn=[0, fenced]), monkeypatch)
+    made.begin()
+    made.send(records("t", [b"a"]))
+    made.flush(30)
+    with pytest.raises(KafkaException) as refused:
+        made.prepare(30)
+    assert refused.value.args[0].code() == fenced
 
 
 class Coordinators:
