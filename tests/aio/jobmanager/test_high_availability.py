@@ -338,6 +338,10 @@ async def test_one_leads_and_the_next_takes_over(tmp_path: Path, caplog: pytest.
         standby = asyncio.create_task(second())
         async with running_job_manager(**kept_in(tmp_path, high__availability_cluster__id="other")):
             """Another cluster in the same directory has a leader of its own."""
+        for _ in range(2_000):
+            if "standby: " in caplog.text:
+                break
+            await asyncio.sleep(0.01)
         assert not leads.is_set()
     await asyncio.wait_for(standby, 20)
     assert leads.is_set()

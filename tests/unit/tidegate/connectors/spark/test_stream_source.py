@@ -97,8 +97,11 @@ class Driver:
 
 def push(run: RunBatch, partition: int, blocks: list[list[int]]) -> None:
     """What one of Spark's workers does."""
-    link = SparkLink.to(run.address)
     running = xxhash.xxh3_64()
+    try:
+        link = SparkLink.to(run.address)
+    except Unreachable:  # the reader was closed meanwhile
+        return
     try:
         link.send(WorkerHello(run.secret, run.batch, partition))
         for number, rows in enumerate(blocks):
