@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,7 +29,7 @@ PARALLELISM = 2
 _JOB_ID = re.compile(r"\b[0-9a-f]{32}\b")
 
 
-class HighlyAvailable:
+class HighlyAvailable(ABC):
     """A context manager. ``leader`` and ``standby`` are REST ports."""
 
     name = ""
@@ -124,15 +125,15 @@ class HighlyAvailable:
             time.sleep(LOOK_S)
         return time.time()
 
+    @abstractmethod
     def submit(self) -> str:
         """The id of the job, which runs."""
-        raise NotImplementedError
 
-    def _start_job_manager(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _start_job_manager(self) -> int: ...
 
-    def _start_task_manager(self) -> subprocess.Popen[bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def _start_task_manager(self) -> subprocess.Popen[bytes]: ...
 
     def _start(self, kind: str, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         self._started += 1

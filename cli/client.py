@@ -91,12 +91,8 @@ class JobManagerClient:
                 if not (lost_at and self._knows(graph.job_id)):
                     self._submit_once(request, blobs)
                 return graph.job_id
-            except Unreachable:
-                lost_at = lost_at or time.monotonic()
-                if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
-                    raise
-                time.sleep(_FAILOVER_PAUSE_S)
-                self._look_elsewhere()
+            except Unreachable as error:
+                lost_at = self._outwait(error, lost_at, outlives=outlives)
 
     def _submit_once(self, request: pb.SubmitJobRequest, blobs: Mapping[BlobKey, bytes]) -> None:
         for content in blobs.values():
@@ -146,12 +142,18 @@ class JobManagerClient:
                             self._learn_standbys()
                         yield status
                     return
-            except Unreachable:
-                lost_at = lost_at or time.monotonic()
-                if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
-                    raise
-                time.sleep(_FAILOVER_PAUSE_S)
-                self._look_elsewhere()
+            except Unreachable as error:
+                lost_at = self._outwait(error, lost_at, outlives=outlives)
+
+    def _outwait(self, error: Unreachable, lost_at: float, *, outlives: bool) -> float:
+        """Waits a moment for the next JobManager, and returns when the first loss was noticed: now, where ``lost_at`` is 0. Raises the error
+        where there is no next one, or it has not come for ``FAILOVER_PATIENCE_S``."""
+        lost_at = lost_at or time.monotonic()
+        if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
+            raise error
+        time.sleep(_FAILOVER_PAUSE_S)
+        self._look_elsewhere()
+        return lost_at
 
     def _learn_standbys(self) -> bool:
         """Whether jobs outlive their JobManager; where the next one may be is remembered."""

@@ -31,11 +31,11 @@ function look(state, job, vertex, nowMs, render) {
   const isThere = state.told !== null && (state.told.endTimestamp > 0 || state.told.endTimestamp === -1 || state.told.endTimestamp === -2);
   if (isThere || nowMs - state.askedMs < AGAIN_MS || isOver(job.state)) return;
   state.askedMs = nowMs;
-  const query = new URLSearchParams({ type: state.kind, ...(state.subtask === ALL ? {} : { subtaskindex: state.subtask }) });
+  const query = queryOf(state);
   const wanted = `${state.vertex} ${query}`;
   ask("GET", `jobs/${job.id}/vertices/${vertex.id}/flamegraph?${query}`).then(
     (told) => {
-      if (wanted !== `${state.vertex} ${new URLSearchParams({ type: state.kind, ...(state.subtask === ALL ? {} : { subtaskindex: state.subtask }) })}`) return;
+      if (wanted !== `${state.vertex} ${queryOf(state)}`) return;
       state.told = told;
       state.error = "";
       render();
@@ -45,6 +45,10 @@ function look(state, job, vertex, nowMs, render) {
       render();
     },
   );
+}
+
+function queryOf(state) {
+  return new URLSearchParams({ type: state.kind, ...(state.subtask === ALL ? {} : { subtaskindex: state.subtask }) });
 }
 
 function chooser(state, job, vertex, render) {
