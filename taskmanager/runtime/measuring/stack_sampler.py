@@ -1,7 +1,7 @@
 """Stacks of the subtask's thread, looked at from another one for a while: what a flame graph is made of.
 
-Nothing is sampled without a request, and then a bounded number of times. Frames outside of the mailbox loop (Spark's worker, the
-start of the subtask) are left out, since they are the same in every sample.
+Nothing is sampled without a request, and then a bounded number of times. Frames outside of the mailbox loop and of what waits for
+its next step (Spark's worker, the start of the process) are left out, since they are the same in every sample.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from types import FrameType
 
 LOOP = "tidegate.taskmanager.runtime.subtask"
 """The module whose frames are the outermost that are shown."""
+LAUNCH = "tidegate.taskmanager.runtime.launch"
+"""Outermost frame of an attempt: it drives the loop, and waits between two steps, where no frame of the loop is on the stack."""
 _ON_CPU = 0.5
 """Since the last sample the thread computed for more than half of the time."""
 
@@ -69,5 +71,6 @@ def _frames(innermost: FrameType) -> tuple[str, ...]:
 
 
 def _from_the_loop(frames: Sequence[str], modules: Sequence[str]) -> tuple[str, ...]:
-    start = modules.index(LOOP) if LOOP in modules else 0
-    return tuple(frames[start:])
+    if LOOP in modules:
+        return tuple(frames[modules.index(LOOP) :])
+    return tuple(frames[modules.index(LAUNCH) + 1 :]) if LAUNCH in modules else tuple(frames)

@@ -36,7 +36,7 @@ class Slow(KeyedProcessFunction):
             Path(self._hurry).with_name(f"slow-{os.getpid()}").touch()
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[str]:
-        if self._pause_s and not Path(self._hurry).exists():
+        if self._pause_s and not (self._hurry and Path(self._hurry).exists()):
             time.sleep(self._pause_s)
         before = self.count.value() or 0
         self.count.update(before + 1)

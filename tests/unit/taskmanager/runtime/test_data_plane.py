@@ -23,6 +23,7 @@ from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.runtime.measuring.stack_sampler import sample_stacks
 from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
 
 KEYS = 10
@@ -302,3 +303,21 @@ def test_a_lost_producer_is_told_only_when_nobody_cancels(directory: Path) -> No
     assert {error.code for error in job.errors} == {"subtask-lost"}
     assert str(source.attempt) in job.errors[0].message
     job.cut_off()
+
+
+def test_a_sampled_stack_begins_with_the_loop_or_with_its_wait_for_a_mail(directory: Path) -> None:
+    """A subtask that waits has no frame of its loop on the stack: what drives the loop waits in its place."""
+    job = InProcessJob(windows("sampled", 1_000_000, rate=100.0), directory)
+    job.start()
+    idents = [task.thread.ident for task in job.tasks.values() if task.thread is not None]
+    outermost = {
+        stack.frames[0].rpartition(":")[0] for ident in idents for stack in sample_stacks(ident or 0, 50, 1, 100)
+    }
+    job.cancel()
+    waits = "tidegate.taskmanager.runtime.mailbox.Mailbox.wait"
+    assert waits in outermost
+    assert outermost <= {
+        "tidegate.taskmanager.runtime.subtask.SubtaskLoop.steps",
+        waits,
+        "tidegate.taskmanager.runtime.launch.SubtaskRun.steps",
+    }
