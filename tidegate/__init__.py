@@ -3,3 +3,10 @@
 This package is what a job imports and what both processes share: the job API (`common`, `datastream`, `connectors`), the
 vocabulary (`model`), the messages (`pb`, `wire`), the asyncio shell kit (`aio`) and checkpoint storage (`store`).
 """
+
+import os
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""PySpark starts its JVM by a fork, also beside calls that are under way, and no process of ours speaks gRPC after a fork that it was in
+before. gRPC's handlers of a fork would end one such child in twenty before it is the JVM. It reads this when its first channel is made.
+"""
