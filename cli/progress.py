@@ -95,11 +95,18 @@ def failing_sinks(status: pb.JobStatus) -> list[str]:
     return sorted({name for subtask in subtasks for name in failing_commits(subtask.metrics)})
 
 
+def waiting_of(status: pb.JobStatus, now_ms: int) -> str:
+    """What the job waits for, such as `6 of 9 slots; 2 TaskManagers starting for 4 s`."""
+    if not status.HasField("starting_since_ms"):
+        return status.waiting_for
+    return f"{status.waiting_for} for {max(0, now_ms - status.starting_since_ms) // 1000} s"
+
+
 def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> str:
     """`RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
     parts = [f"{status.name}: {status.state}"]
     if status.waiting_for:
-        parts.append(f"waiting for {status.waiting_for}")
+        parts.append(f"waiting for {status.waiting_for if coarse else waiting_of(status, time.time_ns() // 1_000_000)}")
     if rate is not None:
         parts.append(f"{rate:,.0f} records/s")
     if status.HasField("last_completed"):

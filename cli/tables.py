@@ -50,6 +50,11 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
+def counted(number: int, noun: str) -> str:
+    """Such as ``1 slot`` and ``2 slots``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def moment(epoch_ms: int) -> str:
     """Local date and time as Flink's CLI writes them, and which zone that is."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone().strftime("%d.%m.%Y %H:%M:%S %Z")

@@ -126,9 +126,12 @@ def _definitions(files: ClusterFiles, configuration: Configuration, slots: int |
 
 
 def _tell_started(address: str, status: pb.ClusterStatus) -> None:
+    from tidegate.cli.tables import counted
+
     slots = sum(len(task_manager.slots) for task_manager in status.task_managers)
     managers = len(status.task_managers)
-    click.echo(f"JobManager at {address} (REST port {status.rest_port}), {managers} TaskManagers, {slots} slots.")
+    there = f"{counted(managers, 'TaskManager')}, {counted(slots, 'slot')}"
+    click.echo(f"JobManager at {address} (REST port {status.rest_port}), {there}.")
     for job in _jobs_of(address):
         click.echo(f"Going on with job {job.job_id} ({job.name}).")
 
@@ -223,6 +226,7 @@ def _wait_registered(address: str, expected: int, timeout_s: float) -> pb.Cluste
 
 def _show_cluster(address: str) -> bool:
     from tidegate.cli.client import JobManagerClient
+    from tidegate.cli.tables import counted
 
     try:
         with JobManagerClient(address) as client:
@@ -233,8 +237,8 @@ def _show_cluster(address: str) -> bool:
     slots = [slot for task_manager in status.task_managers for slot in task_manager.slots]
     free = sum(not slot.allocation_id for slot in slots)
     click.echo(
-        f"JobManager at {address} (REST port {status.rest_port}): {len(status.task_managers)} TaskManagers, "
-        f"{free} of {len(slots)} slots free, {len(jobs)} jobs running."
+        f"JobManager at {address} (REST port {status.rest_port}): {counted(len(status.task_managers), 'TaskManager')}, "
+        f"{free} of {counted(len(slots), 'slot')} free, {counted(len(jobs), 'job')} running."
     )
     _show_workers(status)
     if status.term:

@@ -27,6 +27,7 @@ def list_jobs(
     include_terminal: bool, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
     """List the jobs of a cluster."""
+    from tidegate.cli.progress import waiting_of
     from tidegate.cli.tables import duration, make_table, moment, show
 
     with connect(job_manager, config, definitions) as client:
@@ -36,8 +37,9 @@ def list_jobs(
         return
     table = make_table("job", "name", "state", "start", "duration", "tasks", "restarts", "checkpoints")
     for job in sorted(jobs, key=lambda job: job.start_ms):
-        end_ms = job.end_ms if job.HasField("end_ms") else int(time.time() * 1000)
-        state = f"{job.state}, waiting for {job.waiting_for}" if job.waiting_for else job.state
+        now_ms = time.time_ns() // 1_000_000
+        end_ms = job.end_ms if job.HasField("end_ms") else now_ms
+        state = f"{job.state}, waiting for {waiting_of(job, now_ms)}" if job.waiting_for else job.state
         table.add_row(
             job.job_id,
             job.name,

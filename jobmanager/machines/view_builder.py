@@ -46,6 +46,7 @@ def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -
         failure=life.failures[-1].error if life.failures else None,
         failures=tuple(life.failures),
         waiting_for=_waiting_for(job, supply),
+        starting_since_ms=supply.starting_since_ms if job.scheduler.waiting_for else None,
         vertices=tuple(_vertex_view(job, v.vertex_id, resources) for v in graph.vertices),
         checkpoints=checkpoints_view(job),
         graph=graph,
@@ -65,6 +66,7 @@ def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
         restarts=life.restarts,
         failure=life.failures[-1].error if life.failures else None,
         waiting_for=_waiting_for(job, supply),
+        starting_since_ms=supply.starting_since_ms if job.scheduler.waiting_for else None,
         vertices=tuple(
             VertexSummary(v.vertex_id, v.name, v.parallelism, job.executions.counts_of(v.vertex_id))
             for v in graph.vertices
@@ -113,7 +115,7 @@ def cluster_view(
 
 
 def _waiting_for(job: JobMaster, supply: WorkerSupply) -> str:
-    """Such as ``6 of 9 slots; 2 TaskManagers starting for 4 s``."""
+    """Such as ``6 of 9 slots; 2 TaskManagers starting``."""
     waiting, outlook = job.scheduler.waiting_for, supply.explain()
     return f"{waiting}; {outlook}" if waiting and outlook else waiting
 

@@ -168,13 +168,15 @@ class JobSummary:
     restarts: int
     failure: ErrorInfo | None
     waiting_for: str
+    starting_since_ms: int | None
     vertices: tuple[VertexSummary, ...]
     checkpoints: CheckpointsView
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """``failure``: the last one, ``None`` before the first. ``waiting_for``: such as ``2 of 4 slots``."""
+    """``failure``: the last one, ``None`` before the first. ``waiting_for``: such as ``2 of 4 slots``.
+    ``starting_since_ms``: since when a TaskManager is on its way that it waits for; ``None``: since none is."""
 
     job_id: JobId
     name: str
@@ -186,6 +188,7 @@ class JobView:
     failure: ErrorInfo | None
     failures: tuple[FailureView, ...]
     waiting_for: str
+    starting_since_ms: int | None
     vertices: tuple[VertexView, ...]
     checkpoints: CheckpointsView
     graph: JobGraph

@@ -67,6 +67,11 @@ class WorkerSupply:
         """What a job that waits for slots may hope for; empty: nothing is known."""
         return self._workers.explain() if self._workers else ""
 
+    @property
+    def starting_since_ms(self) -> int | None:
+        """Since when one is on its way; ``None``: none is."""
+        return self._workers.starting_since_ms if self._workers else None
+
     def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
         if self._workers is None:
             self._fx.log("WARN", f"{type(event).__name__}, and no driver is set")

@@ -83,6 +83,7 @@ def _of_overview(item: JsonObject) -> JsonObject:
         "end_ms": item["end-time"],
         "restarts": None,
         "waiting_for": None,
+        "starting_since_ms": None,
         "failure": None,
         "tasks": {state.upper(): count for state, count in item["tasks"].items() if state != "total"},
         "checkpoints": None,

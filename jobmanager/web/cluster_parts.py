@@ -54,6 +54,10 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
             for job in running
         ],
         "task_managers": [_task_manager(view, numbers, users, backend) for view in cluster.task_managers],
+        "workers": [
+            {"id": worker.worker_id, "state": worker.state, "since_ms": worker.since_ms, "reason": worker.reason}
+            for worker in cluster.workers
+        ],
     }
 
 

@@ -31,6 +31,7 @@ def job_head(job: JobView) -> JsonObject:
         "end_ms": job.end_ms,
         "restarts": job.restarts,
         "waiting_for": job.waiting_for,
+        "starting_since_ms": job.starting_since_ms,
         "failure": None if job.failure is None else job.failure.message,
     }
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
-from tests.contract.rest.scene import Scene
+from tests.contract.rest.scene import Scene, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.model.states import ExecutionState, JobState
@@ -90,6 +90,17 @@ def test_the_cluster_is_as_the_api_says(stage: Stage, open_page: OpenPage) -> No
     expect(page.locator(".slot.used")).to_have_count(used)
     page.locator(".slot.used").first.focus()
     expect(page.locator(".who").first).to_contain_text("window by user, 1 min (1/2)")
+
+
+def test_task_managers_that_are_on_their_way_are_shown_with_the_job_that_waits(open_page: OpenPage) -> None:
+    with Stage(Scene(waiting_for_three())) as waiting:
+        page = settled(open_page(waiting.url))
+        expect(page.get_by_role("table")).to_contain_text("waits for 9 of 9 slots; 3 TaskManagers starting for ")
+        cards = page.locator(".machine")
+        expect(cards).to_have_count(3)
+        expect(cards.first).to_contain_text("Started by the JobManager: slots: job lacks 9")
+        assert violations(page) == []
+        assert faint_texts(page) == []
 
 
 def test_a_checkpoint_travels_as_the_api_says(stage: Stage, open_page: OpenPage) -> None:

@@ -520,6 +520,7 @@ class JobStatus(_message.Message):
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     ACCUMULATORS_FIELD_NUMBER: _builtins.int
     LATE_RECORDS_FIELD_NUMBER: _builtins.int
+    STARTING_SINCE_MS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     name: _builtins.str
     state: _builtins.str
@@ -531,6 +532,8 @@ class JobStatus(_message.Message):
     checkpoints_failed: _builtins.int
     waiting_for: _builtins.str
     """such as "2 of 4 slots"; empty: for nothing"""
+    starting_since_ms: _builtins.int
+    """since when TaskManagers are on their way that the job waits for; absent: none is"""
     @_builtins.property
     def error(self) -> _common_pb2.Error:
         """of the request ("unknown-job"), with nothing else set"""
@@ -574,14 +577,20 @@ class JobStatus(_message.Message):
         waiting_for: _builtins.str = ...,
         accumulators: _abc.Mapping[_builtins.str, _common_pb2.Accumulator] | None = ...,
         late_records: _abc.Iterable[Global___LateRecords] | None = ...,
+        starting_since_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "_starting_since_ms", b"_starting_since_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed", "starting_since_ms", b"starting_since_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "late_records", b"late_records", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "_starting_since_ms", b"_starting_since_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "late_records", b"late_records", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "starting_since_ms", b"starting_since_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ms: _TypeAlias = _typing.Literal["end_ms"]  # noqa: Y015
     _WhichOneofArgType__end_ms: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms"]  # noqa: Y015
+    _WhichOneofReturnType__starting_since_ms: _TypeAlias = _typing.Literal["starting_since_ms"]  # noqa: Y015
+    _WhichOneofArgType__starting_since_ms: _TypeAlias = _typing.Literal["_starting_since_ms", b"_starting_since_ms"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__end_ms) -> _WhichOneofReturnType__end_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starting_since_ms) -> _WhichOneofReturnType__starting_since_ms | None: ...
 
 Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
 

@@ -192,14 +192,18 @@ class Workers:
         return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
 
     def explain(self) -> str:
-        """What a job that waits may hope for, such as ``2 TaskManagers starting since 4 s``; empty: nothing is on its way."""
-        coming = [worker for worker in self if worker.is_coming]
+        """What a job that waits may hope for, such as ``2 TaskManagers starting``; empty: nothing is on its way."""
+        coming = sum(worker.is_coming for worker in self)
         if coming:
-            since_s = (self._fx.now_ms - min(worker.since_ms for worker in coming)) // 1000
-            return f"{len(coming)} TaskManager{'s' * (len(coming) > 1)} starting for {since_s} s"
+            return f"{coming} TaskManager{'s' * (coming > 1)} starting"
         if self._fx.now_ms < self._resumes_ms:
             return f"TaskManagers do not start: {self._failures[-1][1]}" if self._failures else ""
         return ""
+
+    @property
+    def starting_since_ms(self) -> int | None:
+        """Since when the first of those is on its way that have not come yet."""
+        return min((worker.since_ms for worker in self if worker.is_coming), default=None)
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a worker's state contradicts what is registered; between two events."""

@@ -27,6 +27,7 @@ class ClusterHandlers:
             reads("/jobmanager/metrics", self._metrics),
             reads("/jobmanager/profiler", lambda _: {"profilingList": []}),
             reads("/taskmanagers", self._task_managers),
+            reads("/workers", self._workers),
             reads("/taskmanagers/metrics", self._task_manager_aggregation),
             reads("/taskmanagers/:taskmanagerid", self._task_manager),
             reads("/taskmanagers/:taskmanagerid/metrics", metrics.of_what_is_known(self._task_manager_metrics)),
@@ -50,6 +51,9 @@ class ClusterHandlers:
         tasks = cluster_answers.assigned_tasks(self._backend.views.jobs())
         views = self._backend.views.cluster().task_managers
         return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks, self._figures(view)) for view in views]}
+
+    def _workers(self, request: RestRequest) -> JsonObject:
+        return cluster_answers.workers(self._backend.views.cluster(), self._backend.views.jobs())
 
     def _task_manager(self, request: RestRequest) -> JsonObject:
         view = self._backend.task_manager(request)

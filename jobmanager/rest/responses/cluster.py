@@ -105,6 +105,26 @@ def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[J
     }
 
 
+def workers(cluster: ClusterView, jobs: Sequence[JobView]) -> JsonObject:
+    """TaskManagers that this JobManager started or is about to, and the jobs that wait for slots. Flink's API has no such path."""
+    return {
+        "workers": [
+            {"id": worker.worker_id, "state": worker.state, "since": worker.since_ms, "reason": worker.reason}
+            for worker in cluster.workers
+        ],
+        "waiting": [
+            {
+                "jid": job.job_id,
+                "name": job.name,
+                "waiting-for": job.waiting_for,
+                "starting-since": job.starting_since_ms,
+            }
+            for job in jobs
+            if job.waiting_for and not job.state.is_terminal
+        ],
+    }
+
+
 def configuration_entries(configuration: Configuration) -> list[JsonObject]:
     """What is set, with the values of passwords and the like hidden."""
     return [

@@ -63,6 +63,7 @@ def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
         checkpoints_completed=job.checkpoints.completed,
         checkpoints_failed=job.checkpoints.failed,
         waiting_for=job.waiting_for,
+        starting_since_ms=job.starting_since_ms,
     )
 
 

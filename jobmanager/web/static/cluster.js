@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { bytes, duration, moment, plural, whole } from "./format.js";
-import { isOver, jobBadge, taskCounts } from "./states.js";
+import { isOver, jobBadge, taskCounts, waitingFor } from "./states.js";
 
 const HUES = ["#0b7285", "#5f3dc4", "#a6401b", "#2b7a3d", "#9c2b6b", "#1864ab", "#7a5c00", "#495057"];
 const SILENT_MS = 45000;
@@ -66,7 +66,7 @@ function jobRow(job, nowMs) {
     "tr",
     { key: job.id },
     h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}` }, job.name)),
-    h("td", {}, jobBadge(job), job.waiting_for && h("span", { class: "muted small" }, ` waits for ${job.waiting_for}`)),
+    h("td", {}, jobBadge(job), job.waiting_for && h("span", { class: "muted small" }, ` waits for ${waitingFor(job, nowMs)}`)),
     h("td", { class: "small nowrap" }, taskCounts(job.tasks)),
     h("td", { class: "num" }, completed === null ? "–" : whole(completed), failed > 0 && h("span", { class: "muted" }, ` · ${failed} failed`)),
     h("td", { class: "num" }, job.restarts === null ? "–" : whole(job.restarts)),
@@ -80,9 +80,27 @@ function machines(cluster, kept, render, nowMs) {
     "section",
     { key: "machines", class: "card", "aria-labelledby": "machines-title" },
     h("header", {}, h("h2", { id: "machines-title" }, "TaskManagers"), h("span", { class: "muted small" }, "A square is a slot, its colour the job, its number how many subtasks use it. Point at one to see which.")),
-    cluster.task_managers.length === 0
+    cluster.task_managers.length + cluster.workers.length === 0
       ? h("p", { class: "empty" }, "No TaskManager is registered. Start one with tidegate taskmanager.")
-      : h("ul", { class: "machines" }, cluster.task_managers.map((machine) => machineCard(machine, cluster, kept, render, nowMs))),
+      : h(
+          "ul",
+          { class: "machines" },
+          cluster.task_managers.map((machine) => machineCard(machine, cluster, kept, render, nowMs)),
+          cluster.workers.filter((worker) => !cluster.task_managers.some((machine) => machine.id === worker.id)).map((worker) => workerCard(worker, nowMs)),
+        ),
+  );
+}
+
+const WORKER_WORDS = { STARTING: "starting", RECOVERED: "not back yet", REGISTERED: "lost", STOPPING: "stopping" };
+
+// One that the JobManager started, or is about to, and that is not registered.
+function workerCard(worker, nowMs) {
+  return h(
+    "li",
+    { key: worker.id, class: "machine coming" },
+    h("h3", { class: "id mono", title: worker.id }, worker.id),
+    h("p", { class: "small" }, h("span", { class: "badge warn" }, WORKER_WORDS[worker.state]), ` for ${duration(nowMs - worker.since_ms)}`),
+    h("p", { class: "muted small" }, `Started by the JobManager: ${worker.reason}`),
   );
 }
 
@@ -93,6 +111,7 @@ function machineCard(machine, cluster, kept, render, nowMs) {
     kept.slot = { machine: machine.id, index: slot.index };
     render();
   };
+  const worker = cluster.workers.find((each) => each.id === machine.id);
   const isSilent = nowMs - machine.heard_ms > SILENT_MS;
   return h(
     "li",
@@ -106,6 +125,7 @@ function machineCard(machine, cluster, kept, render, nowMs) {
     h("p", { class: "small" }, `${used} of ${plural(machine.slots.length, "slot")} in use`, memory(machine)),
     h("ul", { class: "slots", "aria-label": `Slots of ${machine.id}` }, machine.slots.map((slot) => h("li", { key: slot.index }, slotSquare(slot, cluster, look(slot), slot === chosen)))),
     h("p", { class: "who", "aria-live": "polite" }, chosen && whoUses(chosen, cluster)),
+    worker && h("p", { class: "muted small" }, worker.state === "STOPPING" ? "Is being stopped" : `Started by the JobManager: ${worker.reason}`),
     h("p", { class: "small" }, h("a", { href: `#/logs/${encodeURIComponent(machine.id)}` }, "Log")),
   );
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { duration, moment, plural, whole } from "./format.js";
-import { isOver, jobBadge } from "./states.js";
+import { isOver, jobBadge, waitingFor } from "./states.js";
 import { cancelJob, stopJob, takeCheckpoint, takeSavepoint } from "./actions.js";
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
@@ -21,7 +21,7 @@ export function jobView(context) {
   if (!job || job.id !== where.job) return { title: "Job", content: h("p", { key: "wait", class: "muted" }, "Asking the JobManager …") };
   return {
     title: job.name,
-    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job, data.rates), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}-${where.part ?? ""}`, class: "stack" }, tab(context))],
+    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job, nowMs, data.rates), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}-${where.part ?? ""}`, class: "stack" }, tab(context))],
   };
 }
 
@@ -65,8 +65,8 @@ function endNote(job) {
   return h("p", { key: "note", class: "note bad" }, h("strong", {}, "It failed: "), job.failure.split("\n")[0], " ", h("a", { href: `#/jobs/${job.id}/exceptions` }, "Details"));
 }
 
-function trouble(job, rates = {}) {
-  if (job.waiting_for) return h("p", { key: "note", class: "note warn" }, `It waits for ${job.waiting_for}. Free some, or start another TaskManager.`);
+function trouble(job, nowMs, rates = {}) {
+  if (job.waiting_for) return h("p", { key: "note", class: "note warn" }, `It waits for ${waitingFor(job, nowMs)}.${job.starting_since_ms ? "" : " Free some, or start another TaskManager."}`);
   if (job.state === "RESTARTING" && job.failure) return h("p", { key: "note", class: "note warn" }, h("strong", {}, "Restarting after: "), job.failure.split("\n")[0]);
   const failing = job.vertices.filter((vertex) => rates[vertex.id]?.failing_commits_ms);
   if (failing.length) {

@@ -1,6 +1,7 @@
 // States in words, colours and shapes that say the same.
 
 import { h } from "./dom.js";
+import { duration } from "./format.js";
 
 const LOOKS = {
   RUNNING: "good",
@@ -42,3 +43,6 @@ export function meter(shares, kind, label) {
     h("b", {}, text),
   );
 }
+
+// What a job waits for, such as "6 of 9 slots; 2 TaskManagers starting for 4 s".
+export const waitingFor = (job, nowMs) => (job.starting_since_ms ? `${job.waiting_for} for ${duration(nowMs - job.starting_since_ms)}` : job.waiting_for);

@@ -6,12 +6,12 @@ import atexit
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, graph, running_job, two_stage, vertex
 from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.machines.commands import Command, ReportSnapshot
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.events import Event
+from tidegate.jobmanager.machines.events import Event, WorkersFound
 from tidegate.jobmanager.programs.files import ProgramFiles
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
@@ -188,6 +188,15 @@ def recorded_scene() -> Scene:
     view = cluster.checkpoints()
     assert [checkpoint.status for checkpoint in view.history] == ["COMPLETED", "COMPLETED"]
     return Scene(cluster)
+
+
+def waiting_for_three() -> Cluster:
+    """A job of parallelism 9, for which three TaskManagers with three slots each are starting."""
+    cluster = Cluster({"tidegate.resourcemanager.driver": "process", "taskmanager.numberOfTaskSlots": "3"})
+    cluster.tell(WorkersFound(()))
+    cluster.submit(graph([vertex("source", 9, source=True)]), CHECKPOINTED)
+    cluster.pass_time(4_000)
+    return cluster
 
 
 def failed_job() -> Cluster:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.rest.asking import Client, ask, serving
-from tests.contract.rest.scene import Scene, failed_job
+from tests.contract.rest.scene import Scene, failed_job, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, FAULT, JOB, running_job, vertex_id
+from tidegate.jobmanager.machines.commands import StartWorker
 from tidegate.model.states import ExecutionState
 from tidegate.pb.common_pb2 import Accumulator
 
@@ -119,6 +120,20 @@ async def test_a_pending_checkpoint_has_every_vertex_and_subtask(scene: Scene, c
     assert [subtask["className"] for subtask in source["subtasks"]] == ["completed", "pending"]
     assert source["subtasks"][1] == {"className": "pending", "index": 1, "status": "pending_or_failed"}
     assert source["summary"]["start_delay"]["p50"] == "NaN"
+
+
+async def test_task_managers_that_are_on_their_way_and_the_jobs_that_wait_for_them() -> None:
+    cluster = waiting_for_three()
+    async with serving(Scene(cluster)) as client:
+        found = await ask(client, "GET", "/workers", 200)
+    ids = [command.worker_id for command in cluster.of(StartWorker)]
+    since_ms = cluster.START_MS + 50  # slotmanager.requirement-check.delay
+    assert found["workers"] == [
+        {"id": worker, "state": "STARTING", "since": since_ms, "reason": "slots: job lacks 9"} for worker in ids
+    ]
+    (waits,) = found["waiting"]
+    waiting = {"waiting-for": "9 of 9 slots; 3 TaskManagers starting", "starting-since": since_ms}
+    assert waits == {"jid": JOB, "name": "job", **waiting}
 
 
 async def test_slots_and_the_tasks_in_them(client: Client) -> None:

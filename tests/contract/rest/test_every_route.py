@@ -24,6 +24,8 @@ GOOD = {
 }
 ODD = ["0", "-1", "%20", "..%2f..", "%00", "%ff", "x" * 300, hex_id("nobody"), "９", "null"]
 QUERY = "get=%00,a&agg=MAX&mode=cancel&maxExceptions=1&type=full&subtaskindex=0&subtasks=0-999999999999&jobs=x"
+OURS = ("/openapi.json", "/workers")
+"""Paths that Flink's API does not have."""
 MEANT = "<Exception on server side:"
 
 
@@ -34,7 +36,7 @@ def route_keys() -> list[tuple[str, str]]:
 
 
 def test_the_readme_says_how_many_routes_are_implemented() -> None:
-    routes = endpoint_of(recorded_scene()).router.routes
+    routes = [route for route in endpoint_of(recorded_scene()).router.routes if route.pattern not in OURS]
     refused = [route for route in routes if route.handler.__module__.endswith(".unsupported_routes")]
     told = re.search(r"(\d+) routes of its", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert told is not None

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from tests.contract.rest.asking import Client, ask, serving
-from tests.contract.rest.scene import Scene, failed_job, recorded_scene
+from tests.contract.rest.scene import Scene, failed_job, recorded_scene, waiting_for_three
 from tests.contract.web.listening import listen
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tidegate.jobmanager.machines.commands import StartWorker
 from tidegate.jobmanager.web import live
 from tidegate.jobmanager.web.pages import STATIC
 from tidegate.pb.common_pb2 import Accumulator
@@ -39,6 +40,18 @@ async def test_the_cluster_with_its_slots_and_who_uses_them(scene: Scene, client
         (job,) = found["jobs"]
         assert (job["id"], job["state"], job["checkpoints"][0]) == (JOB, "RUNNING", 2)
         stream.close()
+
+
+async def test_task_managers_that_are_on_their_way_are_parts_of_the_cluster() -> None:
+    cluster = waiting_for_three()
+    async with serving(Scene(cluster)) as client:
+        stream = await listen(client)
+        found = await stream.parts("hello", "cluster", "jobs")
+        stream.close()
+    ids = [command.worker_id for command in cluster.of(StartWorker)]
+    assert [worker["id"] for worker in found["cluster"]["workers"]] == ids
+    assert {worker["state"] for worker in found["cluster"]["workers"]} == {"STARTING"}
+    assert found["cluster"]["workers"][0]["reason"] == "slots: job lacks 9"
 
 
 async def test_a_job_with_one_vertex_and_one_checkpoint_opened(scene: Scene, client: Client) -> None:

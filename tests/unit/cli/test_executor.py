@@ -200,6 +200,8 @@ def test_progress_shows_what_matters() -> None:
         line_of(status, 1234567.0)
         == "tiny: RUNNING  waiting for 1 of 2 slots  1,234,567 records/s  checkpoint 27  2 restarts"
     )
+    status.starting_since_ms = 1
+    assert "waiting for 1 of 2 slots for " in line_of(status, None)
     assert line_of(status, None, coarse=True) == "tiny: RUNNING  waiting for 1 of 2 slots  checkpoint 20+  2 restarts"
     status.vertices[0].subtasks[0].metrics.user["totals.failingCommitTime"] = 12_000
     assert "checkpoint 20+  commits fail at totals  2 restarts" in line_of(status, None, coarse=True)
