@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
 from tests.conformance.sink_suite import SinkConformance, Subject
 from tests.servers.postgres_server import PostgresServer
 from tidegate.connectors.base import Sink
 from tidegate.connectors.postgres.open_transactions import PostgresTransactions
+from tidegate.connectors.postgres.rows import copy
 from tidegate.connectors.postgres.sink import PostgresSink
 from tidegate.connectors.transactions import TransactionLog
 
@@ -49,6 +53,26 @@ class TestNewRows(SinkConformance):
         server.query(f"ROLLBACK PREPARED '{gid}'")
         with pytest.raises(Exception, match=f"{gid} is gone"):
             one.operator.notify_checkpoint_complete(1)
+
+    def test_small_batches_are_copied_together_and_a_vote_copies_the_rest(
+        self, subject: Subject, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        copied: list[int] = []
+
+        def count(connection: Any, table: str, data: pa.RecordBatch) -> None:
+            copied.append(data.num_rows)
+            copy(connection, table, data)
+
+        monkeypatch.setattr("tidegate.connectors.postgres.sink.copy", count)
+        monkeypatch.setattr("tidegate.connectors.postgres.sink.GATHERED_ROWS", 3)
+        one = self.begin(subject)
+        for word in "abcde":
+            one.feed([word])
+        assert copied == [3]
+        one.snapshot(1)
+        assert copied == [3, 2]
+        one.operator.notify_checkpoint_complete(1)
+        assert sorted(subject.visible()) == list("abcde")
 
     def test_a_server_that_crashes_between_vote_and_commit_loses_nothing(
         self, subject: Subject, server: PostgresServer
