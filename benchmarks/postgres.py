@@ -42,7 +42,7 @@ def rate(server: PostgresServer, batch: ArrowBatch, batches: int, gathered_rows:
     took = time.perf_counter() - began
     server.query(f"ROLLBACK PREPARED '{gid}'")
     writer.close()
-    return batch.data.num_rows * batches / took
+    return float(batch.data.num_rows * batches / took)
 
 
 def main() -> None:
