@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from tidegate.model.coordinators.operator_events import AddSplits, CoordinatorReport, OperatorEvent, SourceSplit
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.ids import AllocationId, AttemptId, Generation, SubtaskId
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask, SubtaskTold
@@ -104,9 +104,11 @@ class AttemptAccount:
 
 class EndedAttempts:
     """Attempts whose process is gone, and that a JobManager which takes the lead must know: those that have finished, as long as their
-    slot is the job's, and those whose end has not been reported."""
+    slot is the job's, and those whose end has not been reported. Of all others it knows that they have been: none begins twice."""
 
     def __init__(self) -> None:
+        self._begun: dict[AllocationId, dict[SubtaskId, int]] = {}
+        """The highest number with which a subtask began in a slot."""
         self._reports: dict[AttemptId, AttemptReport] = {}
         self._untold: set[AttemptId] = set()
 
@@ -129,10 +131,17 @@ class EndedAttempts:
 
     def free(self, allocation_id: AllocationId) -> None:
         """Forgets the attempts of a slot that is free."""
+        self._begun.pop(allocation_id, None)
         self._forget([a for a, report in self._reports.items() if report.allocation_id == allocation_id])
 
-    def replace(self, attempt: AttemptId) -> None:
-        """Another attempt of the same subtask has come."""
+    def has_begun(self, task: SubmittedTask) -> bool:
+        """It, or one that follows it, was submitted before. In a slot that was freed nothing begins, so nothing is known of it."""
+        return task.attempt.attempt <= self._begun.get(task.allocation_id, {}).get(task.attempt.subtask_id, -1)
+
+    def begin(self, task: SubmittedTask) -> None:
+        """It takes the place of an earlier attempt of the same subtask."""
+        attempt = task.attempt
+        self._begun.setdefault(task.allocation_id, {})[attempt.subtask_id] = attempt.attempt
         self._forget([a for a in self._reports if (a.job_id, a.subtask_id) == (attempt.job_id, attempt.subtask_id)])
 
     def check_invariants(self, alive: Collection[AttemptId]) -> None:

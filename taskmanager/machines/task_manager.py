@@ -118,7 +118,7 @@ class TaskManagerMachine:
         refusal = fence(task.generation, self.slots.generation)
         if refusal is not None:
             return (Refuse(refusal),)
-        if self.tasks.task(task.attempt) is not None:
+        if self.tasks.task(task.attempt) is not None or self.tasks.has_begun(task):
             return self._task_commands(event, now_ms)
         taken = self._slot_commands(TaskAdded(task.allocation_id, task.attempt), now_ms)
         if any(isinstance(command, Refuse) for command in taken):

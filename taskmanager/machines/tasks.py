@@ -16,7 +16,7 @@ Laws:
 4. Cancelling asks first, and the process interrupts its function (``spark.interruption``). One that has not answered with CANCELING
    after ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``; if it is not
    gone so long after that, the TaskManager itself is beyond help (``Escalate``).
-5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
+5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown. An attempt begins once.
 6. While there is no JobManager, tasks go on and nothing is reported of them. The next one that is found gets a report of each attempt
    that is here or ended meanwhile, and owns them; when none is found in time they are stopped. When the lost one is found again,
    they fail: messages between the two were lost, and neither knows which.
@@ -137,6 +137,10 @@ class TaskTable:
         """Its slot is free."""
         self._ended.free(allocation_id)
 
+    def has_begun(self, task: SubmittedTask) -> bool:
+        """It was submitted before, and may have ended."""
+        return self._ended.has_begun(task)
+
     def task(self, attempt: AttemptId) -> Task | None:
         """To look at; only ``on`` may change it."""
         return self._tasks.get(attempt)
@@ -203,15 +207,15 @@ class TaskTable:
         submitted = event.task
         refusal = fence(submitted.generation, self._generation)
         known = self._tasks.get(submitted.attempt)
-        if refusal is None and known is not None:
-            if known.submitted == submitted:
-                return ()  # the call was repeated because its answer got lost
+        if refusal is None and known is not None and known.submitted != submitted:
             refusal = _error(InternalError, f"attempt {submitted.attempt} is already here, with another deployment")
         if refusal is not None:
             return (Refuse(refusal),)
+        if known is not None or self.has_begun(submitted):
+            return ()  # the call was repeated because its answer got lost; by now the attempt may have ended
         account = AttemptAccount(submitted, now_ms)
         self._tasks[submitted.attempt] = Task(submitted, event.token, account, submitted.generation)
-        self._ended.replace(submitted.attempt)
+        self._ended.begin(submitted)
         return (
             StartTimer(submitted.attempt, TimerKind.START, self._start_timeout_ms(submitted)),
             StartSubtask(submitted, event.token),
@@ -303,10 +307,8 @@ class TaskTable:
             address = task.data_address if event.state is ExecutionState.INITIALIZING else None
             return (ReportState(task.attempt, event.state, None, address),)
         task.phase = TaskPhase.ENDED
-        if task.stopping is None or event.state is ExecutionState.FINISHED:
-            task.outcome = Outcome(event.state, event.error)
-        else:
-            task.outcome = task.stopping
+        is_as_told = task.stopping is None or event.state is ExecutionState.FINISHED
+        task.outcome = Outcome(event.state, event.error) if is_as_told else task.stopping
         return (
             StopTimers(task.attempt),
             CloseStream(task.attempt),

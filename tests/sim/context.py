@@ -25,6 +25,7 @@ class TaskContext:
     live: dict[AttemptId, ModelSubtask] = field(default_factory=dict)
 
     def began(self, task: ModelSubtask) -> None:
+        self.watch.on_began(task.attempt)
         self.live[task.attempt] = task
         self.watch.alive.add(task.attempt)
 

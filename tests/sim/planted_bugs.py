@@ -28,6 +28,7 @@ from tidegate.jobmanager.machines.scheduling.failover import Failover
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import SubtaskSnapshot
 from tidegate.model.ids import AttemptId, SubtaskId
+from tidegate.taskmanager.machines.attempt_account import EndedAttempts
 
 # ---- law 1: only sources are triggered ---------------------------------------------------------------------------------
 
@@ -179,6 +180,11 @@ OF_THE_LAWS = (
         "takes an old attempt for the current one",
         frozenset({6}),
         patched(ExecutionGraph, "current", _takes_any_attempt_for_the_current_one),
+    ),
+    Plant(
+        "an attempt begins again when its submission is repeated",
+        frozenset({6}),
+        patched(EndedAttempts, "has_begun", lambda ended, task: False),
     ),
     Plant("an abort nobody hears of", frozenset({7}), patched(CheckpointCommands, "abort", _says_nothing)),
     Plant(

@@ -232,7 +232,7 @@ OF_FILES = (
     ),
     Plant(
         "counts attempts from the start",
-        frozenset({0, 2, 3, 5}),
+        frozenset({0, 2, 3, 5, 6}),
         patched(job, "decide_origin", _counts_attempts_from_the_start),
     ),
     Plant("a user waits for ever", frozenset({0}), patched(CheckpointCommands, "report", _says_nothing_of_failures)),

@@ -138,6 +138,15 @@ class Watch:
             raise LawBroken(3, f"{attempt} {what} {checkpoint_id} after it had answered it")
         self._answers.add((attempt, checkpoint_id))
 
+    # ---- law 6: what is doubled changes nothing ----------------------------------------------------------------------
+
+    _begun: set[AttemptId] = field(default_factory=set)
+
+    def on_began(self, attempt: AttemptId) -> None:
+        if attempt in self._begun:
+            raise LawBroken(6, f"{attempt} begins again")
+        self._begun.add(attempt)
+
     # ---- adoption ----------------------------------------------------------------------------------------------------
 
     alive: set[AttemptId] = field(default_factory=set)

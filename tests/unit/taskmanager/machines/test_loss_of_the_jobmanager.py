@@ -280,6 +280,32 @@ def test_a_successor_takes_the_place_of_one_that_is_over() -> None:
     assert report_of(machine).attempt == successor
 
 
+@pytest.mark.parametrize("end", [tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), tv.StreamBroke(ATTEMPT)])
+def test_a_submission_that_is_repeated_after_its_attempt_has_ended_starts_nothing(end: TaskManagerEvent) -> None:
+    machine = running()
+    after(machine, end, tv.SparkJobEnded(ATTEMPT))
+    reports = machine.reports()
+    assert after(machine, tv.TaskSubmitted(deployment(), "token")) == []
+    assert machine.reports() == reports
+
+
+def test_a_submission_that_comes_after_that_of_the_next_attempt_starts_nothing() -> None:
+    machine = running()
+    successor = AttemptId(JOB, ATTEMPT.vertex_id, 0, 4)
+    after(machine, tv.StreamBroke(ATTEMPT), tv.SparkJobEnded(ATTEMPT))
+    after(machine, tv.TaskSubmitted(deployment(successor), "other"))
+    assert after(machine, tv.TaskSubmitted(deployment(), "token")) == []
+    assert machine.tasks.attempts() == (successor,)
+
+
+def test_when_its_slot_is_free_a_submission_that_is_repeated_is_refused() -> None:
+    machine = running()
+    after(machine, tv.StreamBroke(ATTEMPT), tv.SparkJobEnded(ATTEMPT))
+    after(machine, slots.SlotFreeRequested(FIRST, ALLOCATION, "idle"))
+    (refusal,) = after(machine, tv.TaskSubmitted(deployment(), "token"))
+    assert isinstance(refusal, slots.Refuse)
+
+
 def test_one_that_has_said_its_last_word_counts_as_running_until_it_is_gone() -> None:
     machine = running()
     after(machine, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED))
