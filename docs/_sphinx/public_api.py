@@ -79,6 +79,12 @@ TOPICS: dict[str, str] = {
         tidegate.connectors.postgres.sink
         tidegate.connectors.spark.sink
         tidegate.connectors.spark.writes
+        tidegate.connectors.source
+        tidegate.connectors.source.source
+        tidegate.connectors.source.enumerator
+        tidegate.connectors.source.reader
+        tidegate.connectors.source.splits
+        tidegate.connectors.source.serializers
         tidegate.connectors.base
         tidegate.functions.transactional_ids
         tidegate.datastream.connectors

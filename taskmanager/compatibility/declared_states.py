@@ -64,7 +64,7 @@ KEYED_KINDS = frozenset(
     {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}
 )
 _NO_GROUPS = KeyGroupRange(0, 0)
-_ELEMENTS = {"source": frozenset({SPLITS}), "sink": SINK_STATES}
+_ELEMENTS = {"source": frozenset({SPLITS}), "enumerated_source": frozenset({SPLITS}), "sink": SINK_STATES}
 _KINDS: dict[type[StateDescriptor], str] = {
     ValueStateDescriptor: "value",
     ListStateDescriptor: "list",

@@ -13,6 +13,7 @@ from tidegate.connectors.operator_options import (
     AsyncWaitOptions,
     BroadcastOptions,
     ColumnarWindowOptions,
+    EnumeratedSourceOptions,
     FilterColumnsOptions,
     FunctionOptions,
     IntervalJoinOptions,
@@ -41,6 +42,7 @@ from tidegate.taskmanager.operators.rows.interval_join import IntervalJoinOperat
 from tidegate.taskmanager.operators.rows.keyed import KeyedProcessOperator, KeyedReduceOperator
 from tidegate.taskmanager.operators.rows.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
 from tidegate.taskmanager.operators.sinks.sink import SinkOperator
+from tidegate.taskmanager.operators.sources.enumerated_source import EnumeratedSourceOperator
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 from tidegate.taskmanager.operators.sources.watermarks import TimestampsWatermarksOperator
 from tidegate.taskmanager.operators.windows.sessions import MergingWindowOperator
@@ -78,6 +80,11 @@ def _source(spec: OperatorSpec) -> Operator:
     return SourceOperator(
         spec.name, o.source, o.splits, o.watermark_strategy, spec.output_type, is_coordinated=o.is_coordinated
     )
+
+
+def _enumerated_source(spec: OperatorSpec) -> Operator:
+    o = options_of(spec, EnumeratedSourceOptions)
+    return EnumeratedSourceOperator(spec.name, o.source, o.enumerator, o.watermark_strategy, spec.output_type)
 
 
 def _keyed_process(spec: OperatorSpec) -> Operator:
@@ -185,6 +192,7 @@ def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> Key
 
 _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "source": _source,
+    "enumerated_source": _enumerated_source,
     "map": lambda spec: MapOperator(spec.name, options_of(spec, FunctionOptions).func, "map"),
     "flat_map": lambda spec: FlatMapOperator(spec.name, options_of(spec, FunctionOptions).func, "flat_map"),
     "filter": lambda spec: FilterOperator(spec.name, options_of(spec, FunctionOptions).func, "filter"),

@@ -30,6 +30,7 @@ from tidegate.taskmanager.runtime.coordinator_events import CoordinatorEvents
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
+from tidegate.taskmanager.runtime.inputs.enumerated_input import EnumeratedInput
 from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
@@ -185,13 +186,7 @@ class SubtaskBuilder:
         gate: InputGate | None,
     ) -> SubtaskInput:
         chain = assembled.chain
-        sizer = SliceSizer(
-            columnar=chain.is_columnar,
-            step_ms=self.settings.slice_ms,
-            first_records=1,
-            most_records=chain.slice_records,
-            meter=self.environment.open_meter(),
-        )
+        sizer = self._make_sizer(chain)
         if gate is None:
             source = chain.source
             if source is None:
@@ -220,7 +215,25 @@ class SubtaskBuilder:
             sizer=sizer,
         )
         work.restore(self._make_replay(assembled))
-        return work
+        source = chain.source
+        if head.kind != "enumerated_source" or source is None:
+            return work
+        return EnumeratedInput(
+            services,
+            channels=work,
+            source=source,
+            sizer=self._make_sizer(chain),
+            emitted=lambda: assembled.head_output.records_emitted,
+        )
+
+    def _make_sizer(self, chain: OperatorChain) -> SliceSizer:
+        return SliceSizer(
+            columnar=chain.is_columnar,
+            step_ms=self.settings.slice_ms,
+            first_records=1,
+            most_records=chain.slice_records,
+            meter=self.environment.open_meter(),
+        )
 
     def _make_handler(self, gate: InputGate) -> BarrierHandler:
         restore = self.deployment.restore

@@ -11,9 +11,9 @@ PYFLINK = {
     "ByteArraySchema", "CheckpointStorage", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
     "CsvRowSerializationSchema", "DeserializationSchema", "Distribution", "FileSink", "FileSource",
     "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "Partitioner", "RollingPolicy",
-    "SerializationSchema", "State", "Table",
+    "SerializationSchema", "Source", "SourceReader", "SourceSplit", "State", "Table",
 }  # fmt: skip
-"""PyFlink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""
+"""PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""
 BOTH_SIDES = {
     "AbortCheckpoint", "CancelRequested", "CancelTask", "ConfirmCheckpoint", "ReportState", "SlotState", "SlotView",
     "SnapshotRequested", "StartTimer", "TimerFired", "TriggerCheckpoint",

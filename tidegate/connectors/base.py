@@ -29,7 +29,7 @@ from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import Function
 from tidegate.model.configuration import Configuration
-from tidegate.model.values import Committable, ReaderPosition, StateValue
+from tidegate.model.values import Committable, ReaderPosition, StateValue, UserObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,6 +100,8 @@ class ReaderContext:
     """The splits come from a checkpoint: what is not among them belongs to another subtask."""
     request_split: Callable[[], None] | None = None
     """Asks the coordinator, from any thread; ``add_splits`` or ``no_more_splits`` follows. ``None``: the reader has all of its splits."""
+    send_source_event: Callable[[UserObject], None] | None = None
+    """Sends an object of the user's to the enumerator; only for a source with one."""
     wakeup: Callable[[], None] | None = None
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
@@ -115,6 +117,9 @@ class ReaderContext:
 class SourceReader(ABC):
     """Reads the splits of one subtask. Called from the subtask's thread only. ``poll`` must not block for longer than
     a few milliseconds: readers of systems that block run a fetcher thread with a bounded queue inside."""
+
+    emits_whole_batches: bool = False
+    """A batch is emitted at once, whatever a slice is: the reader's position is behind all of it when it is polled."""
 
     @abstractmethod
     def open(self, states: Sequence[SplitState]) -> None:
@@ -135,6 +140,18 @@ class SourceReader(ABC):
     @abstractmethod
     def snapshot_state(self) -> list[SplitState]:
         """Returns all splits of this subtask, done ones included."""
+
+    def snapshot_for(self, checkpoint_id: int) -> list[SplitState]:
+        """Returns what ``snapshot_state`` does, for a reader that must know of which checkpoint it is."""
+        return self.snapshot_state()
+
+    def on_reader_event(self, subtask: int, content: bytes) -> None:
+        """A reader speaks to this enumerator. Only for the enumerator of a source."""
+        raise NotImplementedError(f"{type(self).__name__} is no enumerator")
+
+    def handle_source_event(self, event: UserObject) -> None:
+        """The enumerator has sent an object of the user's."""
+        raise NotImplementedError(f"{type(self).__name__} takes no events")
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """The coordinator has handed these to the reader: they are in its state from now on. Only for a source that takes splits."""
@@ -165,6 +182,8 @@ class Source(ABC):
     """What ``from_source`` takes. Pickled by the client."""
 
     bounded: bool = True
+    hides_splits: bool = False
+    """Its batches do not say of which split they are: event time is that of the reader."""
     takes_splits: bool = False
     """Its readers ask for splits while they run (``ReaderContext.request_split``)."""
 

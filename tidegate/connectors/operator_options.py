@@ -22,6 +22,7 @@ from tidegate.functions.interfaces import ProcessJoinFunction
 from tidegate.functions.state import MapStateDescriptor
 from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
 from tidegate.model.errors import InvalidJob
+from tidegate.model.ids import OperatorId
 from tidegate.model.program import OperatorKind, OperatorOptions
 from tidegate.model.values import AssignedWindow, Record, UserObject
 
@@ -36,6 +37,15 @@ class SourceOptions(OperatorOptions):
     source: Source
     splits: Sequence[Split]
     is_coordinated: bool = False
+    watermark_strategy: WatermarkStrategy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumeratedSourceOptions(OperatorOptions):
+    """``enumerator``: the operator that hands the splits out, in a vertex of its own."""
+
+    source: Source
+    enumerator: OperatorId
     watermark_strategy: WatermarkStrategy | None = None
 
 
@@ -161,6 +171,7 @@ class SessionOptions(OperatorOptions):
 
 OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "source": SourceOptions,
+    "enumerated_source": EnumeratedSourceOptions,
     "map": FunctionOptions,
     "flat_map": FunctionOptions,
     "filter": FunctionOptions,
@@ -201,6 +212,7 @@ __all__ = [
     "AsyncWaitOptions",
     "BroadcastOptions",
     "ColumnarWindowOptions",
+    "EnumeratedSourceOptions",
     "FilterColumnsOptions",
     "FunctionOptions",
     "IntervalJoinOptions",

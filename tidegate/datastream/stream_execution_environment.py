@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import check_parallelism
@@ -21,11 +21,13 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Source
 from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.source.source import Source as EnumeratedSource
 from tidegate.connectors.spark.query import describe, describe_stream
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.datastream._graph.batch_execution import batch_configuration
 from tidegate.datastream._graph.dependencies import configured_files
+from tidegate.datastream._graph.enumerated_sources import add_enumerated_source
 from tidegate.datastream._graph.environment_settings import RUNTIME_MODE, EnvironmentSettings
 from tidegate.datastream._graph.executor import configuration_below, current_executor
 from tidegate.datastream._graph.job_graph_builder import BuiltJob, build_job_graph
@@ -92,19 +94,26 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def from_source(
         self,
-        source: Source,
+        source: Source | EnumeratedSource[Any, Any],
         watermark_strategy: WatermarkStrategy,
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
         """Adds a source. Event time, if the strategy assigns it, begins inside the source; ``type_info`` overrides the
-        type that the source declares. Raises ``InvalidJob`` for what is not a source of this package."""
-        if not isinstance(source, Source):
-            raise InvalidJob(f"from_source needs one of tidegate's sources (tidegate.connectors), not {source!r}")
-        output_type = type_info if type_info is not None else source.produced_type()
+        type that the source declares. Raises ``InvalidJob`` for what is neither a connector's source nor one of your own
+        (``tidegate.connectors.source``)."""
+        if not isinstance(source, Source | EnumeratedSource):
+            raise InvalidJob(
+                f"from_source needs one of tidegate's sources (tidegate.connectors) or one of your own, below "
+                f"tidegate.connectors.source.Source, not {source!r}"
+            )
+        declared = source.produced_type() if isinstance(source, Source) else source.get_produced_type()
+        output_type = type_info if type_info is not None else declared
         strategy: WatermarkStrategy | None = bind_strategy(watermark_strategy, output_type)
         if strategy == WatermarkStrategy.no_watermarks():
             strategy = None
+        if isinstance(source, EnumeratedSource):
+            return DataStream(self, add_enumerated_source(self, source, strategy, source_name, output_type))
         options = {"source": source, "watermark_strategy": strategy}
         return DataStream(self, self.add_operator("source", source_name, options, output_type))
 

@@ -18,6 +18,7 @@ from tidegate.model.values import UserObject
 
 OperatorKind = Literal[
     "source",
+    "enumerated_source",
     "map",
     "flat_map",
     "filter",

@@ -1136,11 +1136,39 @@ class OperatorEvent(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ReaderEvent(_message.Message):
+        """of a reader, for the enumerator of its source: passed on, unread"""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        ENUMERATOR_FIELD_NUMBER: _builtins.int
+        SUBTASK_FIELD_NUMBER: _builtins.int
+        CONTENT_FIELD_NUMBER: _builtins.int
+        enumerator: _builtins.str
+        """its operator"""
+        subtask: _builtins.int
+        """of the reader"""
+        content: _builtins.bytes
+        def __init__(
+            self,
+            *,
+            enumerator: _builtins.str = ...,
+            subtask: _builtins.int = ...,
+            content: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "enumerator", b"enumerator", "subtask", b"subtask"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OPERATOR_ID_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     REQUEST_SPLIT_FIELD_NUMBER: _builtins.int
     ADD_SPLITS_FIELD_NUMBER: _builtins.int
     NO_MORE_SPLITS_FIELD_NUMBER: _builtins.int
+    READER_EVENT_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.str
     number: _builtins.int
     """counts from 1 for each attempt and direction"""
@@ -1150,6 +1178,8 @@ class OperatorEvent(_message.Message):
     def add_splits(self) -> Global___OperatorEvent.AddSplits: ...
     @_builtins.property
     def no_more_splits(self) -> Global___OperatorEvent.NoMoreSplits: ...
+    @_builtins.property
+    def reader_event(self) -> Global___OperatorEvent.ReaderEvent: ...
     def __init__(
         self,
         *,
@@ -1158,12 +1188,13 @@ class OperatorEvent(_message.Message):
         request_split: Global___OperatorEvent.RequestSplit | None = ...,
         add_splits: Global___OperatorEvent.AddSplits | None = ...,
         no_more_splits: Global___OperatorEvent.NoMoreSplits | None = ...,
+        reader_event: Global___OperatorEvent.ReaderEvent | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "request_split", b"request_split"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "reader_event", b"reader_event", "request_split", b"request_split"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "request_split", b"request_split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "reader_event", b"reader_event", "request_split", b"request_split"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits", "reader_event"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

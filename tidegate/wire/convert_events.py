@@ -9,6 +9,7 @@ from tidegate.model.coordinators.operator_events import (
     CoordinatorEvent,
     NoMoreSplits,
     OperatorEvent,
+    ReaderEvent,
     RequestSplit,
     SourceSplit,
 )
@@ -35,6 +36,10 @@ def operator_event_to_pb(event: OperatorEvent) -> pb.OperatorEvent:
             message.add_splits.SetInParent()
         case NoMoreSplits():
             message.no_more_splits.SetInParent()
+        case ReaderEvent(enumerator, subtask, content):
+            message.reader_event.enumerator = enumerator
+            message.reader_event.subtask = subtask
+            message.reader_event.content = content
         case _:
             assert_never(event.event)
     return message
@@ -53,6 +58,9 @@ def _event_of(message: pb.OperatorEvent) -> CoordinatorEvent:
             return AddSplits(tuple(map(split_from_pb, message.add_splits.splits)))
         case "no_more_splits":
             return NoMoreSplits()
+        case "reader_event":
+            told = message.reader_event
+            return ReaderEvent(OperatorId(told.enumerator), told.subtask, told.content)
         case _:
             raise VersionMismatch(
                 f"operator {message.operator_id} was sent an event of a kind that this tidegate does not know; install the same "

@@ -1,6 +1,7 @@
 """The operator coordinators of one job, and their events.
 
     OperatorEventReceived ──▶ coordinator ──▶ SendOperatorEvent, in the outbox of its TaskManager
+    ReaderEvent ──────────────▶ passed on, unread, to the enumerator that runs on a TaskManager (docs/adr/0178)
 
 Laws. A coordinator is snapshotted in the same step in which its sources are triggered, and one outbox carries events and triggers in their
 order: what was sent before is in the reader's state of that checkpoint, what is sent after is in the coordinator's, and Flink's
@@ -13,6 +14,7 @@ Follows Flink's ``OperatorCoordinatorHolder.java``, whose subtask gateways close
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
@@ -28,6 +30,7 @@ from tidegate.model.coordinators.operator_events import (
     CoordinatorState,
     NoMoreSplits,
     OperatorEvent,
+    ReaderEvent,
     RequestSplit,
     SourceSplit,
 )
@@ -44,6 +47,9 @@ class OperatorCoordinators:
         self._fx = effects
         self._sources: dict[OperatorId, SourceCoordinator] = {}
         self._operators_of: dict[VertexId, list[OperatorId]] = {}
+        self._vertex_of = {
+            operator.operator_id: vertex.vertex_id for vertex in graph.graph.vertices for operator in vertex.operators
+        }
         self._sent: dict[AttemptId, int] = {}
         self._received: dict[AttemptId, int] = {}
         for vertex in graph.graph.vertices:
@@ -57,15 +63,18 @@ class OperatorCoordinators:
         """An operator of a subtask says something."""
         execution = self._graph.current(received.attempt)
         told, event = received.event, received.event.event
-        source = self._sources.get(told.operator_id)
-        if execution is None or source is None or not self._is_reachable(execution):
+        if execution is None or not self._is_reachable(execution):
             return
         if told.number <= self._received.get(execution.attempt, 0):
             return
         self._received[execution.attempt] = told.number
         match event:
             case RequestSplit():
-                self._send(execution, told.operator_id, source.on_request(execution.attempt.subtask))
+                source = self._sources.get(told.operator_id)
+                if source is not None:
+                    self._send(execution, told.operator_id, source.on_request(execution.attempt.subtask))
+            case ReaderEvent():
+                self._pass_on(replace(event, subtask=execution.attempt.subtask))
             case AddSplits() | NoMoreSplits():
                 self._fx.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
             case _:
@@ -104,6 +113,15 @@ class OperatorCoordinators:
         """Raises ``AssertionError`` when a coordinator contradicts itself."""
         for source in self._sources.values():
             source.check_invariants()
+
+    def _pass_on(self, event: ReaderEvent) -> None:
+        """To the enumerator, which runs in subtask 0 of its vertex. While it does not run, nothing: the reader says it again."""
+        vertex_id = self._vertex_of.get(event.enumerator)
+        if vertex_id is None:
+            return
+        execution = self._graph[SubtaskId(vertex_id, 0)]
+        if execution.state is ExecutionState.RUNNING and self._is_reachable(execution):
+            self._send(execution, event.enumerator, event)
 
     def _is_reachable(self, execution: Execution) -> bool:
         """Whether an event may be sent to it: it is not on its way out, and its TaskManager is not lost."""

@@ -22,8 +22,15 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import StateRedistribution
-from tidegate.model.coordinators.operator_events import AddSplits, NoMoreSplits, OperatorEvent, RequestSplit
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    NoMoreSplits,
+    OperatorEvent,
+    ReaderEvent,
+    RequestSplit,
+)
 from tidegate.model.errors import InternalError
+from tidegate.model.values import UserObject
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, splits_in
 from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment
@@ -79,7 +86,7 @@ class SourceOperator(Operator):
             self._times = EventTimes(context, self._strategy, self._output_type, self._finished_splits)
             self._times.open()
             for state in self._states:
-                if not state.done:
+                if not state.done and not self._source.hides_splits:
                     self._times.assigned(state.split.split_id)
             if self._strategy.alignment is not None and self._times.makes_watermarks:
                 self._alignment = SourceAlignment(context, self._strategy.alignment, self._times)
@@ -96,6 +103,7 @@ class SourceOperator(Operator):
                     configuration=dict(context.configuration),
                     is_restored=has_state(context.restored, STATE_NAME),
                     request_split=self._split_request(),
+                    send_source_event=self._event_sender(),
                     spark_rows=context.spark_rows,
                     spark_service=context.spark_service,
                     watch=context.metrics.watch,
@@ -119,6 +127,11 @@ class SourceOperator(Operator):
                 reader.add_splits([Split(s.split_id, msgspec.msgpack.decode(s.content)) for s in splits])
             case NoMoreSplits():
                 reader.no_more_splits()
+            case ReaderEvent(subtask=subtask, content=content):
+                try:
+                    reader.on_reader_event(subtask, content)
+                except Exception as error:
+                    raise user_error(self._name, error) from error
             case RequestSplit():
                 raise InternalError(f"source '{self._name}' is asked for a split, and has none to give")
             case _:
@@ -129,6 +142,10 @@ class SourceOperator(Operator):
         if not self._is_coordinated or send is None:
             return None
         return lambda: send(RequestSplit())
+
+    def _event_sender(self) -> Callable[[UserObject], None] | None:
+        """For a source with an enumerator."""
+        return None
 
     def poll_next(self, max_records: int) -> bool:
         """Emit at most so many records; whether there were any."""
@@ -174,7 +191,7 @@ class SourceOperator(Operator):
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         states = self._states
         if self._reader is not None:
-            states = self._reader.snapshot_state()
+            states = self._snapshot(self._reader, checkpoint_id)
             self._reader.note_snapshot(checkpoint_id, states)
         owner = (self.context.subtask_index, self.context.parallelism) if self._is_coordinated else None
         elements = elements_of(states, owner)
@@ -208,9 +225,16 @@ class SourceOperator(Operator):
         if self._reader is not None:
             self._reader.close()
 
+    def _snapshot(self, reader: SourceReader, checkpoint_id: int) -> list[SplitState]:
+        try:
+            return reader.snapshot_for(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
     def _next_part(self, polled: Polled, max_records: int) -> Batch:
         batch, start = polled.batch, self._at
-        stop = min(start + max_records, len(batch))
+        is_whole = self._reader is not None and self._reader.emits_whole_batches
+        stop = len(batch) if is_whole else min(start + max_records, len(batch))
         self._at = stop
         if stop == len(batch):
             self._polled = None

@@ -179,6 +179,8 @@ class _Builder:
         if node.kind == "source":
             splits = self._listed(node) if _are_dealt_in_advance(node) else ()
             return {**node.options, "splits": splits, "is_coordinated": node.options["source"].takes_splits}
+        if node.kind == "enumerated_source":
+            return {**node.options, "enumerator": self._ids[node.inputs[0].source]}
         if node.kind == "sink":
             sink: Sink = node.options["sink"]
             sink.validate()
@@ -206,7 +208,9 @@ def _may_use_union_state(node: StreamNode) -> bool:
     """Tells whether an operator may have union state: a source finds its own splits among those of all subtasks, and
     only a checkpointed function knows what it requests."""
     functions = [node.options.get("func"), *node.options.get("function", ())]
-    return node.kind == "source" or any(isinstance(user_function_of(f), CheckpointedFunction) for f in functions)
+    return node.kind in ("source", "enumerated_source") or any(
+        isinstance(user_function_of(f), CheckpointedFunction) for f in functions
+    )
 
 
 def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:

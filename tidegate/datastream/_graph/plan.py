@@ -20,7 +20,7 @@ _ADDS_KEY = {
     Partitioner.CUSTOM: "_stream_partition_custom_map_operator",
 }
 _TAKES_KEY_OFF = "_keyed_stream_values_operator"
-_KINDS = {"source": "Data Source", "sink": "Data Sink"}
+_KINDS = {"source": "Data Source", "enumerated_source": "Data Source", "sink": "Data Sink"}
 
 
 def execution_plan(graph: StreamGraph) -> str:

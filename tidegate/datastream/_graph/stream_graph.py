@@ -69,7 +69,7 @@ class StreamNode:
     @property
     def display_name(self) -> str:
         """As Flink shows it."""
-        prefix = {"source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
+        prefix = {"source": "Source: ", "enumerated_source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
         return prefix + self.name
 
 
@@ -90,13 +90,14 @@ def make_stream_graph(
     mode: RuntimeExecutionMode,
 ) -> StreamGraph:
     """Raises ``InvalidJob`` for a program that cannot run."""
-    wanted = _reachable([t for t in transformations if t.kind != "source"])
+    wanted = _reachable([t for t in transformations if t.kind not in ("source", "enumerated_source")])
     if not wanted:
         raise InvalidJob("the program has no operators: nothing to execute (add a transformation or a sink)")
     is_batch = _is_batch(mode, wanted)
     maker = _GraphMaker(parallelism, max_parallelism, is_batch)
     for transformation in wanted:
         maker.add(transformation)
+    _place_enumerators(maker.nodes)
     _refuse_duplicate_uids(maker.nodes)
     return StreamGraph(maker.nodes, is_chaining_enabled, is_batch)
 
@@ -245,6 +246,17 @@ def _is_batch(mode: RuntimeExecutionMode, transformations: Sequence[OperatorTran
 def _source_of(transformation: OperatorTransformation) -> Source:
     source: Source = transformation.options["source"]
     return source
+
+
+def _place_enumerators(nodes: Sequence[StreamNode]) -> None:
+    """What a program says of a source, it says of its readers: their enumerator follows."""
+    for node in nodes:
+        if node.kind == "enumerated_source":
+            enumerator = nodes[node.inputs[0].source]
+            enumerator.slot_sharing_group = node.slot_sharing_group
+            enumerator.options["source"] = replace(enumerator.options["source"], readers=node.parallelism)
+            if node.uid:
+                enumerator.uid = f"{node.uid}-enumerator"
 
 
 def _refuse_duplicate_uids(nodes: Sequence[StreamNode]) -> None:

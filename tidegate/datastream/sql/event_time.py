@@ -29,7 +29,7 @@ def is_event_time(made: Transformation, column: str) -> bool:
             return all(is_event_time(one, column) for one in inputs)
         case PartitionTransformation(input=before):
             return is_event_time(before, column)
-        case OperatorTransformation(kind="source"):
+        case OperatorTransformation(kind="source" | "enumerated_source"):
             return _assigns(made.options["watermark_strategy"], made.output_type, column) is True
         case OperatorTransformation(kind="timestamps_watermarks"):
             assigned = _assigns(made.options["strategy"], made.output_type, column)

@@ -1,6 +1,7 @@
 """Events between an operator of a subtask and its coordinator in the JobManager, and the coordinator's state in a checkpoint.
 
     reader ── RequestSplit ──▶ SourceCoordinator ── AddSplits, or NoMoreSplits ──▶ reader
+    reader ── ReaderEvent ──▶ JobManager ── ReaderEvent ──▶ enumerator, which answers through the edge between them
 
 What a split is only its source knows: to the JobManager it is an id and opaque bytes. Follows Flink's ``RequestSplitEvent.java``,
 ``AddSplitEvent.java`` and ``NoMoreSplitsEvent.java``.
@@ -40,7 +41,17 @@ class NoMoreSplits:
     """The reader is at its end when it has read what it has."""
 
 
-CoordinatorEvent = RequestSplit | AddSplits | NoMoreSplits
+@dataclass(frozen=True, slots=True)
+class ReaderEvent:
+    """From a reader to the enumerator of its source, which runs in a subtask of its own: the JobManager passes it on, unread. One that
+    gets lost is sent again by the reader, which hears from the enumerator itself that it has come."""
+
+    enumerator: OperatorId
+    subtask: int
+    content: bytes
+
+
+CoordinatorEvent = RequestSplit | AddSplits | NoMoreSplits | ReaderEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from tidegate.model.checkpoint import (
     StateRedistribution,
     SubtaskSnapshot,
 )
-from tidegate.model.coordinators.operator_events import OperatorEvent, SourceSplit
+from tidegate.model.coordinators.operator_events import OperatorEvent, ReaderEvent, SourceSplit
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobVertex, OperatorInfo
@@ -172,6 +173,7 @@ class InProcessJob:
     """Where copies of state go."""
     alignment: Alignment = Alignment.ALIGNED
     aligned_timeout_ms: int | None = None
+    loses_reader_events: bool = False
     tasks: dict[AttemptId, Task] = field(default_factory=dict)
     declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
     stepped_back: list[tuple[AttemptId, int]] = field(default_factory=list)
@@ -179,6 +181,7 @@ class InProcessJob:
     def __post_init__(self) -> None:
         self.inbox: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self.sockets = short_directory(self)
+        self._reader_events, self._passed_on = count(1), count(1)
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
         self._coordinators = {
@@ -334,6 +337,8 @@ class InProcessJob:
                 known[told.attempt] = told.value
             case "decline":
                 self.declined.append((told.attempt, told.value[0], told.value[1]))
+            case "operator-event" if isinstance(told.value.event, ReaderEvent):
+                self._pass_on(told.value.event)
             case "operator-event":
                 source = self._coordinators[told.value.operator_id]
                 answer = OperatorEvent(
@@ -343,6 +348,14 @@ class InProcessJob:
             case "end-of-data":
                 assert not task.ended
                 task.ended = True
+
+    def _pass_on(self, event: ReaderEvent) -> None:
+        """To the enumerator, as the JobManager does: not before it runs. It may lose every third event and bring every fifth twice."""
+        (task,) = (t for t in self.tasks.values() if t.vertex.operators[0].operator_id == event.enumerator)
+        number = next(self._reader_events)
+        times = (0 if number % 3 == 0 else 1 + (number % 5 == 0)) if self.loses_reader_events else 1
+        for _ in range(times if task.state is ExecutionState.RUNNING else 0):
+            task.mailbox.put(CoordinatorTold(OperatorEvent(event.enumerator, next(self._passed_on), event)))
 
     def _run(self, task: Task) -> None:
         program: VertexProgram = cloudpickle.loads(self.built.blobs[task.vertex.program])

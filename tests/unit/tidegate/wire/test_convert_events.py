@@ -9,6 +9,7 @@ from tidegate.model.coordinators.operator_events import (
     CoordinatorEvent,
     NoMoreSplits,
     OperatorEvent,
+    ReaderEvent,
     RequestSplit,
     SourceSplit,
 )
@@ -21,7 +22,14 @@ OPERATOR = OperatorId("a" * 32)
 
 
 @pytest.mark.parametrize(
-    "event", [RequestSplit(), NoMoreSplits(), AddSplits(()), AddSplits((SourceSplit("a@0", b"\x00\xff", 1 << 40),))]
+    "event",
+    [
+        RequestSplit(),
+        NoMoreSplits(),
+        AddSplits(()),
+        AddSplits((SourceSplit("a@0", b"\x00\xff", 1 << 40),)),
+        ReaderEvent(OperatorId("b" * 32), 3, b"\x00\xff"),
+    ],
 )
 def test_an_event_comes_back_as_it_was(event: CoordinatorEvent) -> None:
     told = OperatorEvent(OPERATOR, 3, event)

@@ -13,6 +13,7 @@ from tidegate.model.coordinators.operator_events import (
     CoordinatorState,
     NoMoreSplits,
     OperatorEvent,
+    ReaderEvent,
     RequestSplit,
     SourceSplit,
 )
@@ -105,6 +106,30 @@ def test_what_was_handed_out_since_the_checkpoint_goes_to_whoever_asks_when_its_
     assert cluster.job_state() is JobState.RUNNING
     again = cluster.attempt("source", 0)
     assert ask(cluster, again, 1) == [OperatorEvent(SOURCE, 1, AddSplits(SPLITS[1:2]))], "numbers begin anew"
+
+
+def said(cluster: Cluster, attempt: AttemptId, number: int, event: ReaderEvent) -> list[c.SendOperatorEvent]:
+    """Returns what is passed on because a reader speaks. In these jobs the enumerator is the source, and the sink its reader."""
+    told = e.OperatorEventReceived(attempt, OperatorEvent(operator_id("sink"), number, event))
+    return cluster.of(c.SendOperatorEvent, [*cluster.tell(told), *cluster.settle()])
+
+
+def test_what_a_reader_says_is_passed_on_unread_under_the_name_of_its_own_subtask() -> None:
+    cluster = running_job(two_stage(1, Partitioner.CUSTOM), PERIODIC)
+    enumerator, reader = cluster.attempt("source", 0), cluster.attempt("sink", 0)
+    (passed,) = said(cluster, reader, 1, ReaderEvent(SOURCE, 7, b"hello"))
+    assert (passed.attempt, passed.event) == (enumerator, OperatorEvent(SOURCE, 1, ReaderEvent(SOURCE, 0, b"hello")))
+    (passed,) = said(cluster, reader, 2, ReaderEvent(SOURCE, 0, b"again"))
+    assert passed.event.number == 2
+    assert said(cluster, reader, 2, ReaderEvent(SOURCE, 0, b"again")) == [], "the same message"
+
+
+def test_what_a_reader_says_to_an_enumerator_that_does_not_run_or_is_unknown_is_dropped() -> None:
+    cluster = running_job(two_stage(1, Partitioner.CUSTOM), PERIODIC)
+    reader = cluster.attempt("sink", 0)
+    assert said(cluster, reader, 1, ReaderEvent(operator_id("nobody"), 0, b"")) == []
+    cluster.fail(cluster.attempt("source", 0))
+    assert said(cluster, reader, 2, ReaderEvent(SOURCE, 0, b"")) == []
 
 
 def test_an_event_that_does_not_arrive_fails_the_attempt() -> None:

@@ -1,0 +1,76 @@
+"""A user's ``SplitEnumerator`` in a process of its own: exact whichever process dies, and at any parallelism."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.counts_run import QUICK_RESTART
+from tests.e2e.test_high_availability import _attempts_of, _next_job_manager, kept_in
+from tests.e2e.test_savepoints import finished, taken_by
+from tests.e2e.test_split_assignment import WAITS_LONG, lines_in
+from tests.e2e.waiting import wait_until
+
+_JOB_LIMIT_S = 120
+COUNT = 20_000
+ENUMERATOR = "(enumerator)"
+
+
+def numbers_in(directory: Path) -> list[int]:
+    return sorted(int(line) for line in lines_in(directory).elements())
+
+
+def process_of(cluster: Cluster, *, is_enumerator: bool) -> psutil.Process:
+    """Returns a process of the job: that of the enumerator, or of a reader."""
+    processes = cluster.subtask_processes()
+    return next(process for process in processes if (ENUMERATOR in " ".join(process.cmdline())) == is_enumerator)
+
+
+def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jobmanager_are_killed(
+    tmp_path: Path,
+) -> None:
+    output = tmp_path / "output"
+    settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART}
+    with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
+        ensure_taskmanagers(cluster, 2)
+        arguments = [f"--output={output}", f"--count={COUNT}", "--pause=0.003"]
+        watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, parallelism=3, settings=settings)
+        watch.wait_running()
+        watch.wait_checkpoints(2)
+        for restarts, is_enumerator in enumerate((True, False)):
+            killed_at = time.monotonic()
+            process_of(cluster, is_enumerator=is_enumerator).kill()
+            watch.wait_running_again(restarts, killed_at)
+            assert watch.last is not None
+            watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
+        assert watch.last is not None
+        before = _attempts_of(watch)
+        watch = _next_job_manager(cluster, watch.job_id)
+        watch.wait_running()
+        assert _attempts_of(watch) == before, "adopted, not restarted"
+        watch.wait_checkpoints(2)
+        killed_at = cluster.kill9(cluster.task_managers[0])
+        cluster.add_taskmanager()
+        watch.wait_running_again(0, killed_at)
+        watch.wait_finished(_JOB_LIMIT_S)
+    assert numbers_in(output) == list(range(COUNT))
+
+
+def test_a_job_is_stopped_and_goes_on_at_another_parallelism(cluster: Cluster, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    arguments = [f"--output={output}", f"--count={COUNT}"]
+    watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, "--pause=0.01", parallelism=2)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    path = taken_by(cluster, "stop", watch.job_id, "-p", str(tmp_path / "savepoints"))
+    finished(watch)
+    before = len(numbers_in(output))
+    assert 0 < before < COUNT
+    watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, "--pause=0", parallelism=4, restore=str(path))
+    finished(watch)
+    wait_until(lambda: len(numbers_in(output)) >= COUNT, 30, "everything is committed")
+    assert numbers_in(output) == list(range(COUNT))

@@ -1,0 +1,87 @@
+"""Sources with an enumerator of the user's: real subtasks in threads, over real sockets, and a JobManager that passes events on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.enumerated_numbers import NumbersSource
+from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
+from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
+from tidegate.common import Time, Types, WatermarkStrategy
+from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream.window import TumblingEventTimeWindows
+
+COUNT, FEW = 1_000, 100
+
+
+class NumberAsTime(TimestampAssigner):
+    def extract_timestamp(self, value: int, record_timestamp: int) -> int:
+        return value
+
+
+def built(world: str, parallelism: int, pause_s: float = 0.0, count: int = COUNT) -> BuiltJob:
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+    numbers = env.from_source(NumbersSource(count, 7, pause_s), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.uid("numbers").sink_to(CollectingSink(world)).uid("sink")
+    return env.build()
+
+
+def numbers_in(world: str) -> list[int]:
+    return sorted(row[0] for row in committed(world))
+
+
+def run_on(world: str, tmp_path: Path, restored: Completed, parallelism: int) -> None:
+    job = InProcessJob(built(world, parallelism), tmp_path, restored, attempt=1, first_checkpoint=10)
+    job.start()
+    job.finish()
+
+
+def test_every_number_is_read_once(tmp_path: Path) -> None:
+    job = InProcessJob(built(str(tmp_path), 3), tmp_path)
+    job.start()
+    job.finish()
+    assert numbers_in(str(tmp_path)) == list(range(COUNT))
+
+
+def test_a_restart_from_any_checkpoint_reads_every_number_once(tmp_path: Path) -> None:
+    job = InProcessJob(built(str(tmp_path), 2, pause_s=0.001), tmp_path)
+    job.start()
+    completed = job.checkpoint()
+    job.checkpoint_until(lambda: len(numbers_in(str(tmp_path))) >= COUNT // 4)
+    completed = job.checkpoint()
+    job.cut_off()
+    run_on(str(tmp_path), tmp_path, completed, 2)
+    assert numbers_in(str(tmp_path)) == list(range(COUNT))
+
+
+def test_at_another_parallelism_too(tmp_path: Path) -> None:
+    job = InProcessJob(built(str(tmp_path), 3, pause_s=0.001), tmp_path)
+    job.start()
+    job.checkpoint_until(lambda: len(numbers_in(str(tmp_path))) >= COUNT // 4)
+    completed = job.checkpoint()
+    job.cut_off()
+    run_on(str(tmp_path), tmp_path, completed, 1)
+    assert numbers_in(str(tmp_path)) == list(range(COUNT))
+
+
+def test_event_time_is_that_of_the_readers(tmp_path: Path) -> None:
+    """Each window has all of its numbers, although ranges are read by whoever asks: a reader without a split holds event time back."""
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    strategy: WatermarkStrategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(NumberAsTime())
+    numbers = env.from_source(NumbersSource(COUNT, 7), strategy, "numbers")
+    windows = numbers.key_by(lambda number: 0, Types.LONG()).window(TumblingEventTimeWindows.of(Time.milliseconds(100)))
+    windows.reduce(lambda left, right: left + right).sink_to(CollectingSink(str(tmp_path)))
+    job = InProcessJob(env.build(), tmp_path)
+    job.start()
+    job.finish()
+    assert numbers_in(str(tmp_path)) == [sum(range(first, first + 100)) for first in range(0, COUNT, 100)]
+
+
+def test_events_of_readers_that_get_lost_or_come_twice_change_nothing(tmp_path: Path) -> None:
+    job = InProcessJob(built(str(tmp_path), 2, count=FEW), tmp_path)
+    job.loses_reader_events = True
+    job.start()
+    job.finish()
+    assert numbers_in(str(tmp_path)) == list(range(FEW))

@@ -1,0 +1,175 @@
+"""Runs a ``SourceReader`` of FLIP-27 as the reader of one subtask."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from tidegate.common.records.batch import RecordsBatch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors import base
+from tidegate.connectors.source.enumerator_host import UserSource, decoded_split, encoded_split
+from tidegate.connectors.source.protocol import EncodedSplit
+from tidegate.connectors.source.reader import MAIN_OUTPUT, InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from tidegate.connectors.source.source import Boundedness
+from tidegate.connectors.source.splits import SourceSplit
+from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record, UserObject
+
+MOST_RECORDS = 256
+"""A batch of them costs a chain of functions about a millisecond, while its own cost is spread over many."""
+MOST_MS = 2.0
+"""Chosen, not measured: a reader that is slow must not hold back barriers."""
+
+
+class ReadersSource(base.Source):
+    """The source of the readers' vertex: splits come from the enumerator's."""
+
+    takes_splits = True
+    hides_splits = True
+
+    def __init__(self, source: UserSource) -> None:
+        self.source = source
+        self.bounded = source.get_boundedness() is Boundedness.BOUNDED
+
+    def list_splits(self, parallelism: int) -> list[base.Split]:
+        return []
+
+    def make_reader(self, context: base.ReaderContext) -> base.SourceReader:
+        return ReaderHost(self.source, context)
+
+    def produced_type(self) -> TypeInformation:
+        return self.source.get_produced_type()
+
+
+class ReaderHost(base.SourceReader):
+    """Its batches are emitted whole, so that the position is that of what was emitted."""
+
+    emits_whole_batches = True
+
+    def __init__(
+        self,
+        source: UserSource,
+        context: base.ReaderContext,
+        now_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
+    ) -> None:
+        self._source = source
+        self._context = context
+        self._now_ms = now_ms
+        self._splits = source.get_split_serializer()
+        self._output = _Output()
+        self._reader: SourceReader[SourceSplit] | None = None
+        self._restored: list[base.SplitState] = []
+        self._is_at_end = False
+
+    def open(self, states: Sequence[base.SplitState]) -> None:
+        reader = self._source.create_reader(_Context(self._context))
+        if not isinstance(reader, SourceReader):
+            raise InvalidJob(f"{type(self._source).__name__} made {reader!r}, which is no SourceReader")
+        self._reader = reader
+        if states:
+            self.add_splits([state.split for state in states])
+        reader.start()
+
+    def poll(self) -> base.Polled | None:
+        if self._is_at_end:
+            return None
+        until_ms = self._now_ms() + MOST_MS
+        status = InputStatus.MORE_AVAILABLE
+        while status is InputStatus.MORE_AVAILABLE and len(self._output) < MOST_RECORDS and self._now_ms() < until_ms:
+            status = self._running.poll_next(self._output)
+            if not isinstance(status, InputStatus):
+                raise InvalidJob(
+                    f"poll_next of {type(self._running).__name__} returned {status!r}, which is no InputStatus"
+                )
+        self._is_at_end = status is InputStatus.END_OF_INPUT
+        batch = self._output.take()
+        return None if batch is None else base.Polled(batch, MAIN_OUTPUT)
+
+    def advance(self, records: int) -> None:
+        """The user's reader has moved its position when it collected them."""
+
+    def is_finished(self) -> bool:
+        return self._is_at_end
+
+    def snapshot_state(self) -> list[base.SplitState]:
+        raise AssertionError("the snapshot of a reader is of a checkpoint")
+
+    def snapshot_for(self, checkpoint_id: int) -> list[base.SplitState]:
+        splits = [encoded_split(self._splits, split) for split in self._running.snapshot_state(checkpoint_id)]
+        return [base.SplitState(base.Split(split.split_id, split.payload)) for split in splits]
+
+    def finished_splits(self) -> set[str]:
+        return set()
+
+    def add_splits(self, splits: Sequence[base.Split]) -> None:
+        encoded = [EncodedSplit(split.split_id, split.payload) for split in splits]
+        self._running.add_splits([decoded_split(self._splits, split) for split in encoded])
+
+    def no_more_splits(self) -> None:
+        self._running.notify_no_more_splits()
+
+    def handle_source_event(self, event: UserObject) -> None:
+        self._running.handle_source_events(event)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._running.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._running.notify_checkpoint_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    @property
+    def _running(self) -> SourceReader[SourceSplit]:
+        assert self._reader is not None
+        return self._reader
+
+
+class _Output(ReaderOutput):
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._timestamps: list[int | None] = []
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def collect(self, record: Record, timestamp: int | None = None) -> None:
+        self._records.append(record)
+        self._timestamps.append(timestamp)
+
+    def take(self) -> RecordsBatch | None:
+        if not self._records:
+            return None
+        has_times = any(timestamp is not None for timestamp in self._timestamps)
+        batch = RecordsBatch(self._records, self._timestamps if has_times else None)
+        self._records, self._timestamps = [], []
+        return batch
+
+
+class _Context(SourceReaderContext):
+    def __init__(self, context: base.ReaderContext) -> None:
+        self._context = context
+
+    def get_index_of_subtask(self) -> int:
+        return self._context.subtask_index
+
+    def current_parallelism(self) -> int:
+        return self._context.parallelism
+
+    def get_local_host_name(self) -> str:
+        return socket.gethostname()
+
+    def get_configuration(self) -> Mapping[str, str]:
+        return self._context.configuration
+
+    def send_split_request(self) -> None:
+        assert self._context.request_split is not None
+        self._context.request_split()
+
+    def send_source_event_to_coordinator(self, source_event: UserObject) -> None:
+        assert self._context.send_source_event is not None
+        self._context.send_source_event(source_event)

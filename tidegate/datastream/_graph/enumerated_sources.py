@@ -1,0 +1,56 @@
+"""A source with an enumerator, as two operators: the enumerator, alone in a vertex of parallelism 1, and the readers behind it.
+
+EnumeratorSource ── CUSTOM: each record names its reader ──▶ enumerated_source
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.source.enumerator_host import EnumeratorSource, UserSource
+from tidegate.connectors.source.protocol import ForReader
+from tidegate.connectors.source.reader_host import ReadersSource
+from tidegate.datastream._graph.transformation import ChainingStrategy, OperatorTransformation, PartitionTransformation
+from tidegate.datastream._streams.custom_partitioning import CustomTarget
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec
+
+if TYPE_CHECKING:
+    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+def add_enumerated_source(
+    env: StreamExecutionEnvironment,
+    source: UserSource,
+    strategy: WatermarkStrategy | None,
+    name: str,
+    output_type: TypeInformation,
+) -> OperatorTransformation:
+    """Returns the readers' operator, which is what the program means by the source."""
+    readers = ReadersSource(source)
+    enumerator = EnumeratorSource(source, readers.bounded)
+    options = {"source": enumerator, "watermark_strategy": None}
+    made = env.add_operator("source", f"{name} (enumerator)", options, enumerator.produced_type())
+    made.parallelism, made.max_parallelism, made.is_non_parallel = 1, 1, True
+    made.chaining = ChainingStrategy.NEVER
+    to_readers = PartitionTransformation(
+        env.next_transformation_id(),
+        made.output_type,
+        input=made,
+        partitioner=Partitioner.CUSTOM,
+        key=KeySpec(selector=CustomTarget.of(_itself, _subtask_of)),
+    )
+    reading = {"source": readers, "watermark_strategy": strategy}
+    found = env.add_operator("enumerated_source", name, reading, output_type, (to_readers,))
+    found.chaining = ChainingStrategy.HEAD
+    return found
+
+
+def _subtask_of(said: ForReader) -> int:
+    return said.subtask
+
+
+def _itself(subtask: int, readers: int) -> int:
+    return subtask
