@@ -16,6 +16,7 @@ from tidegate.jobmanager.machines.views import (
     JobPast,
     JobSummary,
     JobView,
+    PastAttempt,
     SlotView,
     SubtaskView,
     TaskManagerView,
@@ -88,7 +89,8 @@ def job_past(job: JobMaster) -> JobPast:
         last_restored=shown.last_restored and _without_subtasks(shown.last_restored),
     )
     life = job.life
-    return JobPast(min(life.timestamps_ms.values()), life.restarts, tuple(life.failures), whole)
+    attempts = tuple(PastAttempt(e.attempt, dict(e.timestamps_ms)) for e in job.executions if e.was_deployed)
+    return JobPast(min(life.timestamps_ms.values()), life.restarts, tuple(life.failures), whole, attempts)
 
 
 def _without_subtasks(checkpoint: CheckpointView) -> CheckpointView:

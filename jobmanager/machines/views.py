@@ -196,6 +196,23 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """The attempt of a subtask that counted last, and when it entered its states."""
+
+    attempt: AttemptId
+    timestamps_ms: Mapping[ExecutionState, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LastFigures:
+    """What was measured of an attempt that is over. ``metrics``: a ``TaskMetrics`` as bytes."""
+
+    attempt: AttemptId
+    at_ms: int
+    metrics: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class JobPast:
     """What a job has lived through under this JobManager and earlier ones, for those who look at it. ``checkpoints`` have no single subtasks."""
 
@@ -203,6 +220,10 @@ class JobPast:
     restarts: int
     failures: tuple[FailureView, ...]
     checkpoints: CheckpointsView
+    attempts: tuple[PastAttempt, ...] = ()
+    figures: tuple[LastFigures, ...] = ()
+    late_records: Mapping[str, int] = field(default_factory=dict)
+    """Those that earlier attempts dropped, by operator."""
 
 
 @dataclass(frozen=True, slots=True)

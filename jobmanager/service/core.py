@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from tidegate.aio.driver import Driver
@@ -32,6 +33,7 @@ from tidegate.jobmanager.machines.events import (
     TaskManagerRegistered,
     TimerFired,
 )
+from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
@@ -49,6 +51,7 @@ from tidegate.model.errors import StorageError
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.states import JobState
+from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
@@ -97,7 +100,7 @@ class JobManagerCore:
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs)
         self._inline_state = InlineState(storage, pool)
-        self._pasts = Pasts(availability.store, pool, self.machine.past)
+        self._pasts = Pasts(availability.store, pool, self._past_of)
         self._known: set[JobId] = set()
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
         """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
@@ -123,12 +126,22 @@ class JobManagerCore:
 
     def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
         """A job of an earlier JobManager."""
+        if recovered.past is not None:
+            job_id = recovered.submitted.graph.job_id
+            self.attempts.recall(job_id, recovered.past.figures, recovered.past.late_records)
         self._begin(recovered, recovered.submitted.graph.job_id, directories)
 
     def _begin(self, event: JobSubmitted | JobRecovered, job_id: JobId, directories: JobDirectories) -> None:
         self._known.add(job_id)
         self._files.add_job(job_id, directories)
         self.post(event)
+
+    def _past_of(self, job_id: JobId) -> JobPast | None:
+        past = self.machine.past(job_id)
+        if past is None:
+            return None
+        figures, late = self.attempts.figures_of_ended(job_id), self.attempts.late_before(job_id)
+        return replace(past, figures=figures, late_records=late)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:
         return self._files.has_savepoint_directory(job_id)
@@ -155,11 +168,15 @@ class JobManagerCore:
         if outbox is not None:
             outbox.open()
 
-    def registered(self, event: TaskManagerRegistered) -> None:
-        """A TaskManager, with what runs there; its session is open."""
-        for report in event.attempts:
+    def registered(self, event: TaskManagerRegistered, figures: Sequence[TaskMetrics | None]) -> None:
+        """A TaskManager, with what runs there, or ended there, and what was measured of each; its session is open."""
+        for report, metrics in zip(event.attempts, figures, strict=True):
             if self.machine.awaits_attempts(report.attempt.job_id):
                 self.attempts.reported(report.attempt)
+                if metrics is not None and report.state.is_terminal:
+                    self.attempts.measured_last(report.attempt, metrics)
+                elif metrics is not None:
+                    self.attempts.measured(report.attempt, metrics)
         self.post(event)
 
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:

@@ -154,7 +154,10 @@ class TaskExecutor:
             host=me.host,
             memory_bytes=me.memory_bytes,
             session=me.session,
-            attempts=[attempt_report_to_pb(report) for report in self._machine.reports()],
+            attempts=[
+                attempt_report_to_pb(report, self.measures.last_of(report.attempt))
+                for report in self._machine.reports()
+            ],
         )
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat:
@@ -225,6 +228,7 @@ class TaskExecutor:
                 self._driver.cancel_timer(f"slot {allocation}")
             case slots.ReportSlotFreed(allocation):
                 self._deployer.release(allocation)
+                self._forget_figures()
                 me = self.identity.task_manager_id
                 self._tell_now(
                     "SlotFreed",
@@ -364,11 +368,15 @@ class TaskExecutor:
         self._gathering.release()
         self._tell(method, request)
 
+    def _forget_figures(self) -> None:
+        """The next JobManager gets those of the attempts that are reported to it, and no others."""
+        self.measures.keep_only({report.attempt for report in self._machine.reports()})
+
     def _remove(self, attempt: AttemptId) -> None:
         self._streams.pop(attempt, None)
         self._gathering.forget(attempt, is_last=all(other.job_id != attempt.job_id for other in self._streams))
         self._names.pop(attempt, None)
-        self.measures.forget(attempt)
+        self._forget_figures()
         self._deployer.remove(attempt)
         if not self._machine.tasks.attempts():
             self._is_empty.set()

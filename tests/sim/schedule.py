@@ -25,6 +25,7 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
@@ -111,6 +112,7 @@ class Schedule:
         self._recovers = False
         self._last_attempts: dict[JobId, int] = {}
         """The highest number with which anything of a job was deployed, as the job store knows it."""
+        self._past: JobPast | None = None
 
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
@@ -166,7 +168,8 @@ class Schedule:
         )
         shell.observers[:] = [self._job_watch, self]
         submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
-        shell.tell(e.JobRecovered(submitted, tuple(found), self._last_attempts.get(run.job_id, -1) + 1))
+        first_attempt, past = self._last_attempts.get(run.job_id, -1) + 1, self._past
+        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, past=past))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -307,6 +310,7 @@ class Schedule:
         if not self.user.is_done:
             self._recovers = self.is_highly_available and job is not None and not job.state.is_terminal
             if job is not None:
+                self._past = shell.machine.past(job.job_id)
                 self.restarts += job.restarts
                 attempts = [a for v in job.vertices for s in v.subtasks for a in (s.current, *s.earlier)]
                 deployed = [a.attempt.attempt for a in attempts if a.start_ms is not None]

@@ -1236,6 +1236,7 @@ class AttemptReport(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     ASSIGNED_FIELD_NUMBER: _builtins.int
     LAST_EVENT_NUMBER_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     allocation_id: _builtins.str
     state: _builtins.str
@@ -1264,6 +1265,10 @@ class AttemptReport(_message.Message):
     def assigned(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssignedSplit]:
         """since the last confirmed checkpoint"""
 
+    @_builtins.property
+    def metrics(self) -> _common_pb2.TaskMetrics:
+        """its newest figures; the last ones when it is over"""
+
     def __init__(
         self,
         *,
@@ -1282,10 +1287,11 @@ class AttemptReport(_message.Message):
         error: _common_pb2.Error | None = ...,
         assigned: _abc.Iterable[Global___AssignedSplit] | None = ...,
         last_event_number: _builtins.int = ...,
+        metrics: _common_pb2.TaskMetrics | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "data_address", b"data_address", "error", b"error"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "data_address", b"data_address", "error", b"error", "metrics", b"metrics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "assigned", b"assigned", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "last_event_number", b"last_event_number", "may_finish", b"may_finish", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "assigned", b"assigned", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "last_event_number", b"last_event_number", "may_finish", b"may_finish", "metrics", b"metrics", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
     _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015

@@ -7,11 +7,13 @@ from tidegate.model.ids import AllocationId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.convert_errors import attempt_from_text, enum_from_text, error_from_pb, optional_error_to_pb
 from tidegate.wire.convert_events import split_from_pb, split_to_pb
 
 
-def attempt_report_to_pb(report: AttemptReport) -> pb.AttemptReport:
+def attempt_report_to_pb(report: AttemptReport, metrics: TaskMetrics | None = None) -> pb.AttemptReport:
+    """``metrics``: what was measured of the attempt."""
     return pb.AttemptReport(
         attempt=str(report.attempt),
         allocation_id=report.allocation_id,
@@ -31,6 +33,7 @@ def attempt_report_to_pb(report: AttemptReport) -> pb.AttemptReport:
         error=optional_error_to_pb(report.error),
         assigned=[pb.AssignedSplit(after_id=n, split=split_to_pb(split)) for n, split in report.events.assigned],
         last_event_number=report.events.last_number,
+        metrics=metrics,
     )
 
 

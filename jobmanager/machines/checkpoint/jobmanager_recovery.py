@@ -11,16 +11,17 @@ The id counter goes on behind everything found, attempts behind everything that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered, JobSubmitted
 from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.jobmanager.machines.views import PastAttempt
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.errors import CorruptData, ErrorInfo, InvalidJob
 from tidegate.model.graph import JobGraph
-from tidegate.model.ids import CheckpointId
+from tidegate.model.ids import CheckpointId, SubtaskId
 from tidegate.model.restore_check import check_restore
 
 
@@ -67,6 +68,8 @@ class Origin:
     inventory: Inventory
     first_attempt: int = 0
     refusal: ErrorInfo | None = None
+    attempts: Mapping[SubtaskId, PastAttempt] = field(default_factory=dict)
+    """Those that counted last, as far as it is known. Nothing is decided by it."""
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
@@ -101,7 +104,8 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
             graph = check_restore(graph, kept_manifest(latest, settings), allow_non_restored=allowed)
     except (InvalidJob, CorruptData) as error:
         return Origin(submitted, submitted.graph, nothing, recovered.first_attempt, ErrorInfo.of(error))
-    return Origin(submitted, graph, inventory, recovered.first_attempt)
+    past = {one.attempt.subtask_id: one for one in recovered.past.attempts} if recovered.past is not None else {}
+    return Origin(submitted, graph, inventory, recovered.first_attempt, attempts=past)
 
 
 def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:

@@ -64,14 +64,21 @@ class Reconciliation:
 
     def _adopt(self, reported: Reported) -> Execution:
         execution = Execution.adopted(reported.report, reported.task_manager_id, self.effects.now_ms)
+        past = self.origin.attempts.get(execution.subtask_id)
+        if past is not None and past.attempt == execution.attempt:
+            execution.recall(past.timestamps_ms)
         self.graph.adopt(execution)
         self.scheduler.adopt(execution)
         return execution
 
     def _adopt_finished(self, subtask: SubtaskId) -> None:
         """Its slot was given back, so its TaskManager has forgotten it."""
-        attempt = self.graph[subtask].attempt
-        self.graph.adopt(Execution.finished_before(attempt, self.effects.now_ms))
+        past = self.origin.attempts.get(subtask)
+        attempt = past.attempt if past is not None else self.graph[subtask].attempt
+        execution = Execution.finished_before(attempt, self.effects.now_ms)
+        if past is not None:
+            execution.recall(past.timestamps_ms)
+        self.graph.adopt(execution)
 
 
 def _why(report: AttemptReport) -> ErrorInfo:

@@ -6,6 +6,8 @@ attempt, since only a mistake of ours can lead there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidegate.model.checkpoint import TaskRestore
 from tidegate.model.errors import CorruptData, ErrorInfo, IllegalTransition
 from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
@@ -85,6 +87,14 @@ class Execution:
     @property
     def is_deployed(self) -> bool:
         return self.state in DEPLOYED
+
+    @property
+    def was_deployed(self) -> bool:
+        return _E.DEPLOYING in self.timestamps_ms
+
+    def recall(self, timestamps_ms: Mapping[ExecutionState, int]) -> None:
+        """When it entered its states, as an earlier JobManager has noted it; it is only shown."""
+        self.timestamps_ms.update({state: timestamps_ms.get(state, at) for state, at in self.timestamps_ms.items()})
 
     def is_restore_of_damage(self, failure: ErrorInfo) -> bool:
         """It has failed before it ran, over bytes of the checkpoint that it was given."""

@@ -1,4 +1,5 @@
-"""Keeps what is shown of running jobs, for the next JobManager: their failures, restarts and checkpoints.
+"""Keeps what is shown of running jobs, for the next JobManager: their failures, restarts and checkpoints, and the last figures of subtasks
+that are over.
 
     JobChanged ─▶ (a second) ─▶ Dispatcher.past ─▶ a file beside the job store
 

@@ -63,7 +63,8 @@ class TaskManagerServicer(JobManagerServiceServicer):
                 request.pid,
                 request.memory_bytes,
                 attempts,
-            )
+            ),
+            [one.metrics if one.HasField("metrics") else None for one in request.attempts],
         )
         return pb.RegisterTaskManagerResponse(
             generation=self._core.generation,

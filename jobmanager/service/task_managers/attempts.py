@@ -4,9 +4,13 @@ them, and of the processes that run them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from google.protobuf.message import DecodeError
 
 from tidegate.aio.driver import wall_clock_ms
+from tidegate.jobmanager.machines.views import LastFigures
 from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
 from tidegate.model.late_records import LateRecords
 from tidegate.pb.common_pb2 import TaskMetrics
@@ -81,6 +85,31 @@ class CurrentAttempts:
             now.update(late_records_dropped(readings.later[1]))
         before = self._late_before.get(job_id, Counter[str]())
         return [LateRecords(name, now[name], before[name]) for name in sorted(now.keys() | before.keys())]
+
+    def figures_of_ended(self, job_id: JobId) -> tuple[LastFigures, ...]:
+        """Returns what the next JobManager will not hear from a TaskManager again."""
+        ended = self._last_told.get(job_id, {})
+        found = []
+        for subtask, (number, readings) in self._counters.get(job_id, {}).items():
+            if ended.get(subtask) == number:
+                at_ms, metrics = readings.later
+                attempt = AttemptId(job_id, subtask.vertex_id, subtask.index, number)
+                found.append(LastFigures(attempt, at_ms, metrics.SerializeToString()))
+        return tuple(found)
+
+    def late_before(self, job_id: JobId) -> Mapping[str, int]:
+        """Late records that earlier attempts dropped, by operator."""
+        return dict(self._late_before.get(job_id, {}))
+
+    def recall(self, job_id: JobId, figures: Iterable[LastFigures], late_before: Mapping[str, int]) -> None:
+        """Takes over what an earlier JobManager kept. What cannot be read is left out: nothing depends on it."""
+        self._late_before[job_id] = Counter(late_before)
+        for one in figures:
+            subtask = one.attempt.subtask_id
+            with suppress(DecodeError):
+                reading = (one.at_ms, TaskMetrics.FromString(one.metrics))
+                self._counters.setdefault(job_id, {})[subtask] = (one.attempt.attempt, Readings(reading))
+                self._last_told.setdefault(job_id, {})[subtask] = one.attempt.attempt
 
     def process_measured(self, task_manager_id: TaskManagerId, metrics: Mapping[str, float]) -> None:
         whole = {name: int(value) if value.is_integer() else value for name, value in metrics.items()}

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.model.ids import AttemptId
@@ -12,7 +12,7 @@ from tidegate.wire.task_metrics import Readings
 
 
 class PendingMetrics:
-    """Figures of the tasks that are here; the last figures of each stay until it is gone."""
+    """Figures of the tasks that are here, and the last ones of those that have ended, as long as they are reported."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
@@ -39,10 +39,13 @@ class PendingMetrics:
     def process_measured(self, metrics: Mapping[str, float]) -> None:
         self.process, self._is_process_fresh = metrics, True
 
-    def forget(self, attempt: AttemptId) -> None:
-        self._tasks.pop(attempt, None)
-        self._acknowledged.pop(attempt, None)
-        self._fresh_tasks.discard(attempt)
+    def keep_only(self, attempts: Set[AttemptId]) -> None:
+        """Forgets all others."""
+        for attempt in self._tasks.keys() - attempts:
+            del self._tasks[attempt]
+        for attempt in self._acknowledged.keys() - attempts:
+            del self._acknowledged[attempt]
+        self._fresh_tasks &= attempts
 
     def tasks(self) -> Iterator[tuple[AttemptId, Readings]]:
         return iter(self._tasks.items())

@@ -29,11 +29,10 @@ from tests.aio.jobmanager.cluster import (
 from tidegate.aio.process import Shutdown
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
-from tidegate.wire.convert import error_to_pb
 
 OTHER = JobId("b" * 32)
 
@@ -129,35 +128,6 @@ async def test_a_job_goes_on_with_the_attempts_that_run(tmp_path: Path) -> None:
     finally:
         for task_manager in task_managers:
             await task_manager.stop()
-
-
-async def test_what_a_job_has_lived_through_is_shown_by_the_next_jobmanager(tmp_path: Path) -> None:
-    """Its beginning, failures, restarts and checkpoints."""
-    retries = {"restart__strategy_type": "fixed-delay", "restart__strategy_fixed__delay_delay": "0 s"}
-    async with life(tmp_path) as (client, task_managers):
-        await run_job(client, **retries)
-        for _ in range(2):
-            taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
-            assert not taken.HasField("error"), taken.error
-        failing = next(one for one in task_managers if one.deployments)
-        attempt = next(iter(failing.deployments))
-        del failing.deployments[attempt]
-        await failing.report(attempt, "FAILED", error_to_pb(ErrorInfo("user-code", "user", "division by zero")))
-        before = await watch_until(client, JOB, lambda status: status.restarts == 1 and is_running(status))
-        shown = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
-    async with life(tmp_path) as (client, _):
-        after = await watch_until(client, JOB, is_running)
-        assert after.start_ms == before.start_ms
-        assert after.restarts == 1
-        assert "division by zero" in after.failure.message
-        assert after.checkpoints_completed == 2
-        again = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
-        assert [one.checkpoint_id for one in again.checkpoints] == [one.checkpoint_id for one in shown.checkpoints]
-        assert again.restored == shown.restored + 1
-        await client.CancelJob(pb.JobRequest(job_id=JOB))
-        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
-    async with running_job_manager(**kept_in(tmp_path)):
-        assert list((tmp_path / "ha/default/pasts").iterdir()) == []
 
 
 async def test_a_job_whose_history_is_damaged_goes_on_without_it(tmp_path: Path) -> None:

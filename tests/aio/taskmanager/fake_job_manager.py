@@ -22,9 +22,10 @@ WAIT_S = 90.0
 class FakeJobManager(JobManagerServiceServicer):
     """``told`` holds the requests in the order in which they came. Switches: ``refuse``, ``reject_updates``."""
 
-    def __init__(self, generation: str = "g1", heartbeat_timeout_ms: int = 5_000) -> None:
+    def __init__(self, generation: str = "g1", heartbeat_timeout_ms: int = 5_000, loss_grace_ms: int = 0) -> None:
         self.generation = generation
         self.heartbeat_timeout_ms = heartbeat_timeout_ms
+        self.loss_grace_ms = loss_grace_ms
         self.registrations: list[jobmanager_pb2.RegisterTaskManagerRequest] = []
         self.beats: list[jobmanager_pb2.TaskManagerHeartbeat] = []
         self.told: list[Any] = []
@@ -101,7 +102,10 @@ class FakeJobManager(JobManagerServiceServicer):
         if self.refuse:
             return jobmanager_pb2.RegisterTaskManagerResponse(error=error_to_pb(self.refuse.pop(0)))
         return jobmanager_pb2.RegisterTaskManagerResponse(
-            generation=self.generation, heartbeat_interval_ms=100, heartbeat_timeout_ms=self.heartbeat_timeout_ms
+            generation=self.generation,
+            heartbeat_interval_ms=100,
+            heartbeat_timeout_ms=self.heartbeat_timeout_ms,
+            loss_grace_ms=self.loss_grace_ms,
         )
 
     async def Heartbeat(self, requests: Any, context: Any) -> AsyncIterator[jobmanager_pb2.JobManagerHeartbeat]:

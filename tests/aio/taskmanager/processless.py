@@ -72,6 +72,7 @@ class FakeSubtasks:
         self.removed: list[AttemptId] = []
         self.released: list[AllocationId] = []
         self.ends_when_killed = True
+        self.emptied = asyncio.Event()
 
     def start(self, task: SubmittedTask, token: str, on_end: OnEnd) -> None:
         self.started[str(task.attempt)] = Started(task, token, on_end)
@@ -90,6 +91,7 @@ class FakeSubtasks:
 
     def remove(self, attempt: AttemptId) -> None:
         self.removed.append(attempt)
+        self.emptied.set()
 
 
 @dataclass

@@ -9,10 +9,15 @@ import pytest
 
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tests.aio.taskmanager.processless import processless
+from tests.aio.taskmanager.test_service import ALLOCATION, ATTEMPT, in_thread, submit
 from tidegate.coordination.port import Unavailable
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, Unreachable
+from tidegate.model.fencing import make_generation
 from tidegate.model.leadership import Contact, Leader
+from tidegate.model.states import ExecutionState
+from tidegate.pb import jobmanager_pb2, taskmanager_pb2
+from tidegate.taskmanager.runtime.ports import TaskMetrics
 from tidegate.taskmanager.service.jobmanager.leader_retrieval import (
     LeaderRetrieval,
     StandaloneLeaderRetrieval,
@@ -64,6 +69,41 @@ async def test_a_task_manager_goes_to_the_next_leader_while_the_one_before_still
         await first.stop()
         await second.stop()
     assert store.closed
+
+
+async def test_the_last_figures_of_a_task_that_ends_without_a_jobmanager_reach_the_next_one(tmp_path: Path) -> None:
+    grace = {"heartbeat_timeout_ms": 60_000, "loss_grace_ms": 60_000}
+    first, second = (FakeJobManager(make_generation(term, "f" * 16), **grace) for term in (1, 2))
+    store = Store()
+    for fake in (first, second):
+        await fake.start()
+    store.names(first, 1)
+    try:
+        async with processless(first, tmp_path, retrieval=StoredLeaderRetrieval(store, look_s=0.01)) as manager:
+            await first.wait_for(lambda: first.beats)
+            await submit(first)
+            stream, _, _ = manager.dial(ATTEMPT)
+            await in_thread(stream.attach)
+            stream.metrics(TaskMetrics(records_in=12))
+            await first.wait_for(lambda: any(ATTEMPT in beat.metrics for beat in first.beats))
+            await first.stop()
+            stream.state_changed(ExecutionState.FINISHED)
+            await in_thread(stream.close)
+            manager.subtasks.started[ATTEMPT].end()
+            await asyncio.wait_for(manager.subtasks.emptied.wait(), 20)
+            store.names(second, 2)
+            await second.wait_for(lambda: second.beats)
+            [report] = second.registrations[-1].attempts
+            assert (report.state, report.metrics.records_in) == ("FINISHED", 12)
+            assert [str(attempt) for attempt, _ in manager.executor.measures.tasks()] == [ATTEMPT]
+            stub = second.task_manager()
+            await stub.FreeSlot(taskmanager_pb2.FreeSlotRequest(generation=second.generation, allocation_id=ALLOCATION))
+            await second.wait_for(lambda: second.of(jobmanager_pb2.SlotFreedRequest))
+            assert list(manager.executor.measures.tasks()) == [], "nobody asks for them any more"
+            assert not manager.fatal
+    finally:
+        await first.stop()
+        await second.stop()
 
 
 async def test_a_task_manager_waits_for_a_leader_and_finds_it(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.model.ids import AttemptId, TaskManagerId
@@ -97,3 +99,26 @@ def test_late_records_are_counted_by_operator_and_those_of_earlier_attempts_apar
     attempts.measured(attempt(1), told(join=4))
     attempts.forget(JOB)
     assert attempts.late_records(JOB) == [LateRecords("join", 4, 1), LateRecords("windows", 5, 3)]
+
+
+def test_figures_of_what_has_ended_are_handed_to_the_next_jobmanager() -> None:
+    before, after = CurrentAttempts(lambda: 7), CurrentAttempts(lambda: 9)
+    other = AttemptId(JOB, vertex_id("map"), 1, 0)
+    for running in (attempt(0), attempt(1), other):
+        before.submitted(running)
+        late = {"windows.numLateRecordsDropped": 2.0}
+        before.measured(running, TaskMetrics(records_in=4, late_records_dropped=2, user=late))
+    before.measured_last(attempt(1), TaskMetrics(records_in=5))
+    figures = before.figures_of_ended(JOB)
+    assert [(one.attempt, one.at_ms) for one in figures] == [(attempt(1), 7)], "others are told by their TaskManagers"
+    after.recall(JOB, [*figures, replace(figures[0], attempt=other, metrics=b"\xff")], before.late_before(JOB))
+    found = after.metrics_of(attempt(1))
+    assert found is not None
+    assert found.records_in == 5
+    assert after.metrics_of(other) is None, "what cannot be read is left out"
+    assert after.late_records(JOB) == [LateRecords("windows", 0, 2)]
+    after.submitted(attempt(2))
+    after.measured(attempt(2), TaskMetrics(records_in=1))
+    newer = after.metrics_of(attempt(2))
+    assert newer is not None
+    assert newer.records_in == 1

@@ -24,7 +24,9 @@ def test_counters_are_told_once_and_kept() -> None:
     assert attempt == ATTEMPT
     assert (figures["numRecordsIn"], figures["numRecordsInPerSecond"], figures["busyTimeMsPerSecond"]) == (30, 10, 500)
     assert figures["currentInputWatermark"] == NO_WATERMARK
-    measures.forget(ATTEMPT)
+    measures.keep_only({ATTEMPT})
+    assert len(list(measures.tasks())) == 1
+    measures.keep_only(set())
     assert list(measures.tasks()) == []
     assert measures.take_tasks() == {}
 
