@@ -1,4 +1,4 @@
-"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints), ``collected.py brought <dir>``, or
+"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints), ``collected.py slowly <marker>``, ``collected.py brought <dir>``, or
 ``collected.py counted <dir>`` (by accumulators)."""
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 from tidegate.common import Configuration, RestartStrategies, Types, WatermarkStrategy
 from tidegate.common.serialization import Encoder
+from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream import MapFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import FileSink
 from tidegate.datastream.connectors.number_seq import NumberSequenceSource
 
 COUNT = 20_000
+SLOW_COUNT, SLOW_S = 6_000, 12
 
 
 def numbers(marker: Path) -> None:
@@ -33,6 +35,19 @@ def numbers(marker: Path) -> None:
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
     found = list(stream.map(fails_once, Types.LONG()).execute_and_collect())
     print(f"collected {len(found)}, each once: {sorted(found) == list(range(1, COUNT + 1))}, failed: {marker.exists()}")
+
+
+def slowly(marker: Path) -> None:
+    """So that something happens meanwhile, from when the marker is there."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(300)
+    source = ThrottledSource(NumberSequenceSource(1, SLOW_COUNT), SLOW_COUNT / SLOW_S)
+    found: list[int] = []
+    for number in env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").execute_and_collect():
+        found.append(number)
+        if len(found) == SLOW_COUNT // 20:
+            marker.touch()
+    print(f"collected {len(found)}, each once: {sorted(found) == list(range(1, SLOW_COUNT + 1))}")
 
 
 def brought(directory: Path) -> None:
@@ -87,4 +102,4 @@ def counted(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"numbers": numbers, "brought": brought, "counted": counted}[sys.argv[1]](Path(sys.argv[2]))
+    {"numbers": numbers, "slowly": slowly, "brought": brought, "counted": counted}[sys.argv[1]](Path(sys.argv[2]))
