@@ -90,6 +90,7 @@ TOPICS: dict[str, str] = {
         tidegate.datastream.connectors
         tidegate.datastream.connectors.base
         tidegate.datastream.connectors.file_system
+        tidegate.datastream.connectors.hybrid_source
         tidegate.datastream.connectors.kafka
         tidegate.datastream.connectors.number_seq
         tidegate.datastream.formats.avro
@@ -102,7 +103,6 @@ TOPICS: dict[str, str] = {
         tidegate.datastream.connectors.cassandra
         tidegate.datastream.connectors.dynamic_kafka
         tidegate.datastream.connectors.elasticsearch
-        tidegate.datastream.connectors.hybrid_source
         tidegate.datastream.connectors.jdbc
         tidegate.datastream.connectors.kinesis
         tidegate.datastream.connectors.pulsar

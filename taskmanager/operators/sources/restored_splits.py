@@ -2,7 +2,8 @@
 
     [id, content, position, done]                             dealt in advance: by the splits alone
     [id, content, position, done, subtask, parallelism]       handed out by a coordinator: the subtask's own, as long as as many
-                                                              subtasks read; at another parallelism dealt evenly, unfinished ones first
+                                                              subtasks read; at another parallelism ``Source.owner_of`` says, or they are
+                                                              dealt evenly, unfinished ones first
 
 A subtask that restarts alone must find exactly those that it had, while its siblings go on with theirs.
 """
@@ -33,7 +34,10 @@ def splits_in(elements: Sequence[StateValue], source: Source, subtask: int, para
         owned = zip(states, elements, strict=True)
         found = [state for state, element in owned if element[_DEALT_IN_ADVANCE] == subtask]
     else:
-        found = sorted(states, key=lambda state: (state.done, state.split.split_id))[subtask::parallelism]
+        owners = {state.split.split_id: source.owner_of(state.split, parallelism) for state in states}
+        free = [state for state in states if owners[state.split.split_id] is None]
+        found = sorted(free, key=lambda state: (state.done, state.split.split_id))[subtask::parallelism]
+        found += [state for state in states if owners[state.split.split_id] == subtask]
     return sorted(found, key=lambda state: state.split.split_id)
 
 

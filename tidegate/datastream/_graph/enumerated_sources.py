@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
 from tidegate.connectors.source.enumerator_host import EnumeratorSource, UserSource
 from tidegate.connectors.source.protocol import ForReader
 from tidegate.connectors.source.reader_host import ReadersSource
@@ -29,7 +30,9 @@ def add_enumerated_source(
     output_type: TypeInformation,
 ) -> OperatorTransformation:
     """Returns the readers' operator, which is what the program means by the source."""
-    readers = ReadersSource(source)
+    if isinstance(source, HybridSource):
+        source = source.dealing_in_advance() if makes_watermarks(strategy) else source
+    readers = HybridReaders(source) if isinstance(source, HybridSource) else ReadersSource(source)
     enumerator = EnumeratorSource(source, readers.bounded)
     options = {"source": enumerator, "watermark_strategy": None}
     made = env.add_operator("source", f"{name} (enumerator)", options, enumerator.produced_type())
@@ -46,6 +49,11 @@ def add_enumerated_source(
     found = env.add_operator("enumerated_source", name, reading, output_type, (to_readers,))
     found.chaining = ChainingStrategy.HEAD
     return found
+
+
+def makes_watermarks(strategy: WatermarkStrategy | None) -> bool:
+    """Whether a strategy makes any but the last."""
+    return strategy is not None and (strategy.max_out_of_orderness_ms is not None or strategy.generator is not None)
 
 
 def _subtask_of(said: ForReader) -> int:

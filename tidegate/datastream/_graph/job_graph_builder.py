@@ -25,6 +25,7 @@ from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream._graph.dependencies import shipped_dependencies
+from tidegate.datastream._graph.enumerated_sources import makes_watermarks
 from tidegate.datastream._graph.local_modules import shipped_files
 from tidegate.datastream._graph.program_pickling import pickle_for_spark, pickle_program
 from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
@@ -234,10 +235,7 @@ def _are_dealt_in_advance(node: StreamNode) -> bool:
     not begun hold event time back (docs/adr/0105)."""
     source: Source = node.options["source"]
     strategy: WatermarkStrategy | None = node.options.get("watermark_strategy")
-    makes_watermarks = strategy is not None and (
-        strategy.max_out_of_orderness_ms is not None or strategy.generator is not None
-    )
-    return makes_watermarks or not source.takes_splits
+    return makes_watermarks(strategy) or not source.takes_splits
 
 
 def _listed(source: Source, node: StreamNode) -> tuple[Split, ...]:

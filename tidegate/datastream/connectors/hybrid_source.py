@@ -1,18 +1,14 @@
-"""PyFlink's hybrid source connector wraps Java classes: its names are refused when they are used, with what to use instead."""
+"""``pyflink.datastream.connectors.hybrid_source``: the same names from the same module path."""
 
 from __future__ import annotations
 
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.names.java_only import java_only
+from tidegate.connectors.hybrid.parts import SourceSwitchContext
+from tidegate.connectors.hybrid.source import HybridSource, HybridSourceBuilder
 
-_NAMES = """
-HybridSource HybridSourceBuilder
-"""
-
-__all__ = [*_NAMES.split()]
+__all__ = ["HybridSource", "HybridSourceBuilder", "SourceSwitchContext"]
 
 __getattr__ = finding(
     __name__,
-    java_only(__name__, _NAMES, "read the bounded part and the unbounded one as two sources and union them"),
     elsewhere("tidegate.datastream.connectors.base", "Source"),
 )

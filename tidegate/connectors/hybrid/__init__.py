@@ -1,0 +1,1 @@
+"""Several sources one after the other as one: files, then a topic from where they end."""
