@@ -36,9 +36,12 @@ class FreeSlot:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTask:
+    """``region``: the index of the region that restarts with this number; ``None``: all do, since the job begins with it."""
+
     call_id: int
     task_manager_id: TaskManagerId
     deployment: TaskDeployment
+    region: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
 from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState
 
@@ -72,6 +73,8 @@ class JobRecovered:
     submitted: JobSubmitted
     checkpoints: tuple[FoundCheckpoint, ...] = ()
     first_attempt: int = 0
+    noted: NotedAttempts | None = None
+    """The last attempts of the regions; ``None``: they all had the one before ``first_attempt``."""
     next_id: CheckpointId | None = None
     """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
     past: JobPast | None = None

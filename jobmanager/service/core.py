@@ -37,6 +37,7 @@ from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
+from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.pasts import Pasts
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
@@ -86,7 +87,7 @@ class JobManagerCore:
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
         self._may_commit.set()
-        self._noting: dict[tuple[JobId, int], asyncio.Task[None]] = {}
+        self._attempt_notes = AttemptNotes(availability.jobs)
         self._endings: dict[JobId, asyncio.Task[None]] = {}
         self._cleaning: dict[JobId, asyncio.Event] = {}
         """Jobs that are over; set when nothing of them is under way."""
@@ -285,22 +286,8 @@ class JobManagerCore:
     def _deploy(self, command: cmd.SubmitTask) -> None:
         attempt = command.deployment.attempt
         self.attempts.submitted(attempt)
-        self._send(command, self._inline_state.reading_of(command), self._permit_for(attempt.job_id, attempt.attempt))
-
-    def _permit_for(self, job_id: JobId, attempt: int) -> asyncio.Task[None] | None:
-        """To deploy an attempt of this number: the job store knows it first. ``None``: it does already."""
-        if self._jobs.is_noted(job_id, attempt):
-            return None
-        key = (job_id, attempt)
-        if key not in self._noting:
-            noting = self._noting[key] = asyncio.create_task(self._jobs.note_attempt(job_id, attempt))
-            noting.add_done_callback(lambda done: self._noted(key, done))
-        return self._noting[key]
-
-    def _noted(self, key: tuple[JobId, int], noting: asyncio.Task[None]) -> None:
-        del self._noting[key]
-        if not noting.cancelled():
-            noting.exception()  # who waits for it tells
+        permit = self._attempt_notes.permit_for(attempt.job_id, command.region, attempt.attempt)
+        self._send(command, self._inline_state.reading_of(command), permit)
 
     def is_told(self, job_id: JobId) -> bool:
         """The job is over, and its result is durable: from here on no JobManager runs it again."""

@@ -78,5 +78,7 @@ class Recovery:
         _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
         begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None
-        self.core.recover(JobRecovered(submitted, found, stored.last_attempt + 1, next_id, stored.past), directories)
+        noted = stored.attempts
+        recovered = JobRecovered(submitted, found, noted.highest + 1, noted, next_id, stored.past)
+        self.core.recover(recovered, directories)
         return True

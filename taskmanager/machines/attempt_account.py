@@ -103,8 +103,8 @@ class AttemptAccount:
 
 
 class EndedAttempts:
-    """Attempts whose process is gone, and that a JobManager which takes the lead must know: those that have finished, as long as their
-    slot is the job's, and those whose end has not been reported. Of all others it knows that they have been: none begins twice."""
+    """Attempts whose process is gone, and that a JobManager which takes the lead must know, as long as their slot is the job's and no other
+    attempt of the subtask has come. Of all others it knows that they have been: none begins twice."""
 
     def __init__(self) -> None:
         self._begun: dict[AllocationId, dict[SubtaskId, int]] = {}
@@ -113,8 +113,6 @@ class EndedAttempts:
         self._untold: set[AttemptId] = set()
 
     def keep(self, report: AttemptReport, *, is_told: bool) -> None:
-        if is_told and report.state is not ExecutionState.FINISHED:
-            return
         self._reports[report.attempt] = report
         if not is_told:
             self._untold.add(report.attempt)
@@ -125,7 +123,6 @@ class EndedAttempts:
     def take_untold(self) -> tuple[AttemptReport, ...]:
         """Returns those whose end has to be reported now."""
         untold = tuple(self._reports[attempt] for attempt in sorted(self._untold))
-        self._forget(report.attempt for report in untold if report.state is not ExecutionState.FINISHED)
         self._untold.clear()
         return untold
 

@@ -64,6 +64,13 @@ OF_ADOPTION = (
         OFTEN,
     ),
     Plant(
+        "an attempt that another one has followed is adopted",
+        frozenset({5, 6, ADOPTION}),
+        patched(Adoption, "_is_earlier", lambda adoption, attempt: False),
+        Mix(assigned=1.0, parallel=0.5),
+        first_seed=300,
+    ),
+    Plant(
         "the slot of an adopted subtask is freed",
         frozenset({ADOPTION}),
         patched(Scheduler, "close_adoption", _frees_slots_of_adopted_subtasks),

@@ -25,11 +25,13 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.views import JobPast
+from tidegate.jobmanager.machines.scheduling.regions import Regions
+from tidegate.jobmanager.machines.views import JobPast, JobView
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
 from tidegate.model.ids import JobId, hex_id
+from tidegate.model.leadership.noted_attempts import NotedAttempts
 
 HEALED_FOR_MS = 60_000
 LOSS_GRACES_MS = (0, 200, 60_000, 60_000)
@@ -110,8 +112,8 @@ class Schedule:
         self._sessions = 0
         self._generations = 0
         self._recovers = False
-        self._last_attempts: dict[JobId, int] = {}
-        """The highest number with which anything of a job was deployed, as the job store knows it."""
+        self._noted: dict[JobId, NotedAttempts] = {}
+        """The last numbers with which the regions of a job were deployed, as the job store knows them."""
         self._past: JobPast | None = None
 
     def run(self) -> Outcome:
@@ -168,8 +170,8 @@ class Schedule:
         )
         shell.observers[:] = [self._job_watch, self]
         submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
-        first_attempt, past = self._last_attempts.get(run.job_id, -1) + 1, self._past
-        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, past=past))
+        noted = self._noted.get(run.job_id, NotedAttempts())
+        shell.tell(e.JobRecovered(submitted, tuple(found), noted.highest + 1, noted, past=self._past))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -312,12 +314,16 @@ class Schedule:
             if job is not None:
                 self._past = shell.machine.past(job.job_id)
                 self.restarts += job.restarts
-                attempts = [a for v in job.vertices for s in v.subtasks for a in (s.current, *s.earlier)]
-                deployed = [a.attempt.attempt for a in attempts if a.start_ms is not None]
-                known = self._last_attempts.get(job.job_id, -1)
-                self._last_attempts[job.job_id] = max([known, *deployed])
+                self._note_attempts(job)
             self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)
         self.world.later(self.world.between(20, 200), self._start_jobmanager)
+
+    def _note_attempts(self, job: JobView) -> None:
+        regions, noted = Regions(job.graph), self._noted.get(job.job_id, NotedAttempts())
+        attempts = [a for v in job.vertices for s in v.subtasks for a in (s.current, *s.earlier)]
+        for deployed in (a.attempt for a in attempts if a.start_ms is not None):
+            noted = noted.noting({regions.index_of(deployed.subtask_id): deployed.attempt})
+        self._noted[job.job_id] = noted
 
     def _partition(self) -> None:
         self.world.faults += 1

@@ -20,7 +20,7 @@ WITHIN = 200
 
 def caught_by(plant: Plant) -> LawBroken | None:
     with plant.plant():
-        for seed in range(WITHIN):
+        for seed in range(plant.first_seed, plant.first_seed + WITHIN):
             try:
                 Schedule(seed, plant.mix).run()
             except LawBroken as broken:

@@ -22,6 +22,7 @@ from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.errors import CorruptData, ErrorInfo, InvalidJob
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import CheckpointId, SubtaskId
+from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.restore_check import check_restore
 
 
@@ -67,6 +68,7 @@ class Origin:
     graph: JobGraph
     inventory: Inventory
     first_attempt: int = 0
+    noted: NotedAttempts = field(default_factory=NotedAttempts)
     refusal: ErrorInfo | None = None
     attempts: Mapping[SubtaskId, PastAttempt] = field(default_factory=dict)
     """Those that counted last, as far as it is known. Nothing is decided by it."""
@@ -103,9 +105,10 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
             allowed = restore is not None and restore.allow_non_restored_state
             graph = check_restore(graph, kept_manifest(latest, settings), allow_non_restored=allowed)
     except (InvalidJob, CorruptData) as error:
-        return Origin(submitted, submitted.graph, nothing, recovered.first_attempt, ErrorInfo.of(error))
+        return Origin(submitted, submitted.graph, nothing, recovered.first_attempt, refusal=ErrorInfo.of(error))
     past = {one.attempt.subtask_id: one for one in recovered.past.attempts} if recovered.past is not None else {}
-    return Origin(submitted, graph, inventory, recovered.first_attempt, attempts=past)
+    noted = recovered.noted or NotedAttempts(recovered.first_attempt - 1)
+    return Origin(submitted, graph, inventory, recovered.first_attempt, noted, attempts=past)
 
 
 def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:

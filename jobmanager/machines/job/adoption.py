@@ -6,8 +6,7 @@
 
 An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
 given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nor is one that a later attempt has followed, which may
-have aborted its transactions: a job of one region is adopted in its last attempt only, and regions of others that had earlier ones wait until
-there was time to report a later one. Nothing of a job that was being stopped with a savepoint is: its
+have aborted its transactions: a region is adopted in its last attempt only, whose number the job store notes before it is deployed. Nothing of a job that was being stopped with a savepoint is: its
 sources have ended. Flink restarts all subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
 """
 
@@ -32,6 +31,7 @@ from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGra
 from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
 from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
 from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.states import ExecutionState
 
 AwaitedEvent = (
@@ -45,6 +45,7 @@ AwaitedEvent = (
 """What TaskManagers tell while a job is RECONCILING."""
 
 _GOES_ON = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+_ENDED = (ExecutionState.FAILED, ExecutionState.CANCELED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,11 @@ class Adoption:
         graph: ExecutionGraph,
         newest: CompletedCheckpoint | None,
         finished: frozenset[SubtaskId],
-        last_attempt: int,
+        noted: NotedAttempts,
     ) -> None:
-        """``last_attempt``: the highest number that any subtask of the job ever had."""
+        """``noted``: the last attempts of all regions."""
         self._graph = graph
-        self._last_attempt = last_attempt
+        self._noted = noted
         self._sharing = SlotSharing(graph.graph)
         self.newest_id = newest.checkpoint_id if newest else 0
         self._generation = newest.manifest.generation if newest else None
@@ -142,7 +143,8 @@ class Adoption:
         for attempt in sorted(self._reports):
             reported = self._reports[attempt]
             place = held.get(reported.report.allocation_id)
-            if place is not None and place.task_manager_id == reported.task_manager_id:
+            is_here = place is not None and place.task_manager_id == reported.task_manager_id
+            if is_here and not (reported.report.state in _ENDED and self._is_earlier(attempt)):
                 highest[attempt.subtask_id] = reported
         slots: dict[SharedSlot, AllocationId] = {}
         present: dict[SubtaskId, Reported] = {}
@@ -153,19 +155,24 @@ class Adoption:
         return present
 
     def _is_adoptable(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
-        numbers = {present[s].report.attempt.attempt for s in region if s in present}
-        if len(self._graph.regions.all) == 1 and numbers - {self._last_attempt}:
+        if self._is_followed(region, present):
             return False
-        return len(numbers) <= 1 and all(self._goes_on(subtask, present.get(subtask)) for subtask in region)
+        return all(self._goes_on(subtask, present.get(subtask)) for subtask in region)
+
+    def _is_followed(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
+        """An attempt of it that is reported was not its last."""
+        return any(self._is_earlier(present[s].report.attempt) for s in region if s in present)
+
+    def _is_earlier(self, attempt: AttemptId) -> bool:
+        return attempt.attempt != self._noted.of(self._graph.regions.index_of(attempt.subtask_id))
 
     def _is_decided(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
-        if any(present[s].report.attempt.attempt != self._last_attempt for s in region if s in present):
-            return False  # a later one may still be reported
+        if self._is_followed(region, present):
+            return False  # the later one may still be reported
         if self._is_adoptable(region, present):
             return True
         reports = [present[s].report for s in region if s in present]
-        is_whole = len({report.attempt.attempt for report in reports}) == 1 and len(reports) == len(region)
-        return is_whole and any(r.state not in _GOES_ON or r.is_being_stopped for r in reports)
+        return len(reports) == len(region) and any(r.state not in _GOES_ON or r.is_being_stopped for r in reports)
 
     def _goes_on(self, subtask: SubtaskId, reported: Reported | None) -> bool:
         if reported is None:

@@ -90,7 +90,7 @@ class JobMaster:
         if self._adoption_timeout_ms > 0:
             newest = self._origin.newest
             finished = finished_in(self._origin.graph, newest.manifest) if newest else frozenset()
-            self._adoption = Adoption(self.executions, newest, finished, self._origin.first_attempt - 1)
+            self._adoption = Adoption(self.executions, newest, finished, self._origin.noted)
             self.life.on(JobEvent.AWAITED)
             self._fx.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
             return

@@ -96,7 +96,11 @@ class JobStatusHistory:
         self.restarts += 1
 
     def remember(self, failure: ErrorInfo, attempt: AttemptId | None) -> None:
-        self.failures.append(FailureView(self._fx.now_ms, failure, attempt))
+        """An attempt fails once: what an earlier JobManager knew of it already is replaced."""
+        before = next((known for known in self.failures if attempt is not None and known.attempt == attempt), None)
+        if before is not None:
+            self.failures.remove(before)
+        self.failures.append(FailureView(before.at_ms if before else self._fx.now_ms, failure, attempt))
 
     def amend(self, failure: ErrorInfo) -> None:
         """Replaces the last failure by the same failure with its consequence."""

@@ -60,7 +60,7 @@ class Reconciliation:
         text = f"goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
         self.effects.log("INFO", text, job=self.graph.graph.job_id)
         failed = zip(executions, verdict.present, strict=True)
-        return [(e, _why(r.report)) for e, r in failed if r.report.state in (_E.FAILED, _E.CANCELED)]
+        return [(e, _why(r.report)) for e, r in failed if r.report.state is _E.FAILED]
 
     def _adopt(self, reported: Reported) -> Execution:
         execution = Execution.adopted(reported.report, reported.task_manager_id, self.effects.now_ms)

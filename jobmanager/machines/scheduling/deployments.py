@@ -42,7 +42,9 @@ class Deployments:
                 job_id=execution.attempt.job_id,
                 attempt=execution.attempt,
             )
-            self._fx.emit(SubmitTask(self._fx.open_call(call), execution.task_manager_id, self._make(execution)))
+            region = self._graph.restarting_region(execution)
+            deployment = self._make(execution)
+            self._fx.emit(SubmitTask(self._fx.open_call(call), execution.task_manager_id, deployment, region))
 
     def on_address(self, producer: Execution) -> None:
         """The producer's address is new: connect the consumers that waited for it alone."""

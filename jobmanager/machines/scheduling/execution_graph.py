@@ -61,6 +61,11 @@ class ExecutionGraph:
     def history(self, subtask: SubtaskId) -> tuple[Execution, ...]:
         return tuple(self._earlier[subtask])
 
+    def restarting_region(self, execution: Execution) -> int | None:
+        """The index of its region; ``None`` for the attempt with which the whole job begins."""
+        is_first = execution.attempt.attempt == self._first_attempt
+        return None if is_first else self.regions.index_of(execution.subtask_id)
+
     def executions_of(self, vertex_id: VertexId) -> list[Execution]:
         return [self._current[SubtaskId(vertex_id, i)] for i in range(self.vertices[vertex_id].parallelism)]
 

@@ -35,11 +35,15 @@ class Regions:
         for subtask in parent:
             members.setdefault(_root(parent, subtask), []).append(subtask)
         self.all: tuple[tuple[SubtaskId, ...], ...] = tuple(tuple(region) for region in members.values())
-        self._of = {subtask: region for region in self.all for subtask in region}
+        self._index = {subtask: index for index, region in enumerate(self.all) for subtask in region}
 
     def of(self, subtask: SubtaskId) -> tuple[SubtaskId, ...]:
         """The region of a subtask, itself included, in the order of the graph."""
-        return self._of[subtask]
+        return self.all[self._index[subtask]]
+
+    def index_of(self, subtask: SubtaskId) -> int:
+        """That of its region in ``all``, which depends on nothing but the graph."""
+        return self._index[subtask]
 
 
 def _root(parent: dict[SubtaskId, SubtaskId], subtask: SubtaskId) -> SubtaskId:

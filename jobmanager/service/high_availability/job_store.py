@@ -1,7 +1,7 @@
 """The jobs of a cluster, each as it was submitted and with what its next life must know:
 
     execution-plans/<job id>                   where the request of the client is, and its checksum
-    jobs/<job id>/attempt                      the highest number that an attempt of any subtask had
+    jobs/<job id>/attempt                      the last numbers of attempts: what of all regions, and of which region a higher one
     jobs/<job id>/checkpoint_id_counter        the highest id that a checkpoint may have
     jobs/<job id>/checkpoints/<n>              where completed checkpoint n is: the pointer, which makes it one
     jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
@@ -20,7 +20,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,6 +31,7 @@ from tidegate.coordination.port import Deposed, Entries, Unavailable
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
+from tidegate.model.leadership.noted_attempts import NotedAttempts, parse_noted_attempts
 from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
@@ -53,12 +54,12 @@ class StoredPlan:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job that has not ended. ``last_attempt`` is -1 when nothing of it was ever deployed; ``savepoints`` are those that were begun;
+    """A job that has not ended. ``attempts`` are the last ones of its regions; ``savepoints`` are those that were begun;
     ``pointers`` say where completed checkpoints are. ``last_id``: of a checkpoint, at most; ``None`` where the directories tell."""
 
     job_id: JobId
     request: pb.SubmitJobRequest
-    last_attempt: int
+    attempts: NotedAttempts
     savepoints: tuple[tuple[CheckpointId, str], ...]
     pointers: tuple[tuple[CheckpointId, str], ...]
     last_id: CheckpointId | None
@@ -80,7 +81,7 @@ class JobStore:
         self.directory = directory
         self._entries = entries
         self._now_ms = wall_clock_ms or (lambda: int(time.time() * 1000))
-        self._attempts: dict[JobId, int] = {}
+        self._attempts: dict[JobId, NotedAttempts] = {}
         self._unanswered: set[str] = set()
         """Files of jobs that may have been accepted without an answer."""
         self._reserved: dict[JobId, int] = {}
@@ -112,15 +113,18 @@ class JobStore:
             self._delete_file(plan.file)
         return is_ours
 
-    def note_attempt(self, job_id: JobId, attempt: int) -> None:
-        """Before an attempt of this number is deployed: names of files and transactions hold it, so it must not come again."""
-        if attempt > self._attempts.get(job_id, -1):
-            self._entries.put(f"{JOBS}/{job_id}/attempt", str(attempt).encode("ascii"))
-            self._attempts[job_id] = max(attempt, self._attempts.get(job_id, -1))
+    def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None:
+        """Called before attempts of these numbers are deployed, by region: names of files and transactions hold them, so they must not come
+        again, and no earlier attempt of the region may be adopted from now on."""
+        known = self._attempts.get(job_id, NotedAttempts())
+        noted = known.noting(attempts)
+        if noted != known:
+            self._entries.put(f"{JOBS}/{job_id}/attempt", str(noted).encode("ascii"))
+            self._attempts[job_id] = self._attempts.get(job_id, NotedAttempts()).noting(attempts)
 
-    def is_noted(self, job_id: JobId, attempt: int) -> bool:
-        """It was noted before, or a higher one."""
-        return attempt <= self._attempts.get(job_id, -1)
+    def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool:
+        """It was noted before, or a later one of the region."""
+        return self._attempts.get(job_id, NotedAttempts()).covers(region, attempt)
 
     def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
         """Before anything of this checkpoint is made: a leader that was deposed may still be making it."""
@@ -224,10 +228,9 @@ class JobStore:
         except DecodeError as error:
             raise CorruptData(f"{self.directory}/{plan.file} cannot be read: {error}") from None
         below = f"{JOBS}/{job_id}"
-        attempt = self._number(f"{below}/attempt")
         last_id = self._number(f"{below}/checkpoint_id_counter")
         pointers = self._places(f"{below}/checkpoints")
-        self._attempts[job_id] = -1 if attempt is None else attempt
+        self._attempts[job_id] = self._noted_attempts(f"{below}/attempt")
         self._pointed[job_id] = {number for number, _ in pointers}
         return StoredJob(
             job_id,
@@ -254,6 +257,14 @@ class JobStore:
                 return msgspec.msgpack.decode(files.read(path), type=JobPast)
         except (StorageError, msgspec.MsgspecError):
             return None
+
+    def _noted_attempts(self, name: str) -> NotedAttempts:
+        text = self._entries.get(name)
+        try:
+            return NotedAttempts() if text is None else parse_noted_attempts(text.decode("utf-8", "replace"))
+        except CorruptData as error:
+            told = f"{self.directory}/{name} is damaged: {error.message}; submit the job again with run -s"
+            raise CorruptData(told) from None
 
     def _number(self, name: str) -> int | None:
         text = self._entries.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol, assert_never
 
@@ -24,8 +24,8 @@ class Jobs(Protocol):
     """All methods return when what they tell is durable. They raise ``StorageError``: ``Deposed`` once another leads."""
 
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None: ...
-    async def note_attempt(self, job_id: JobId, attempt: int) -> None: ...
-    def is_noted(self, job_id: JobId, attempt: int) -> bool: ...
+    async def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None: ...
+    def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool: ...
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
@@ -41,10 +41,10 @@ class NoJobStore:
     async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
         """Nothing is kept."""
 
-    async def note_attempt(self, job_id: JobId, attempt: int) -> None:
+    async def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None:
         """Nothing is kept."""
 
-    def is_noted(self, job_id: JobId, attempt: int) -> bool:
+    def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool:
         return True
 
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
@@ -97,11 +97,11 @@ class KeptJobs:
 
         await self._written(job_id, add)
 
-    async def note_attempt(self, job_id: JobId, attempt: int) -> None:
-        await self._written(job_id, partial(self._store.note_attempt, job_id, attempt))
+    async def note_attempts(self, job_id: JobId, attempts: Mapping[int | None, int]) -> None:
+        await self._written(job_id, partial(self._store.note_attempts, job_id, attempts))
 
-    def is_noted(self, job_id: JobId, attempt: int) -> bool:
-        return not self._machine.is_over and self._store.is_noted(job_id, attempt)
+    def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool:
+        return not self._machine.is_over and self._store.is_noted(job_id, region, attempt)
 
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
         await self._written(job_id, partial(self._store.reserve_id, job_id, checkpoint_id))

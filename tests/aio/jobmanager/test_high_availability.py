@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,12 @@ from tests.aio.jobmanager.cluster import (
 from tidegate.aio.process import Shutdown
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.graph import Partitioner
 from tidegate.model.ids import JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.convert import error_to_pb
 
 OTHER = JobId("b" * 32)
 
@@ -161,6 +164,28 @@ async def test_a_job_of_which_only_a_part_is_reported_in_time_is_restarted(tmp_p
     finally:
         for task_manager in (survivor, other, newcomer):
             await task_manager.stop()
+
+
+async def test_the_store_knows_the_last_attempt_of_each_region(tmp_path: Path) -> None:
+    """A later JobManager adopts no other one."""
+    retries = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"}
+    pipelines = make_graph()
+    edges = tuple(replace(edge, partitioner=Partitioner.FORWARD) for edge in pipelines.edges)
+    object.__setattr__(pipelines, "edges", edges)
+    object.__setattr__(pipelines, "configuration", retries)
+    noted = tmp_path / f"ha/default/jobs/{JOB}/attempt"
+    async with life(tmp_path) as (client, task_managers):
+        await put_blob(client)
+        answer = await submit(client, pipelines)
+        assert not answer.HasField("error"), answer.error
+        await watch_until(client, JOB, is_running)
+        assert noted.read_text() == "0"
+        attempt = next(one for manager in task_managers for one in manager.deployments if one.endswith("_1_0"))
+        [failing] = [manager for manager in task_managers if attempt in manager.deployments]
+        del failing.deployments[attempt]
+        await failing.report(attempt, "FAILED", error_to_pb(ErrorInfo("user-code", "user", "division by zero")))
+        await watch_until(client, JOB, lambda status: status.restarts == 1 and is_running(status))
+        assert noted.read_text() == "0 1:1"
 
 
 def _attempts_of(status: pb.JobStatus) -> dict[tuple[str, int], int]:

@@ -9,6 +9,7 @@ import pytest
 from tests.aio.jobmanager.cluster import JOB, make_graph
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import KeptJobs
 from tidegate.model.errors import InvalidJob
@@ -131,3 +132,25 @@ async def test_nothing_is_removed_while_an_entry_cannot_be_read(tmp_path: Path) 
     entries.held[f"execution-plans/{JOB}"] += b"damaged"
     list(JobStore(str(tmp_path), entries).jobs())
     assert len(submissions(tmp_path)) == 1
+
+
+async def test_attempts_of_one_event_are_noted_with_one_write() -> None:
+    """And of the next one with another."""
+    entries, pool = InMemory(), Pool(1, "store")
+    notes = AttemptNotes(KeptJobs(JobStore("/nowhere", entries), pool, lambda reason: None))
+    try:
+        first = [
+            notes.permit_for(JobId(JOB), region, attempt) for region, attempt in ((None, 0), (1, 1), (3, 2), (1, 1))
+        ]
+        assert len(set(first)) == 1
+        assert first[0] is not None
+        await first[0]
+        assert entries.held[f"jobs/{JOB}/attempt"] == b"0 1:1 3:2"
+        assert notes.permit_for(JobId(JOB), 0, 0) is None, "all regions were noted with it"
+        assert notes.permit_for(JobId(JOB), 3, 1) is None
+        second = notes.permit_for(JobId(JOB), 0, 1)
+        assert second is not None, "that of another region says nothing"
+        await second
+        assert entries.held[f"jobs/{JOB}/attempt"] == b"0 0:1 1:1 3:2"
+    finally:
+        pool.close()

@@ -70,7 +70,7 @@ async def _held_send(stub: Any, generation: str, call: Any, timeout_ms: int) -> 
 if __name__ == "__main__":
     with (
         mock.patch.object(JobStore, "add", held(JobStore.add, before="before-plan", after="after-plan")),
-        mock.patch.object(JobStore, "note_attempt", held(JobStore.note_attempt, after="after-attempt")),
+        mock.patch.object(JobStore, "note_attempts", held(JobStore.note_attempts, after="after-attempt")),
         mock.patch.object(JobStore, "point", held(JobStore.point, before="before-pointer", after="after-pointer")),
         mock.patch.object(
             CheckpointStorage,

@@ -266,9 +266,12 @@ def test_a_finished_attempt_is_remembered_until_its_slot_is_freed() -> None:
     assert machine.reports() == ()
 
 
-def test_a_failure_that_was_told_is_not_remembered() -> None:
+def test_a_failure_is_remembered_too_since_the_jobmanager_may_be_lost_before_it_acts_on_it() -> None:
     machine = running()
     after(machine, tv.StreamBroke(ATTEMPT), tv.SparkJobEnded(ATTEMPT))
+    assert report_of(machine).state is E.FAILED
+    assert [one for one in after(machine, GONE, NEXT) if isinstance(one, tv.ReportState)] == [], "it was told once"
+    after(machine, slots.SlotFreeRequested(SECOND, ALLOCATION, "idle"))
     assert machine.reports() == ()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,20 +12,19 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     JOB,
     Cluster,
-    operator_id,
-    running_job,
     subtask,
     two_stage,
     until_triggered,
 )
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
-from tidegate.jobmanager.machines.views import JobPast, PastAttempt
-from tidegate.model.checkpoint import OperatorState, SnapshotType
+from tidegate.jobmanager.machines.views import JobPast
+from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.graph import JobGraph, Partitioner
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.ids import AllocationId, AttemptId, Generation, SubtaskId, TaskManagerId, hex_id
 from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.states import ExecutionState as E
 from tidegate.model.states import JobState as J
 
@@ -65,11 +63,12 @@ def recovering(
     job: JobGraph | None = None,
     options: dict[str, str] | None = None,
     past: JobPast | None = None,
+    noted: NotedAttempts | None = None,
 ) -> Cluster:
     """A job that waits for reports; checkpoint 8 is its newest, unless others were found."""
     cluster = Cluster()
     submitted = e.JobSubmitted(job or two_stage(), options or OPTIONS)
-    cluster.tell(e.JobRecovered(submitted, found or (whole(8),), first_attempt=LAST + 1, past=past))
+    cluster.tell(e.JobRecovered(submitted, found or (whole(8),), first_attempt=LAST + 1, noted=noted, past=past))
     assert cluster.job_state() is J.RECONCILING
     return cluster
 
@@ -219,36 +218,6 @@ def test_without_any_checkpoint_attempts_go_on_from_the_beginning() -> None:
     assert {command.checkpoint_id for command in cluster.of(c.AbortCheckpoint)} == {1}
 
 
-def test_one_that_was_given_up_long_ago_is_not_preferred_to_its_successor() -> None:
-    cluster = recovering()
-    registers(cluster, "tm-0", 7, [AttemptReport(attempt(SOURCE, 0, 1), allocation(7), E.RUNNING, restored_id=8)])
-    all_register(cluster)
-    assert numbers(cluster)[subtask(SOURCE, 0)] == NUMBER
-    assert [command.allocation_id for command in cluster.of(c.FreeSlot)] == [allocation(7)]
-
-
-def test_one_that_was_followed_by_another_is_not_adopted_although_that_is_never_reported() -> None:
-    """The later attempt may have aborted its transactions, which a checkpoint would then commit."""
-    cluster = recovering()
-    for index in range(2):
-        registers(cluster, f"tm-{index}", index, both(index, number=NUMBER - 1))
-    cluster.pass_time(5_100)
-    cluster.cancel_tasks()
-    cluster.pass_time(1_100)
-    assert min(numbers(cluster).values()) > LAST
-
-
-def test_regions_with_an_earlier_attempt_wait_for_a_later_one_and_are_adopted_without_it() -> None:
-    """Another region may be the one that had more attempts."""
-    cluster = recovering(job=PIPELINES)
-    registers(cluster, "tm-1", 0, both(0))
-    registers(cluster, "tm-2", 1, both(1, number=NUMBER - 1))
-    assert cluster.job_state() is J.RECONCILING
-    cluster.pass_time(5_100)
-    assert numbers(cluster)[subtask(SOURCE, 0)] == NUMBER
-    assert numbers(cluster)[subtask(SOURCE, 1)] == NUMBER - 1
-
-
 def test_one_that_failed_meanwhile_is_a_failure_like_any_other() -> None:
     cluster = recovering()
     registers(cluster, "tm-1", 0, [report(SOURCE, 0, E.FAILED, error=LOST), report(SINK, 0)])
@@ -343,31 +312,3 @@ def test_a_job_that_began_from_a_savepoint_goes_on_from_it() -> None:
     assert set(numbers(cluster).values()) == {NUMBER}
     assert cluster.of(c.ConfirmCheckpoint) == []
     assert cluster.of(c.AbortCheckpoint) == []
-
-
-def test_when_adopted_attempts_entered_their_states_is_shown_on() -> None:
-    """Also of one that no TaskManager reports, since its slot was freed: it has its own number, and not one that nothing ever had."""
-    cluster = recovering(past=past_of((report(SOURCE, 0), E.RUNNING), (report(SINK, 1), E.FINISHED)))
-    registers(cluster, "tm-1", 0, both(0))
-    registers(cluster, "tm-2", 1, [report(SOURCE, 1), report(SINK, 1, E.FINISHED)])
-    shown = {a.attempt: a.state_timestamps_ms for v in cluster.job().vertices for a in (s.current for s in v.subtasks)}
-    assert shown[attempt(SOURCE, 0)][E.RUNNING] == 17
-    assert shown[attempt(SINK, 1)][E.FINISHED] == 17
-    assert shown[attempt(SOURCE, 1)][E.RUNNING] != 17
-
-
-def test_one_that_only_the_checkpoint_knows_as_finished_has_the_number_that_it_had() -> None:
-    gone = report(SOURCE, 1)
-    had_finished = OperatorState(operator_id(SOURCE), SOURCE, SOURCE, 2, 128, {}, finished=frozenset({1}))
-    content = replace(manifest(8), operators=(had_finished,))
-    cluster = recovering(e.FoundCheckpoint(CheckpointId(8), "/cp/chk-8", content), past=past_of((gone, E.FINISHED)))
-    registers(cluster, "tm-1", 0, both(0))
-    registers(cluster, "tm-2", 1, [report(SINK, 1)])
-    assert cluster.attempts(E.FINISHED) == [gone.attempt]
-
-
-def past_of(*attempts: tuple[AttemptReport, E]) -> JobPast:
-    """Those were in these states at 17."""
-    past = running_job().machine.past(JOB)
-    assert past is not None
-    return replace(past, attempts=tuple(PastAttempt(known.attempt, {state: 17}) for known, state in attempts))

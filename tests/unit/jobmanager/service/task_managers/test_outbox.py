@@ -225,7 +225,7 @@ def submit(call_id: int, attempt: AttemptId) -> c.SubmitTask:
     deployment = TaskDeployment(
         attempt, Generation("g1"), AllocationId("d" * 32), "job", "map", 2, 4, BlobKey("e" * 64), restore=restore
     )
-    return c.SubmitTask(call_id, TM, deployment)
+    return c.SubmitTask(call_id, TM, deployment, None)
 
 
 def manifest() -> CheckpointManifest:
