@@ -59,7 +59,9 @@ class RangeEnumerator(SplitEnumerator[RangeSplit, list[RangeSplit]]):
             self._context.call_async(self._source.ranges, self._found)
 
     def _found(self, ranges: list[RangeSplit] | None, error: BaseException | None) -> None:
-        assert ranges is not None, error
+        if error is not None:
+            raise error
+        assert ranges is not None
         self._left = [*(self._left or ()), *ranges]
         waiting, self._waiting = self._waiting, []
         for subtask in waiting:

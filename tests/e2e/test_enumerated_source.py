@@ -60,6 +60,20 @@ def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jo
     assert numbers_in(output) == list(range(COUNT))
 
 
+def test_a_drained_job_has_committed_what_was_read_and_hands_out_nothing_more(cluster: Cluster, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    watch = cluster.submit(
+        JOBS / "enumerated_numbers.py", f"--output={output}", f"--count={COUNT}", "--pause=0.01", parallelism=2
+    )
+    watch.wait_running()
+    wait_until(lambda: len(numbers_in(output)) > 0, 30, "something is committed")
+    taken_by(cluster, "stop", "--drain", watch.job_id, "-p", str(tmp_path / "savepoints"))
+    finished(watch)
+    found = numbers_in(output)
+    assert found == sorted(set(found))
+    assert 0 < len(found) < COUNT
+
+
 def test_a_job_is_stopped_and_goes_on_at_another_parallelism(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "output"
     arguments = [f"--output={output}", f"--count={COUNT}"]

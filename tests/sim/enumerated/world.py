@@ -15,11 +15,14 @@ from typing import Any
 
 from tests.enumerated_numbers import NumbersSource, RangeEnumerator, RangeSplit
 from tidegate.common.records.batch import RecordsBatch
-from tidegate.connectors.base import Polled, ReaderContext, Split, SplitState
-from tidegate.connectors.source import SplitEnumeratorContext
+from tidegate.connectors import base
+from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
+from tidegate.connectors.source import Source, SplitEnumeratorContext
+from tidegate.connectors.source.async_work import AsyncCall, AsyncWork
 from tidegate.connectors.source.enumerator_host import EnumeratorHost
 from tidegate.connectors.source.protocol import (
     AskForSplit,
+    EncodedSplit,
     EndSplits,
     ForReader,
     GiveSplits,
@@ -43,10 +46,17 @@ class LawBroken(AssertionError):
 
 
 class SimNumbers(NumbersSource):
-    """Knows its ranges at once: there is no worker thread."""
+    """Knows its ranges at once."""
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[RangeSplit]) -> RangeEnumerator:
         return RangeEnumerator(enum_context, self, self.ranges())
+
+
+class Inline(AsyncWork):
+    """Without a thread."""
+
+    def call(self, call: AsyncCall[Any], delay_ms: int) -> None:
+        self.run_later(call.run())
 
 
 @dataclass(frozen=True)
@@ -78,8 +88,7 @@ class Reader:
         self._is_at_end = False
         self._owner = (subtask, parallelism)
         self._link = ReaderLink(lambda content: world.tell(subtask, content), lambda: world.now_ms)
-        ticks = count()
-        source = ReadersSource(world.source)
+        source = world.readers_source()
         context = ReaderContext(
             subtask_index=subtask,
             parallelism=parallelism,
@@ -90,7 +99,8 @@ class Reader:
             request_split=lambda: self._link.say(AskForSplit("host")),
             send_source_event=lambda event: self._link.say(TellEnumerator(pickle.dumps(event))),
         )
-        self._host = ReaderHost(world.source, context, lambda: float(next(ticks)))  # reads a few at a time
+        self._world = world
+        self._host = world.host(context)
         self._link.say(Register("host"))
         self._host.open(splits_in(restored, source, subtask, parallelism))
 
@@ -98,7 +108,10 @@ class Reader:
         self._link.repeat_when_due()
         polled: Polled | None = self._host.poll()
         if polled is not None:
-            self.emitted += values_of(polled)
+            values = values_of(polled)
+            self.emitted += values
+            self._host.advance(len(values))
+            self._world.on_emitted(values)
         elif self._host.is_finished() and not self._is_at_end:
             self._is_at_end = True
             self._link.say(ReachEnd())
@@ -130,13 +143,39 @@ class World:
         self._draw = random.Random(seed)
         self.now_ms = 0.0
         self._count = self._draw.randint(0, 120)
-        self.source = SimNumbers(self._count, self._draw.randint(1, 9))
+        self.source = self.make_source(self._draw)
         self._next_id = 1
         self._completed: Checkpoint | None = None
         self._parallelism = self._draw.randint(1, 4)
         self.crashes = self.lost = self.repeated = self.rescaled = 0
         self.checkpoints = 0
         self._deploy()
+
+    def make_source(self, draw: random.Random) -> Source[Any, Any]:
+        return SimNumbers(self._count, draw.randint(1, 9))
+
+    def readers_source(self) -> base.Source:
+        return ReadersSource(self.source)
+
+    def host(self, context: ReaderContext) -> SourceReader:
+        ticks = count()
+        return ReaderHost(self.source, context, lambda: float(next(ticks)))  # reads a few at a time
+
+    def on_emitted(self, values: list[int]) -> None:
+        """A reader has emitted them."""
+
+    def held_in(self, checkpoint: Checkpoint) -> Counter[int]:
+        """How often a checkpoint holds each number."""
+        (state,) = checkpoint.enumerator
+        _, _, content, _, _, outbox = state.position
+        splits: list[RangeSplit] = list(pickle.loads(content))
+        splits += [pickle.loads(split.payload[1]) for split in given_in(outbox)]
+        splits += [pickle.loads(element[1][1]) for found in checkpoint.readers.values() for element in found]
+        return Counter([*checkpoint.numbers(), *(n for split in splits for n in range(split.at, split.after))])
+
+    def emitted(self) -> list[int]:
+        """Returns all that counts: what was emitted before a crash and is in no checkpoint does not."""
+        return [*self._before, *(number for reader in self._readers for number in reader.emitted)]
 
     def run(self) -> World:
         for _ in range(MOST_STEPS):
@@ -145,8 +184,7 @@ class World:
             self._step()
         else:
             raise LawBroken("the schedule does not end")
-        numbers = [*self._before, *(number for reader in self._readers for number in reader.emitted)]
-        self._check(Counter(numbers), "the end")
+        self._check(Counter(self.emitted()), "the end")
         return self
 
     def tell(self, subtask: int, content: bytes) -> None:
@@ -161,11 +199,12 @@ class World:
         self._before = restored.numbers() if restored is not None else []
         self._events: list[tuple[int, bytes]] = []
         self._pending: Checkpoint | None = None
-        self._enumerator = EnumeratorHost(self.source, self._parallelism, lambda: self.now_ms)
+        self._enumerator = EnumeratorHost(self.source, self._parallelism, Inline(lambda: self.now_ms))
         states = restored.enumerator if restored is not None else [SplitState(Split("enumerator"))]
         self._enumerator.open(states)
         elements = [e for found in restored.readers.values() for e in found] if restored is not None else []
-        self._readers = [Reader(self, n, self._parallelism, elements) for n in range(self._parallelism)]
+        self._readers: list[Reader] = []
+        self._readers += [Reader(self, n, self._parallelism, elements) for n in range(self._parallelism)]
 
     def _step(self) -> None:
         self.now_ms += self._draw.random() * 20
@@ -207,7 +246,7 @@ class World:
             return
         self._pending, self._completed = None, pending
         self.checkpoints += 1
-        self._check(held_in(pending), f"checkpoint {pending.checkpoint_id}")
+        self._check(self.held_in(pending), f"checkpoint {pending.checkpoint_id}")
 
     def _crash(self) -> None:
         self.crashes += 1
@@ -228,12 +267,7 @@ def values_of(polled: Polled) -> list[Any]:
     return polled.batch.values
 
 
-def held_in(checkpoint: Checkpoint) -> Counter[int]:
-    (state,) = checkpoint.enumerator
-    _, _, content, _, _, outbox = state.position
-    splits: list[RangeSplit] = list(pickle.loads(content))
-    for said in pickle.loads(outbox):
-        if isinstance(said.message, GiveSplits):
-            splits += [pickle.loads(split.payload[1]) for split in said.message.splits]
-    splits += [pickle.loads(element[1][1]) for found in checkpoint.readers.values() for element in found]
-    return Counter([*checkpoint.numbers(), *(n for split in splits for n in range(split.at, split.after))])
+def given_in(outbox: bytes) -> list[EncodedSplit]:
+    """Splits that were said and not sent."""
+    messages = [said.message for said in pickle.loads(outbox)]
+    return [split for message in messages if isinstance(message, GiveSplits) for split in message.splits]

@@ -73,12 +73,10 @@ class EnumeratorSource(base.Source):
 class EnumeratorHost(base.SourceReader):
     """Calls the user's enumerator, and keeps what it says until that is emitted."""
 
-    def __init__(
-        self, source: UserSource, readers: int, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000
-    ) -> None:
+    def __init__(self, source: UserSource, readers: int, work: AsyncWork | None = None) -> None:
         self._source = source
         self._readers = readers
-        self._work = AsyncWork(now_ms)
+        self._work = work or AsyncWork(lambda: time.monotonic() * 1000)
         self._outbox: deque[ForReader] = deque()
         self._arrivals = Arrivals()
         self._registered: dict[int, ReaderInfo] = {}

@@ -19,6 +19,7 @@ import msgspec
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
+from tidegate.connectors.source.enumerator_host import EnumeratorSource
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_source import SparkStreamSource
@@ -155,7 +156,7 @@ class _Builder:
             name=node.display_name,
             uid=node.uid,
             uses_union_state=_may_use_union_state(node),
-            is_source=node.kind == "source",
+            is_source=_reads(node),
             is_sink=node.kind == "sink",
             splits=self._handed_out(node),
         )
@@ -203,6 +204,12 @@ class _Builder:
         if node.node_id not in self._listings:
             self._listings[node.node_id] = _listed(node.options["source"], node)
         return self._listings[node.node_id]
+
+
+def _reads(node: StreamNode) -> bool:
+    """Whether what the operator emits was read from outside: an enumerator only says what is to be read."""
+    is_enumerator = isinstance(node.options.get("source"), EnumeratorSource)
+    return node.kind in ("source", "enumerated_source") and not is_enumerator
 
 
 def _may_use_union_state(node: StreamNode) -> bool:

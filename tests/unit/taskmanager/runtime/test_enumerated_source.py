@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.enumerated_numbers import NumbersSource
+from tests.enumerated_numbers import NumbersSource, RangeSplit
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
 from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.common.watermark_strategy import TimestampAssigner
-from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.model.checkpoint import Alignment
 
 COUNT, FEW = 1_000, 100
+
+
+class Unlistable(NumbersSource):
+    def ranges(self) -> list[RangeSplit]:
+        raise OSError("no such table")
 
 
 class NumberAsTime(TimestampAssigner):
@@ -64,6 +70,45 @@ def test_at_another_parallelism_too(tmp_path: Path) -> None:
     job.cut_off()
     run_on(str(tmp_path), tmp_path, completed, 1)
     assert numbers_in(str(tmp_path)) == list(range(COUNT))
+
+
+def test_the_readers_are_the_source_and_their_enumerator_is_not(tmp_path: Path) -> None:
+    """What a client counts as read is what readers emit."""
+    vertices = {vertex.name: vertex.is_source for vertex in built(str(tmp_path), 2).graph.vertices}
+    assert vertices == {"Source: numbers (enumerator)": False, "Source: numbers -> Sink: Sink": True}
+
+
+def test_in_batch_mode_every_number_is_read_once(tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    numbers = env.from_source(NumbersSource(COUNT, 7), WatermarkStrategy.no_watermarks(), "numbers")
+    totals = numbers.key_by(lambda number: number % 2, Types.LONG()).reduce(lambda left, right: left + right)
+    totals.sink_to(CollectingSink(str(tmp_path)))
+    job = InProcessJob(env.build(), tmp_path)
+    job.start()
+    job.finish()
+    assert numbers_in(str(tmp_path)) == [sum(range(0, COUNT, 2)), sum(range(1, COUNT, 2))]
+
+
+def test_unaligned_checkpoints_leave_the_edge_of_the_enumerator_aligned(tmp_path: Path) -> None:
+    job = InProcessJob(built(str(tmp_path), 2, pause_s=0.001), tmp_path, alignment=Alignment.UNALIGNED)
+    job.start()
+    job.checkpoint_until(lambda: len(numbers_in(str(tmp_path))) >= COUNT // 4)
+    completed = job.checkpoint()
+    job.cut_off()
+    run_on(str(tmp_path), tmp_path, completed, 3)
+    assert numbers_in(str(tmp_path)) == list(range(COUNT))
+
+
+def test_an_enumerator_that_raises_fails_the_job_with_its_own_words(tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    numbers = env.from_source(Unlistable(COUNT, 7), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.sink_to(CollectingSink(str(tmp_path)))
+    job = InProcessJob(env.build(), tmp_path)
+    job.start_failing()
+    wanted = "operator 'Source: numbers (enumerator)': OSError: no such table"
+    job.until(lambda: wanted in [error.message for error in job.errors], wanted, failing=True)
+    job.cut_off()
 
 
 def test_event_time_is_that_of_the_readers(tmp_path: Path) -> None:

@@ -6,6 +6,11 @@ import pytest
 
 from tidegate.connectors.base import Source, Split, SplitState
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.hybrid.parts import HybridSplit
+from tidegate.connectors.hybrid.reader import hybrid_split
+from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
+from tidegate.connectors.source.enumerator_host import encoded_split
+from tidegate.connectors.source.serializers import PickleSerializer
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, splits_in
 
 SOURCE: Source = FileSource.for_text("/nowhere")
@@ -62,3 +67,19 @@ def test_a_source_that_takes_no_splits_deals_by_its_own_rule() -> None:
 def test_position_and_end_come_back() -> None:
     state = SplitState(Split("a", ["p", 1]), [7, 3], done=True)
     assert splits_in(elements_of([state], (0, 1)), SOURCE, 0, 1) == [state]
+
+
+def test_the_splits_of_a_hybrid_source_go_where_the_source_of_their_part_says() -> None:
+    """At another parallelism, a reader that looks for new splits by that rule would find those of its neighbours otherwise."""
+    watching = FileSource.for_text("/nowhere").monitor_continuously(1_000)
+    source = HybridReaders(HybridSource.builder(SOURCE).add_source(watching).build())
+    splits = [Split(f"/f{number}@0", [f"/f{number}", 0, 1, 1]) for number in range(9)]
+    parts = [HybridSplit(part, place, split) for part in (0, 1) for place, split in enumerate(splits)]
+    encoded = [encoded_split(PickleSerializer(), split) for split in parts]
+    states = [SplitState(Split(split.split_id, split.payload)) for split in encoded]
+    dealt = [splits_in(elements_of(states, (0, 5)), source, subtask, 2) for subtask in range(2)]
+    found = [[hybrid_split(state.split) for state in states] for states in dealt]
+    assert sorted(split.split_id() for splits in found for split in splits) == sorted(p.split_id() for p in parts)
+    for subtask, splits_of in enumerate(found):
+        assert all(watching.owner_of(split.split, 2) == subtask for split in splits_of if split.part == 1)
+        assert sum(split.part == 0 for split in splits_of) in (4, 5), "those without an owner are dealt evenly"
