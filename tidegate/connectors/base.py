@@ -141,6 +141,10 @@ class SourceReader(ABC):
     def snapshot_state(self) -> list[SplitState]:
         """Returns all splits of this subtask, done ones included."""
 
+    def has_records(self) -> bool:
+        """Its position is behind records that ``poll`` has not handed out: the runtime takes them before a snapshot."""
+        return False
+
     def snapshot_for(self, checkpoint_id: int) -> list[SplitState]:
         """Returns what ``snapshot_state`` does, for a reader that must know of which checkpoint it is."""
         return self.snapshot_state()

@@ -35,6 +35,7 @@ from tidegate.connectors.source.protocol import (
     TellEnumerator,
     TellReader,
 )
+from tidegate.connectors.source.reader_host import MOST_RECORDS
 from tidegate.model.coordinators.operator_events import ReaderEvent
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
@@ -83,6 +84,21 @@ class EnumeratedSourceOperator(SourceOperator):
             self._is_at_end = True
             self._link.say(ReachEnd())
         return emitted
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._flush()
+        super().on_watermark(timestamp_ms)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        """What the reader's position is behind of goes out."""
+        while self._reader is not None and self._reader.has_records():
+            self._read(self._reader, MOST_RECORDS)
 
     def _obey(self, message: EnumeratorMessage) -> None:
         reader = self._reader

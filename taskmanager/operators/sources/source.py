@@ -154,6 +154,9 @@ class SourceOperator(Operator):
         if self._alignment is not None and self._times is not None and self._alignment.is_paused():
             self._times.note_busy()
             return False
+        return self._read(reader, max_records)
+
+    def _read(self, reader: SourceReader, max_records: int) -> bool:
         if self._polled is None:
             try:
                 polled = reader.poll()

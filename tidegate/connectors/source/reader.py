@@ -35,7 +35,16 @@ class SourceOutput(ABC):
 
 
 class ReaderOutput(SourceOutput):
-    """Takes the records of a reader, of all of its splits together."""
+    """Takes the records of a reader, of all of its splits together; ``create_output_for_split`` takes those of one split, so that each split
+    has a watermark of its own and the smallest of them counts."""
+
+    @abstractmethod
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        """Returns the output of a split. From now on, the split holds event time back, at first altogether."""
+
+    @abstractmethod
+    def release_output_for_split(self, split_id: str) -> None:
+        """The split is at its end: it holds nothing back when its records were emitted."""
 
 
 class SourceReaderContext(ABC):

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors import base
 from tidegate.connectors.source.enumerator_host import UserSource, decoded_split, encoded_split
 from tidegate.connectors.source.protocol import EncodedSplit
-from tidegate.connectors.source.reader import MAIN_OUTPUT, InputStatus, ReaderOutput, SourceReader, SourceReaderContext
+from tidegate.connectors.source.reader import (
+    MAIN_OUTPUT,
+    InputStatus,
+    ReaderOutput,
+    SourceOutput,
+    SourceReader,
+    SourceReaderContext,
+)
 from tidegate.connectors.source.source import Boundedness
 from tidegate.connectors.source.splits import SourceSplit
 from tidegate.model.errors import InvalidJob
@@ -58,7 +67,7 @@ class ReaderHost(base.SourceReader):
         self._context = context
         self._now_ms = now_ms
         self._splits = source.get_split_serializer()
-        self._output = _Output()
+        self._output = _Output(context.times)
         self._reader: SourceReader[SourceSplit] | None = None
         self._restored: list[base.SplitState] = []
         self._is_at_end = False
@@ -73,8 +82,8 @@ class ReaderHost(base.SourceReader):
         reader.start()
 
     def poll(self) -> base.Polled | None:
-        if self._is_at_end:
-            return None
+        if self._is_at_end or len(self._output):
+            return self._output.take()
         until_ms = self._now_ms() + MOST_MS
         status = InputStatus.MORE_AVAILABLE
         while status is InputStatus.MORE_AVAILABLE and len(self._output) < MOST_RECORDS and self._now_ms() < until_ms:
@@ -84,14 +93,16 @@ class ReaderHost(base.SourceReader):
                     f"poll_next of {type(self._running).__name__} returned {status!r}, which is no InputStatus"
                 )
         self._is_at_end = status is InputStatus.END_OF_INPUT
-        batch = self._output.take()
-        return None if batch is None else base.Polled(batch, MAIN_OUTPUT)
+        return self._output.take()
+
+    def has_records(self) -> bool:
+        return len(self._output) > 0
 
     def advance(self, records: int) -> None:
         """The user's reader has moved its position when it collected them."""
 
     def is_finished(self) -> bool:
-        return self._is_at_end
+        return self._is_at_end and not self.has_records()
 
     def snapshot_state(self) -> list[base.SplitState]:
         raise AssertionError("the snapshot of a reader is of a checkpoint")
@@ -101,7 +112,7 @@ class ReaderHost(base.SourceReader):
         return [base.SplitState(base.Split(split.split_id, split.payload)) for split in splits]
 
     def finished_splits(self) -> set[str]:
-        return set()
+        return self._output.ended()
 
     def add_splits(self, splits: Sequence[base.Split]) -> None:
         encoded = [EncodedSplit(split.split_id, split.payload) for split in splits]
@@ -129,25 +140,67 @@ class ReaderHost(base.SourceReader):
         return self._reader
 
 
+@dataclass
+class _Run:
+    """Records of one split that were collected behind each other."""
+
+    split_id: str
+    records: list[Record] = field(default_factory=list)
+    timestamps: list[int | None] = field(default_factory=list)
+
+
 class _Output(ReaderOutput):
-    def __init__(self) -> None:
-        self._records: list[Record] = []
-        self._timestamps: list[int | None] = []
+    """``len()``: the records that were collected and not taken."""
+
+    def __init__(self, times: base.SplitTimes | None) -> None:
+        self._times = times
+        self._runs: deque[_Run] = deque()
+        self._waiting = 0
+        self._released: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._waiting
 
     def collect(self, record: Record, timestamp: int | None = None) -> None:
-        self._records.append(record)
-        self._timestamps.append(timestamp)
+        self.add(MAIN_OUTPUT, record, timestamp)
 
-    def take(self) -> RecordsBatch | None:
-        if not self._records:
+    def create_output_for_split(self, split_id: str) -> SourceOutput:
+        if self._times is not None:
+            self._times.assigned(split_id)
+        return _SplitOutput(self, split_id)
+
+    def release_output_for_split(self, split_id: str) -> None:
+        self._released.add(split_id)
+
+    def add(self, split_id: str, record: Record, timestamp: int | None) -> None:
+        if not self._runs or self._runs[-1].split_id != split_id:
+            self._runs.append(_Run(split_id))
+        self._runs[-1].records.append(record)
+        self._runs[-1].timestamps.append(timestamp)
+        self._waiting += 1
+
+    def take(self) -> base.Polled | None:
+        if not self._runs:
             return None
-        has_times = any(timestamp is not None for timestamp in self._timestamps)
-        batch = RecordsBatch(self._records, self._timestamps if has_times else None)
-        self._records, self._timestamps = [], []
-        return batch
+        run = self._runs.popleft()
+        self._waiting -= len(run.records)
+        has_times = any(timestamp is not None for timestamp in run.timestamps)
+        return base.Polled(RecordsBatch(run.records, run.timestamps if has_times else None), run.split_id)
+
+    def ended(self) -> set[str]:
+        """Returns each released split once, when all of its records were taken."""
+        ended = self._released - {run.split_id for run in self._runs}
+        self._released -= ended
+        return ended
+
+
+class _SplitOutput(SourceOutput):
+    def __init__(self, output: _Output, split_id: str) -> None:
+        self._output = output
+        self._split_id = split_id
+
+    def collect(self, record: Record, timestamp: int | None = None) -> None:
+        self._output.add(self._split_id, record, timestamp)
 
 
 class _Context(SourceReaderContext):

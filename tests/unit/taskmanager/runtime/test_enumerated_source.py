@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from tests.enumerated_numbers import NumbersSource, RangeSplit
+import pytest
+
+from tests.enumerated_numbers import NumbersSource, RangeReader, RangeSplit
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
 from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.connectors.source import InputStatus, ReaderOutput, SourceOutput, SourceReaderContext
 from tidegate.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
@@ -120,6 +124,69 @@ def test_event_time_is_that_of_the_readers(tmp_path: Path) -> None:
     windows.reduce(lambda left, right: left + right).sink_to(CollectingSink(str(tmp_path)))
     job = InProcessJob(env.build(), tmp_path)
     job.start()
+    job.finish()
+    assert numbers_in(str(tmp_path)) == [sum(range(first, first + 100)) for first in range(0, COUNT, 100)]
+
+
+class TwoAtOnce(RangeReader):
+    """Reads two splits in turns, the second of which is far ahead, each with a watermark of its own."""
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        super().__init__(context, 0)
+        self._outputs: dict[str, SourceOutput] = {}
+        self._turn = 0
+
+    def start(self) -> None:
+        self._context.send_split_request()
+        self._context.send_split_request()
+
+    def poll_next(self, output: ReaderOutput) -> InputStatus:
+        if not self._no_more and len(self._splits) < 2:
+            return InputStatus.NOTHING_AVAILABLE
+        if not self._splits:
+            return InputStatus.END_OF_INPUT
+        for split in self._splits:
+            if split.split_id() not in self._outputs:
+                self._outputs[split.split_id()] = output.create_output_for_split(split.split_id())
+        self._turn = (self._turn + 1) % len(self._splits)
+        split = self._splits[self._turn]
+        self._outputs[split.split_id()].collect(split.at)
+        self._splits[self._turn] = replace(split, at=split.at + 1)
+        if split.at + 1 == split.after:
+            output.release_output_for_split(split.split_id())
+            del self._splits[self._turn]
+            self._context.send_split_request()
+        return InputStatus.MORE_AVAILABLE
+
+
+class InTurns(NumbersSource):
+    def create_reader(self, reader_context: SourceReaderContext) -> RangeReader:
+        return TwoAtOnce(reader_context)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_each_split_that_has_an_output_has_a_watermark(tmp_path: Path, is_restarted: bool) -> None:
+    """Nothing is late, although a reader is at 500 in one split while it is at 0 in the other."""
+
+    def made() -> BuiltJob:
+        env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+        env.get_config().set_auto_watermark_interval(1)
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(NumberAsTime())
+        numbers = env.from_source(InTurns(COUNT, COUNT // 2), strategy, "numbers").uid("numbers")
+        windows = numbers.key_by(lambda number: 0, Types.LONG())
+        sums = (
+            windows.window(TumblingEventTimeWindows.of(Time.milliseconds(100))).reduce(lambda a, b: a + b).uid("sums")
+        )
+        sums.sink_to(CollectingSink(str(tmp_path))).uid("sink")
+        return env.build()
+
+    job = InProcessJob(made(), tmp_path)
+    job.start()
+    if is_restarted:
+        completed = job.checkpoint()
+        job.cut_off()
+        job = InProcessJob(made(), tmp_path, completed, attempt=1, first_checkpoint=10)
+        job.start()
     job.finish()
     assert numbers_in(str(tmp_path)) == [sum(range(first, first + 100)) for first in range(0, COUNT, 100)]
 
