@@ -19,7 +19,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
 from tidegate.wire.convert import error_from_pb, error_of_status, graph_to_pb
 from tidegate.wire.leading import leader_in
-from tidegate.wire.versions import VERSION
+from tidegate.wire.versions import JOB_FORMAT, VERSION
 
 CALL_TIMEOUT_S = 30.0
 """Chosen, not measured: a JobManager under load answers within seconds."""
@@ -83,6 +83,7 @@ class JobManagerClient:
             restore_path=restore_path,
             allow_non_restored_state=allow_non_restored_state,
             client_version=VERSION,
+            job_format=JOB_FORMAT,
         )
         outlives = self._learn_standbys()
         lost_at = 0.0

@@ -38,6 +38,7 @@ JOBS = Path(__file__).parent / "jobs"
 MARK = "E2E_MARK"
 """Not TIDEGATE_...: those are options."""
 DAEMON = "tidegate.taskmanager.spark.daemon"
+ENTRY = ("-m", "tidegate.cli.main")
 START_LIMIT_S = 180
 END_LIMIT_S = HANG_LIMIT_S
 """For a signal to end a process and its children: a limit against hanging, not a figure (those are printed)."""
@@ -199,21 +200,21 @@ class Cluster:
 
     # --- processes -----------------------------------------------------------------------------------
 
-    def start_job_manager(self, *extra: str, entry: Sequence[str] = ("-m", "tidegate.cli.main")) -> Proc:
+    def start_job_manager(self, *extra: str, entry: Sequence[str] = ENTRY) -> Proc:
         """Start it (again) on the cluster's ports, and wait until it answers. ``entry`` may be a test's own wrapper."""
         self._start_job_manager("jobmanager", *extra, entry=entry)
         return self.wait_led()
 
-    def start_standby(self, *, elsewhere: bool = False) -> Proc:
+    def start_standby(self, *, elsewhere: bool = False, entry: Sequence[str] = ENTRY) -> Proc:
         """Another JobManager, for the same ports unless ``elsewhere``; ``wait_led`` once the leader is gone."""
         before, ports = self.job_manager, (self.port, self.rest_port)
         self.port, self.rest_port = self._standby_ports = (free_port(), free_port()) if elsewhere else ports
-        standby = self._start_job_manager("standby")
+        standby = self._start_job_manager("standby", entry=entry)
         self.port, self.rest_port = ports
         self.job_manager, self._standby = before, standby
         return standby
 
-    def _start_job_manager(self, name: str, *extra: str, entry: Sequence[str] = ("-m", "tidegate.cli.main")) -> Proc:
+    def _start_job_manager(self, name: str, *extra: str, entry: Sequence[str] = ENTRY) -> Proc:
         args = [*entry, "jobmanager", "--host", "127.0.0.1", "--rpc-port", str(self.port)]
         args += ["--rest-port", str(self.rest_port), *extra]
         self.job_manager = self._start(name, args)
@@ -242,12 +243,11 @@ class Cluster:
         wait_until(answers, START_LIMIT_S, "the JobManager answers")
         return process
 
-    def add_taskmanager(self, slots: int = 2, *extra: str) -> Proc:
+    def add_taskmanager(self, slots: int = 2, *extra: str, entry: Sequence[str] = ENTRY) -> Proc:
         """Start one; ``wait_slots`` waits until it is registered."""
         asks_store = self.settings.get("high-availability.type") in ("zookeeper", "object-store")
         place = [] if asks_store else ["--jobmanager", self.address]
-        args = ["-m", "tidegate.cli.main", "taskmanager", "--slots", str(slots), *place, *extra]
-        process = self._start("taskmanager", args)
+        process = self._start("taskmanager", [*entry, "taskmanager", "--slots", str(slots), *place, *extra])
         self.task_managers.append(process)
         return process
 
@@ -265,14 +265,14 @@ class Cluster:
     def kill9(self, process: Proc) -> float:
         """SIGKILL to a TaskManager or the JobManager. Returns the moment."""
         moment = process.kill9()
-        self._forget(process)
+        self.forget(process)
         return moment
 
     def end(self, process: Proc, number: signal.Signals = signal.SIGTERM, to_group: bool = False) -> None:
         """End a process in order; nothing of it may be left in time, neither processes nor files."""
         process.send(number, to_group)
         process.wait_gone(END_LIMIT_S)
-        self._forget(process)
+        self.forget(process)
         assert process.leftovers() == [], f"{process.name} left files behind"
 
     def stop(self) -> None:
@@ -282,7 +282,7 @@ class Cluster:
             process.send(signal.SIGTERM)
         for process in [*self.task_managers, *([self.job_manager] if self.job_manager else [])]:
             process.wait_gone(END_LIMIT_S)
-            self._forget(process)
+            self.forget(process)
         for process in self._ended:
             assert process.family() == [], f"processes of {process.name} are left: {process.described()}"
             assert process.was_killed or process.leftovers() == [], f"{process.name} left files: {process.leftovers()}"
@@ -356,7 +356,7 @@ class Cluster:
         command = [sys.executable, *args, *options]
         return Proc(name, command, self.directory, tmp, {"PYTHONPATH": str(REPOSITORY)})
 
-    def _forget(self, process: Proc) -> None:
+    def forget(self, process: Proc) -> None:
         self._ended.append(process)
         process.was_killed = process.was_killed or process.popen.returncode == -signal.SIGKILL
         if process is self.job_manager:

@@ -25,7 +25,7 @@ from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import graph_from_pb
-from tidegate.wire.versions import PYTHON_VERSION, VERSION
+from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION
 
 
 class Submission:
@@ -47,6 +47,7 @@ class Submission:
 
     async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
         """The submission as an event. Raises the ``TidegateError`` that refuses it."""
+        _check_versions(request)
         graph, configuration, directories = self._read(request)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
@@ -66,7 +67,7 @@ class Submission:
     ) -> tuple[JobSubmitted, JobDirectories, tuple[FoundCheckpoint, ...]]:
         """That of an earlier JobManager, with the checkpoints that ``find`` finds in a thread. What the job was restored from at first may be
         gone when it has checkpoints of its own. Raises the ``TidegateError`` that keeps it from going on."""
-        _check_kept_version(request)
+        _check_format(request)
         graph, configuration, directories = self._read(request)
         found = await self._pool.submit(partial(find, graph.job_id, directories))
         try:
@@ -80,7 +81,7 @@ class Submission:
         return JobSubmitted(graph, configuration.to_strings(), restore), directories, found
 
     def _read(self, request: pb.SubmitJobRequest) -> tuple[JobGraph, Configuration, JobDirectories]:
-        _check_versions(request)
+        _check_python(request)
         graph = graph_from_pb(request.graph)
         self._check_graph(graph)
         own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
@@ -115,22 +116,25 @@ class Submission:
         return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
 
 
-def _check_kept_version(request: pb.SubmitJobRequest) -> None:
-    """Raises ``VersionMismatch`` for a job that another version of tidegate accepted."""
-    if request.client_version != VERSION:
+def _check_format(request: pb.SubmitJobRequest) -> None:
+    """Raises ``VersionMismatch`` for a job that this version could not run. It may have been accepted by another one."""
+    if request.job_format != JOB_FORMAT:
         theirs = f"tidegate {request.client_version or 'of an unknown version'}"
         raise VersionMismatch(
-            f"it was submitted to {theirs}, and this JobManager is tidegate {VERSION}; start {theirs} again, stop the job with a savepoint, and run it with -s "
-            "on this version"
+            f"it was submitted to {theirs} in form {request.job_format} of jobs, and this JobManager is tidegate {VERSION}, which reads form {JOB_FORMAT}; "
+            f"start {theirs} again, stop the job with a savepoint, and run it with -s on this version"
         )
 
 
 def _check_versions(request: pb.SubmitJobRequest) -> None:
-    if request.client_version != VERSION:
+    if (request.client_version, request.job_format) != (VERSION, JOB_FORMAT):
         raise VersionMismatch(
             f"this client is tidegate {request.client_version or 'of an unknown version'}, the JobManager is {VERSION}; "
             "install the same version on both sides"
         )
+
+
+def _check_python(request: pb.SubmitJobRequest) -> None:
     if request.graph.python_version != PYTHON_VERSION:
         raise VersionMismatch(
             f"the job was built with Python {request.graph.python_version or '(unknown)'}, the cluster runs Python "

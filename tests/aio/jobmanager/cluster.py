@@ -20,7 +20,7 @@ from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub, JobManagerServiceStub
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerServicer, add_TaskManagerServicer_to_server
 from tidegate.wire.convert import graph_to_pb
-from tidegate.wire.versions import PYTHON_VERSION, VERSION
+from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION
 
 PROGRAM = b"an opaque program"
 KEY = BlobKey(hashlib.sha256(PROGRAM).hexdigest())
@@ -79,7 +79,7 @@ async def put_blob(client: Any, content: bytes = PROGRAM) -> str:
 
 
 async def submit(client: Any, graph: JobGraph, **fields: Any) -> jobmanager_pb2.SubmitJobResponse:
-    request = jobmanager_pb2.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION)
+    request = jobmanager_pb2.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION, job_format=JOB_FORMAT)
     for name, value in fields.items():
         setattr(request, name, value)
     answer: jobmanager_pb2.SubmitJobResponse = await client.SubmitJob(request)

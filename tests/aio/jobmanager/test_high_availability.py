@@ -238,47 +238,6 @@ async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
         assert set(await listed(client)) == {JOB, OTHER}
 
 
-async def test_a_job_of_another_version_is_refused_in_words_and_left_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
-        await put_blob(client)
-        await submit(client, make_graph())
-    monkeypatch.setattr("tidegate.jobmanager.service.clients.submission.VERSION", "9.9.9")
-    caplog.set_level(logging.ERROR)
-    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
-        assert await listed(client) == {}
-    assert "the job is not recovered" in caplog.text
-    assert (
-        "it was submitted to tidegate 0.1.0, and this JobManager is tidegate 9.9.9; start tidegate 0.1.0 again"
-        in caplog.text
-    )
-    assert jobs_in(tmp_path) == [JOB]
-    assert [path.name for path in (tmp_path / "ha/default/blobs").iterdir()] == [KEY]
-
-
-async def test_a_cluster_changes_its_version_by_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JobManager, TaskManagers and client of the next version go on from what the version before has written."""
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
-        await run_job(client)
-        request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"), wait_ms=20_000)
-        stopped = await client.StopWithSavepoint(request)
-        assert not stopped.HasField("error"), stopped.error
-        await watch_until(client, JOB, lambda status: status.state == "FINISHED")
-    [metadata] = (tmp_path / "savepoints").glob("*/_metadata")
-    for place in (
-        "tidegate.jobmanager.service.clients.submission",
-        "tidegate.jobmanager.service.rpc.task_manager_servicer",
-        "tests.aio.jobmanager.cluster",
-    ):
-        monkeypatch.setattr(f"{place}.VERSION", "9.9.9")
-    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
-        await put_blob(client)
-        answer = await submit(client, make_graph(), restore_path=str(metadata.parent))
-        assert not answer.HasField("error"), answer.error
-        await watch_until(client, JOB, is_running)
-
-
 async def test_a_job_that_was_stopped_with_a_savepoint_goes_on_from_it(tmp_path: Path) -> None:
     """The savepoint is complete, and perhaps committed, but its tasks have not ended: an older checkpoint would double rows."""
     async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, [one, two]):
