@@ -21,6 +21,10 @@ class ThrottledSource(Source):
     """``records_per_second`` of each subtask, in about 50 pieces a second. Raises ``InvalidJob`` for a rate below 1."""
 
     def __init__(self, source: Source, records_per_second: float) -> None:
+        if not isinstance(source, Source):
+            raise InvalidJob(
+                f"only a connector's source can be throttled (tidegate.connectors), and {source!r} is none"
+            )
         if records_per_second < 1:
             raise InvalidJob(f"a source of {records_per_second} records/s would never end; give at least 1")
         self.inner = source
@@ -33,6 +37,9 @@ class ThrottledSource(Source):
 
     def size_of(self, split: Split) -> int:
         return self.inner.size_of(split)
+
+    def owner_of(self, split: Split, parallelism: int) -> int | None:
+        return self.inner.owner_of(split, parallelism)
 
     def produced_type(self) -> TypeInformation:
         return self.inner.produced_type()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tidegate.common.records.batch import RecordsBatch
 from tidegate.connectors.base import Polled, SourceReader, Split, SplitState
-from tidegate.connectors.throttle import ThrottledReader
+from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.throttle import ThrottledReader, ThrottledSource
+from tidegate.model.errors import InvalidJob
 
 
 class Numbers(SourceReader):
@@ -61,3 +65,16 @@ def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
     while reader.poll() is not None:
         pieces += 1
     assert pieces <= 2
+
+
+def test_only_a_connectors_source_can_be_throttled() -> None:
+    with pytest.raises(InvalidJob, match="only a connector's source can be throttled"):
+        ThrottledSource("numbers", 5)  # type: ignore[arg-type]
+
+
+def test_splits_belong_to_the_subtasks_of_the_source_inside() -> None:
+    """A reader that looks for new splits by that rule would read those of its neighbours otherwise."""
+    watching = FileSource.for_text("/nowhere").monitor_continuously(1_000)
+    throttled = ThrottledSource(watching, 5)
+    splits = [Split(f"/f{number}@0", [f"/f{number}", 0, 1, 1]) for number in range(9)]
+    assert [throttled.owner_of(s, 3) for s in splits] == [watching.owner_of(s, 3) for s in splits]
