@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -14,6 +16,7 @@ from tests.e2e.test_high_availability import _attempts_of, _next_job_manager, ke
 from tests.e2e.test_savepoints import finished, taken_by
 from tests.e2e.test_split_assignment import WAITS_LONG, lines_in
 from tests.e2e.waiting import wait_until
+from tests.e2e.watching import JobWatch
 
 _JOB_LIMIT_S = 120
 COUNT = 20_000
@@ -25,9 +28,26 @@ def numbers_in(directory: Path) -> list[int]:
 
 
 def process_of(cluster: Cluster, *, is_enumerator: bool) -> psutil.Process:
-    """Returns a process of the job: that of the enumerator, or of a reader."""
-    processes = cluster.subtask_processes()
-    return next(process for process in processes if (ENUMERATOR in " ".join(process.cmdline())) == is_enumerator)
+    """Returns a process of the job, all of whose subtasks run: that of the enumerator, or of a reader."""
+    titles: dict[psutil.Process, str] = {}
+    for process in cluster.subtask_processes():
+        with contextlib.suppress(psutil.Error):  # an earlier attempt's, which is about to be gone
+            titles[process] = " ".join(process.cmdline())
+    subtasks = {process: title for process, title in titles.items() if title.startswith("tidegate subtask Source: ")}
+    return next(process for process, title in subtasks.items() if (ENUMERATOR in title) == is_enumerator)
+
+
+def runs_again(watch: JobWatch, kill: Callable[[], None]) -> None:
+    """Kills something of the job, and waits until all of it runs after one more restart."""
+    assert watch.last is not None
+    restarts, killed_at = watch.last.status.restarts, time.monotonic()
+    kill()
+    watch.wait_running_again(restarts, killed_at)
+
+
+def replace_task_manager(cluster: Cluster) -> None:
+    cluster.kill9(cluster.task_managers[0])
+    cluster.add_taskmanager()
 
 
 def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jobmanager_are_killed(
@@ -41,10 +61,8 @@ def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jo
         watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, parallelism=3, settings=settings)
         watch.wait_running()
         watch.wait_checkpoints(2)
-        for restarts, is_enumerator in enumerate((True, False)):
-            killed_at = time.monotonic()
-            process_of(cluster, is_enumerator=is_enumerator).kill()
-            watch.wait_running_again(restarts, killed_at)
+        for is_enumerator in (True, False):
+            runs_again(watch, process_of(cluster, is_enumerator=is_enumerator).kill)
             assert watch.last is not None
             watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
         assert watch.last is not None
@@ -53,9 +71,7 @@ def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jo
         watch.wait_running()
         assert _attempts_of(watch) == before, "adopted, not restarted"
         watch.wait_checkpoints(2)
-        killed_at = cluster.kill9(cluster.task_managers[0])
-        cluster.add_taskmanager()
-        watch.wait_running_again(0, killed_at)
+        runs_again(watch, lambda: replace_task_manager(cluster))
         watch.wait_finished(_JOB_LIMIT_S)
     assert numbers_in(output) == list(range(COUNT))
 

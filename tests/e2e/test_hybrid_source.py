@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.test_enumerated_source import process_of
+from tests.e2e.test_enumerated_source import process_of, replace_task_manager, runs_again
 from tests.e2e.test_kafka_source import send
 from tests.e2e.test_savepoints import finished, taken_by
 from tests.e2e.test_split_assignment import lines_in, write_files
@@ -60,17 +59,11 @@ def test_every_line_is_read_once_although_processes_die_in_the_files_and_in_the_
         watch = cluster.submit(*job, parallelism=3, settings=settings)
         watch.wait_running()
         until_committed(output, files.total() // 4)
-        for restarts, is_enumerator in enumerate((True, False)):
-            killed_at = time.monotonic()
-            process_of(cluster, is_enumerator=is_enumerator).kill()
-            watch.wait_running_again(restarts, killed_at)
+        for is_enumerator in (True, False):
+            runs_again(watch, process_of(cluster, is_enumerator=is_enumerator).kill)
         until_committed(output, files.total() + 1)
-        killed_at = time.monotonic()
-        process_of(cluster, is_enumerator=True).kill()
-        watch.wait_running_again(2, killed_at)
-        killed_at = cluster.kill9(cluster.task_managers[0])
-        cluster.add_taskmanager()
-        watch.wait_running_again(3, killed_at)
+        runs_again(watch, process_of(cluster, is_enumerator=True).kill)
+        runs_again(watch, lambda: replace_task_manager(cluster))
         expected += send_live(broker, "hybrid-kills", range(1))
         until_committed(output, expected.total())
         cluster.cancel(watch)
