@@ -95,7 +95,7 @@ class DataClient:
         try:
             self._write()
         except OSError as error:
-            self._lost(str(error))
+            self._broken(self._framed, error)
 
     def _on_ready(self, readiness: int) -> None:
         framed = self._framed
@@ -156,6 +156,17 @@ class DataClient:
         if not self._accepted:
             waited_ms = self._settings.connect_timeout_ms
             self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {self._last_reason}"))
+
+    def _broken(self, framed: FramedSocket, error: OSError) -> None:
+        """Nothing can be written any more. What the producer sent before it went, its reason perhaps, is read first."""
+        try:
+            self._read(framed)
+        except OSError as second:
+            self._lost(str(second))
+        except TidegateError as told:
+            self._fail(told)
+        else:
+            self._lost(str(error))
 
     def _lost(self, reason: str) -> None:
         self._fail(SubtaskLost(f"{self._name} broke before the end of the partition: {reason}"))

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate.model.channel_events import ChannelUnavailable
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.taskmanager.exchange.addresses import tune
@@ -32,7 +33,15 @@ from tidegate.wire.channel_messages import (
     decode_message,
     encode_message,
 )
-from tidegate.wire.frames import Frame, FrameDecoder, FrameFlags, FrameType, make_frame
+from tidegate.wire.frames import (
+    Frame,
+    FrameDecoder,
+    FrameFlags,
+    FrameType,
+    OutgoingFrame,
+    event_frame,
+    make_frame,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +72,8 @@ class DataServer:
     counts: ServerCounts = field(default_factory=ServerCounts)
     open_handshakes: set[_Peer] = field(default_factory=set)
 
+    serving: set[_Peer] = field(default_factory=set)
+
     def listen_on(self, listener: socket.socket) -> None:
         self.loop.register(listener, READ, lambda _: self._accept(listener))
 
@@ -86,6 +97,13 @@ class DataServer:
             sock.setblocking(False)
             tune(sock)
             self.open_handshakes.add(_Peer(self, sock))
+
+    def lose(self, reason: str) -> None:
+        """The attempt failed, and what is queued is lost with it: each consumer that still waits for data is told so, as far
+        as its socket takes it now."""
+        frame = event_frame(ChannelUnavailable(reason))
+        for peer in tuple(self.serving):
+            peer.lose(frame)
 
     def check(self, hello: Hello) -> Subpartition | Refused:
         """Who may read what. The token comes first: a stranger learns nothing else."""
@@ -120,6 +138,15 @@ class _Peer:
         self._closed = False
         server.loop.register(sock, READ, self._on_ready)
         server.loop.call_at(server.settings.clock() + server.settings.handshake_timeout_ms, self._on_timeout)
+
+    def lose(self, frame: OutgoingFrame) -> None:
+        if self._end_taken:
+            return
+        self._framed.put(frame)
+        try:
+            self._framed.write()
+        except OSError as error:
+            self._close(str(error))
 
     def _on_ready(self, readiness: int) -> None:
         try:
@@ -171,6 +198,7 @@ class _Peer:
             return
         self._server.open_handshakes.discard(self)
         self._server.counts.accepted += 1
+        self._server.serving.add(self)
         self._subpartition = answer
         self._framed.decoder.where = f"the connection of consumer {hello.consumer}"
         self._framed.put(make_frame(FrameType.ACCEPTED))
@@ -207,6 +235,7 @@ class _Peer:
             return
         self._closed = True
         self._server.open_handshakes.discard(self)
+        self._server.serving.discard(self)
         if self._subpartition is None:
             self._server.counts.refused += 1
         self._server.loop.forget(self._framed.sock)

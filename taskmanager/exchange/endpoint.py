@@ -115,6 +115,10 @@ class DataEndpoint:
         """Raises when an input or the I/O thread broke: for a subtask that does not poll now, or has no inputs."""
         self._gate.check()
 
+    def lose(self, reason: str) -> None:
+        """The attempt failed, and what consumers have not received is lost: they are told so before ``close``."""
+        self._loop.call_soon(lambda: self._server.lose(reason))
+
     def close(self) -> None:
         """Ends the I/O thread and all connections; what was not received by a consumer is lost."""
         self._loop.stop()

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, from_wire
-from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfPartition
-from tidegate.model.errors import CorruptFrame, TidegateError
+from tidegate.model.channel_events import Barrier, ChannelEvent, ChannelUnavailable, EndOfPartition
+from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError
 from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
@@ -198,7 +198,8 @@ class ChannelInputGate:
             return self._channels[channel].credit.open(self._window())
 
     def on_frames(self, channel: int, frames: Sequence[Frame]) -> bool:
-        """Whether the end of the partition came with them. Raises ``CorruptFrame`` when credit was overstepped."""
+        """Whether the end of the partition came with them. Raises ``CorruptFrame`` when credit was overstepped, and
+        ``SubtaskLost`` when the producer says that it lost its data."""
         grant = None
         with self._lock:
             found = self._channels[channel]
@@ -232,7 +233,7 @@ class ChannelInputGate:
                 channel.schema = read_schema(frame)
                 return
             if frame.type is FrameType.EVENT:
-                event = decode_event(memoryview(frame.payload))
+                event = self._told(channel, frame)
         except CorruptFrame as error:
             raise type(error)(f"{channel.name}: {error.message}") from error
         if frame.type is FrameType.BATCH:
@@ -241,6 +242,12 @@ class ChannelInputGate:
             channel.ended = True
             self._open -= 1
         self._put(index, channel, QueuedFrame(frame, event, channel.schema))
+
+    def _told(self, channel: _Channel, frame: Frame) -> ChannelEvent:
+        event = decode_event(memoryview(frame.payload))
+        if isinstance(event, ChannelUnavailable):
+            raise SubtaskLost(f"{channel.name}: the producer lost its data: {event.reason}")
+        return event
 
     def _put(self, index: int, channel: _Channel, queued: QueuedFrame) -> None:
         recording, event = channel.recording, queued.event

@@ -96,7 +96,8 @@ class IoLoop:
             self._wake()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Ends the thread and closes what it had registered. Safe to call twice, and without ``start``."""
+        """Ends the thread, after the calls that were made before, and closes what it had registered. Safe to call twice, and
+        without ``start``."""
         self._stopping = True
         self._wake()
         if self._thread.is_alive():
@@ -132,6 +133,7 @@ class IoLoop:
                     key.data(readiness)
                 self._run_calls()
                 self._run_timers()
+            self._run_calls()
         except Exception as error:  # the driver of this thread
             log.exception("the exchange's I/O thread stops")
             self._on_crash(error)

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SubtaskLost
+from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
 from tidegate.taskmanager.exchange.base import InputGate
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
@@ -28,6 +29,7 @@ from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
 from tidegate.taskmanager.runtime.coordinator_events import CoordinatorEvents
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from tidegate.taskmanager.runtime.failures import failure_info
 from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
 from tidegate.taskmanager.runtime.inputs.enumerated_input import EnumeratedInput
@@ -75,8 +77,14 @@ class SubtaskBuilder:
             settings=replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms),
             open_loop=self.environment.open_io,
         )
-        self.resources.callback(endpoint.close)
+        self.resources.push(lambda _, error, __: self._close(endpoint, error))
         return endpoint
+
+    def _close(self, endpoint: DataEndpoint, error: BaseException | None) -> None:
+        """Consumers hear of a failure of this attempt, but not of one that followed from another's: that one tells its cause itself."""
+        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, SubtaskLost):
+            endpoint.lose(failure_info(error, origin_of(self.deployment), ShownRecord.NONE).message)
+        endpoint.close()
 
     def add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:
         specs = {spec.edge_id: spec for spec in self.program.outputs}

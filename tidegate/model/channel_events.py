@@ -1,7 +1,8 @@
 """Events that travel in data channels, in order with the batches (Flink: ``EventSerializer.java``).
 
 Batches and these events are all that a channel carries; ``tidegate.wire.frames`` gives them bytes. Of Flink's types, the end
-of a superstep has no counterpart: there are no iterations, and it is refused by name.
+of a superstep has no counterpart: there are no iterations, and it is refused by name. Neither have the end of channel state
+and the selector of a virtual channel: consumers restore what was in flight themselves (ADR 0020).
 """
 
 from __future__ import annotations
@@ -55,12 +56,6 @@ class EndOfPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfChannelState:
-    """All restored in-flight data of this channel has been read. Never sent here: consumers restore what was in flight
-    themselves (ADR 0020); one that arrives is refused."""
-
-
-@dataclass(frozen=True, slots=True)
 class BarrierAnnouncement:
     """Sent with priority: a barrier that may time out stands ``sequence`` frames behind the head of the channel."""
 
@@ -69,17 +64,9 @@ class BarrierAnnouncement:
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualChannelSelector:
-    """The frames behind it were in flight between these two subtasks before a rescale. Never sent here, and refused, for
-    the same reason as ``EndOfChannelState``."""
-
-    producer: int
-    consumer: int
-
-
-@dataclass(frozen=True, slots=True)
 class ChannelUnavailable:
-    """The producer lost what the channel was to deliver: the consumer fails, and the JobManager restarts both."""
+    """The producer failed and lost what the channel was to deliver: nothing more follows, and the consumer cannot go on
+    (Flink: ``ErrorResponse`` with a ``ProducerFailedException``). It goes no further than the consumer's gate."""
 
     reason: str = ""
 
@@ -98,9 +85,6 @@ ChannelEvent = (
     | WatermarkStatus
     | EndOfData
     | EndOfPartition
-    | EndOfChannelState
     | BarrierAnnouncement
-    | VirtualChannelSelector
-    | ChannelUnavailable
     | UserEvent
 )

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.model import channel_events
-from tidegate.model.channel_events import ChannelEvent
+from tidegate.model.channel_events import ChannelEvent, ChannelUnavailable
 from tidegate.model.errors import CorruptFrame
 from tidegate.wire.user_events import decode_user_event, encode_user_event
 
@@ -74,9 +74,7 @@ _EVENT_TYPES: dict[str, type] = {
         channel_events.WatermarkStatus,
         channel_events.EndOfData,
         channel_events.EndOfPartition,
-        channel_events.EndOfChannelState,
         channel_events.BarrierAnnouncement,
-        channel_events.VirtualChannelSelector,
         channel_events.ChannelUnavailable,
     )
 }
@@ -88,14 +86,14 @@ _fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
 }
 
 
-def encode_event(event: ChannelEvent) -> bytes:
+def encode_event(event: ChannelEvent | ChannelUnavailable) -> bytes:
     """Encodes an event. Raises ``UnknownEvent`` for a user event of a type that was not registered."""
     if isinstance(event, channel_events.UserEvent):
         return _encoder.encode((_USER_EVENT, msgspec.Raw(encode_user_event(event.value))))
     return _encoder.encode((type(event).__name__, event))
 
 
-def decode_event(payload: bytes | memoryview) -> ChannelEvent:
+def decode_event(payload: bytes | memoryview) -> ChannelEvent | ChannelUnavailable:
     try:
         name, fields = _envelope.decode(payload)
         if name == _USER_EVENT:
@@ -103,7 +101,7 @@ def decode_event(payload: bytes | memoryview) -> ChannelEvent:
         decoder = _fields.get(name)
         if decoder is None:
             raise CorruptFrame(_unknown_event(name))
-        event: ChannelEvent = decoder.decode(fields)
+        event: ChannelEvent | ChannelUnavailable = decoder.decode(fields)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptFrame(f"an event frame cannot be read: {error}") from error
     return event

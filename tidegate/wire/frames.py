@@ -23,7 +23,7 @@ from enum import IntEnum, IntFlag
 import pyarrow as pa
 import xxhash
 
-from tidegate.model.channel_events import ChannelEvent, EndOfPartition
+from tidegate.model.channel_events import ChannelEvent, ChannelUnavailable, EndOfPartition
 from tidegate.model.errors import CorruptFrame
 from tidegate.wire.channel_messages import encode_event
 
@@ -169,7 +169,7 @@ def make_header(frame: OutgoingFrame, sequence: int, backlog_bytes: int = 0) -> 
     return bytes(header)
 
 
-def event_frame(event: ChannelEvent, *, priority: bool = False) -> OutgoingFrame:
+def event_frame(event: ChannelEvent | ChannelUnavailable, *, priority: bool = False) -> OutgoingFrame:
     flags = FrameFlags.PRIORITY if priority else FrameFlags.NONE
     if isinstance(event, EndOfPartition):
         flags |= FrameFlags.END

@@ -21,16 +21,13 @@ from tidegate.model.channel_events import (
     BarrierAnnouncement,
     CancelBarrier,
     ChannelEvent,
-    ChannelUnavailable,
-    EndOfChannelState,
     EndOfData,
     EndOfPartition,
     UserEvent,
-    VirtualChannelSelector,
     WatermarkEvent,
     WatermarkStatus,
 )
-from tidegate.model.errors import CorruptFrame, InternalError, SubtaskLost
+from tidegate.model.errors import CorruptFrame, InternalError
 from tidegate.taskmanager.exchange.base import InputGate, RecordingEnded
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import watermarks as w
@@ -220,15 +217,8 @@ class ChannelInput:
                 self._align(a.BarrierAnnounced(channel, barrier))
             case RecordingEnded(checkpoint_id):
                 self._align(a.ChannelDrained(channel, checkpoint_id))
-            case ChannelUnavailable(reason):
-                raise SubtaskLost(f"the producer of {self._channels.name_of(channel)} lost its data: {reason}")
             case UserEvent(value):
                 self._chain.on_user_event(value, self._gate.input_of(channel))
-            case EndOfChannelState() | VirtualChannelSelector():
-                raise CorruptFrame(
-                    f"{type(event).__name__} on channel {channel}: consumers restore what was in flight themselves; "
-                    "the peer is no tidegate subtask of this version"
-                )
             case _:
                 assert_never(event)
 

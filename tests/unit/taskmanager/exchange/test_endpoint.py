@@ -285,3 +285,28 @@ def test_an_unknown_producer_is_told_at_once(net: Net) -> None:
 
 def _rebalance() -> tuple[OutputDeployment, OutputSpec]:
     return output_of(Partitioner.REBALANCE, 1), spec_of(Partitioner.REBALANCE)
+
+
+def test_a_producer_that_fails_tells_its_consumer_why_nothing_more_will_come(net: Net) -> None:
+    partition, gate = net.pair()
+    partition.emit(rows(1))
+    partition.flush()
+    assert net.next_values(gate) == [1]
+    producer = net.endpoints[0]
+    producer.lose("the disk of its rows is full")
+    producer.close()
+    with pytest.raises(
+        SubtaskLost, match=f"{producer_id(0)}.*: the producer lost its data: the disk of its rows is full"
+    ):
+        net.next(gate)
+
+
+def test_a_consumer_that_has_the_end_of_the_partition_hears_of_no_loss(net: Net) -> None:
+    partition, gate = net.pair()
+    partition.broadcast(EndOfData())
+    partition.broadcast(EndOfPartition())
+    net.wait_for(partition.is_drained, "the end to be received")
+    net.endpoints[0].lose("its last files could not be closed")
+    net.endpoints[0].close()
+    assert [net.next_event(gate) for _ in range(2)] == [EndOfData(), EndOfPartition()]
+    gate.check()

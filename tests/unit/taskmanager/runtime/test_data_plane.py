@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoin
 
 KEYS = 10
 WINDOW_ROWS = 1000
+CONSUMED = threading.Event()
 
 
 @pytest.fixture
@@ -197,6 +199,32 @@ def test_a_failing_user_function_fails_the_attempt_with_its_own_traceback(direct
     assert error.origin.startswith("Source: numbers -> Map (")
     job.cut_off()
     assert committed("failing") == []
+
+
+def test_a_consumer_whose_producer_fails_is_told_why_its_channel_delivers_nothing_more(directory: Path) -> None:
+    def fails(value: int) -> int:
+        if value == 700:
+            from tests.unit.taskmanager.runtime.test_data_plane import CONSUMED
+
+            assert CONSUMED.wait(60), "a consumer that works is connected to all of its producers"
+            raise ValueError("no 700 today")
+        return value
+
+    def consumed(value: int) -> int:
+        from tests.unit.taskmanager.runtime.test_data_plane import CONSUMED
+
+        CONSUMED.set()
+        return value
+
+    env = env_of(2)
+    numbers = env.from_source(NumberSequenceSource(1, 2000), WatermarkStrategy.no_watermarks(), "numbers")
+    failing = numbers.map(fails, Types.LONG()).rebalance()
+    failing.map(consumed, Types.LONG()).sink_to(CollectingSink("told", "records"))
+    job = InProcessJob(env.build(), directory)
+    job.start_failing()
+    told = "the producer lost its data: operator 'Map': ValueError: no 700 today"
+    job.until(lambda: any(told in error.message for error in job.errors), "the consumer's failure", failing=True)
+    job.cut_off()
 
 
 def test_a_damaged_state_file_is_named_and_never_used(directory: Path) -> None:

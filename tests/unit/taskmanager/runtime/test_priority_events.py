@@ -10,14 +10,10 @@ from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
-    ChannelEvent,
-    ChannelUnavailable,
-    EndOfChannelState,
     UserEvent,
-    VirtualChannelSelector,
 )
 from tidegate.model.checkpoint import Alignment
-from tidegate.model.errors import CorruptFrame, SubtaskLost, UnknownEvent
+from tidegate.model.errors import UnknownEvent
 from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 
@@ -84,21 +80,6 @@ def test_the_end_of_all_recordings_completes_the_checkpoint() -> None:
     found.gate.priority.append((1, RecordingEnded(1)))
     found.loop.step()
     assert found.port.of("ack") == [("ack", 1)]
-
-
-def test_a_channel_that_is_unavailable_fails_the_attempt() -> None:
-    found = subtask()
-    found.gate.queues[1].append(ChannelUnavailable("its disk is gone"))
-    with pytest.raises(SubtaskLost, match="channel 1 lost its data: its disk is gone"):
-        found.loop.step()
-
-
-@pytest.mark.parametrize("event", [EndOfChannelState(), VirtualChannelSelector(0, 1)], ids=lambda e: type(e).__name__)
-def test_events_of_recovered_channels_are_refused_by_name(event: ChannelEvent) -> None:
-    found = subtask()
-    found.gate.queues[0].append(event)
-    with pytest.raises(CorruptFrame, match=f"{type(event).__name__} on channel 0"):
-        found.loop.step()
 
 
 def test_a_user_event_is_refused_by_an_operator_that_takes_none() -> None:
