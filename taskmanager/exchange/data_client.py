@@ -158,7 +158,7 @@ class DataClient:
             self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {self._last_reason}"))
 
     def _broken(self, framed: FramedSocket, error: OSError) -> None:
-        """Nothing can be written any more. What the producer sent before it went, its reason perhaps, is read first."""
+        """The socket takes nothing now. What the producer sent before it went, its reason perhaps, is read first."""
         try:
             self._read(framed)
         except OSError as second:

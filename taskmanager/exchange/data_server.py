@@ -99,7 +99,7 @@ class DataServer:
             self.open_handshakes.add(_Peer(self, sock))
 
     def lose(self, reason: str) -> None:
-        """The attempt failed, and what is queued is lost with it: each consumer that still waits for data is told so, as far
+        """The attempt failed, and what is queued is lost with it: each consumer that still waits for data gets a notice, as far
         as its socket takes it now."""
         frame = event_frame(ChannelUnavailable(reason))
         for peer in tuple(self.serving):

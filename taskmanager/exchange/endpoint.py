@@ -116,7 +116,7 @@ class DataEndpoint:
         self._gate.check()
 
     def lose(self, reason: str) -> None:
-        """The attempt failed, and what consumers have not received is lost: they are told so before ``close``."""
+        """The attempt failed, and what consumers have not received is lost: they get a notice. ``close`` follows."""
         self._loop.call_soon(lambda: self._server.lose(reason))
 
     def close(self) -> None:
