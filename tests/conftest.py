@@ -21,8 +21,8 @@ SIM_TIMEOUT_S = 300
 EXIT_TIMEOUT_S = 60
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVMs of tests, which live for seconds: one that compiles with the quick compiler alone starts with half the work."""
-PROCESSES = ("e2e", "browser", "conformance")
-"""The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else."""
+PROCESSES = ("e2e", "browser", "conformance", "lakehouse")
+"""The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else, and `.ci/versions` runs the last."""
 LONGEST = (
     "e2e/test_kafka.py",
     "e2e/test_process_life.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -35,9 +35,12 @@ class Run:
         self._options = {"input": str(self.input), "seen": str(self.seen), "output": str(self.output), **options}
         self._files = 0
 
-    def submit(self, parallelism: int = 2, restore: str | None = None) -> JobWatch:
+    def submit(
+        self, parallelism: int = 2, restore: str | None = None, spark: Mapping[str, str] | None = None
+    ) -> JobWatch:
+        """``spark``: what the client's Spark needs to look at the source."""
         arguments = [f"--{name}={value}" for name, value in self._options.items()]
-        settings = {"execution.checkpointing.dir": str(self.checkpoints), **QUICK_RESTART}
+        settings = {"execution.checkpointing.dir": str(self.checkpoints), **QUICK_RESTART, **(spark or {})}
         return self.cluster.submit(
             JOBS / "spark_rows.py", *arguments, parallelism=parallelism, restore=restore, settings=settings
         )

@@ -18,19 +18,19 @@ from tidegate.connectors.spark.stream_link import Offsets
 from tidegate.connectors.spark.stream_plan import JavaObject, check_plan, children, is_stream, name_of, streams_in
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.model.errors import SchemaMismatch
-from tidegate.taskmanager.spark.streams.stream import SparkStream, sequence, stream_of
+from tidegate.taskmanager.spark.streams.stream import SparkStream, sequence, stream_of, streaming_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SESSION = {
     "spark.sql.streaming.unsupportedOperationCheck": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 """A plan over a stream is run as a batch; and what a source writes about its progress is volatile, since our checkpoint holds it."""
+
+
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 class StreamPlan:
@@ -117,6 +117,7 @@ def _own_session(spark: SparkSession, partitions: int) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    for key, value in {**pinned(partitions), **_SESSION}.items():
+    manager = streaming_class(spark._jvm, "checkpointing", "FileSystemBasedCheckpointFileManager")
+    for key, value in {**pinned(partitions), **_SESSION, _FILE_MANAGER: manager}.items():
         session.conf.set(key, value)
     return session

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import reduce
 
 from tidegate.connectors.spark.stream_plan import STREAM_V1, JavaObject, name_of
 from tidegate.model.errors import ExternalError
 
 _READ = "org.apache.spark.sql.connector.read.streaming"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 class SparkStream(ABC):
@@ -122,6 +124,7 @@ class OldStream(SparkStream):
     def __init__(self, jvm: JavaObject, leaf: JavaObject, output: JavaObject, directory: str) -> None:
         super().__init__(jvm, leaf.dataSource().createSource(directory), leaf)
         self._output = output
+        self._serialized = streaming_class(jvm, "runtime", "SerializedOffset")
 
     def first(self) -> str | None:
         return None
@@ -131,7 +134,7 @@ class OldStream(SparkStream):
         return found.get() if found.isDefined() else None
 
     def offset(self, json: str) -> JavaObject:
-        return self._jvm.org.apache.spark.sql.execution.streaming.runtime.SerializedOffset(json)
+        return reduce(getattr, self._serialized.split("."), self._jvm)(json)
 
     def between(self, start: str | None, end: str | None) -> JavaObject:
         if end is None or start == end:
@@ -170,6 +173,22 @@ def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
 def sequence(jvm: JavaObject, items: list[JavaObject]) -> JavaObject:
     """A Scala ``Seq`` of these."""
     return jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
+
+
+def streaming_class(jvm: JavaObject, room: str, name: str) -> str:
+    """The whole name of a class of Spark's streaming engine. Spark 4.0 has it in the package above ``room``. Raises ``ExternalError``."""
+    from py4j.protocol import Py4JJavaError
+
+    for found in (
+        f"{_STREAMING}.{room}.{name}",
+        f"{_STREAMING}.{name}",
+    ):  # newer ones keep stand-ins of some at the old place
+        try:
+            _class(jvm, found)
+        except Py4JJavaError:
+            continue
+        return found
+    raise ExternalError(f"from_spark_stream does not know this version of Spark, which has no {name}")
 
 
 def _class(jvm: JavaObject, name: str) -> JavaObject:

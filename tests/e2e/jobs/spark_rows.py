@@ -1,4 +1,5 @@
-"""A stream of Spark's through a job: rows of files, of Spark's rate source, or of a DataSource in Python, to Parquet by the file sink or by Spark."""
+"""A stream of Spark's through a job: rows of files, of a Delta table, of Spark's rate source, or of a DataSource in Python, to Parquet by the file
+sink or by Spark, or to a table of Delta or Iceberg."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.spark.writes import delta_writer, iceberg_writer
 from tidegate.datastream import StreamExecutionEnvironment
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ def files(path: str) -> Callable[[SparkSession], DataFrame]:
         return stream.parquet(path).where("id >= 0")
 
     return query
+
+
+def delta(path: str) -> Callable[[SparkSession], DataFrame]:
+    return lambda spark: spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(path)
 
 
 def rate(spark: SparkSession) -> DataFrame:
@@ -102,21 +108,29 @@ class ByEpoch:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--source", choices=["files", "rate", "counting"], required=True)
-    parser.add_argument("--sink", choices=["files", "spark"], default="files")
+    parser.add_argument("--source", choices=["files", "delta", "rate", "counting"], required=True)
+    parser.add_argument("--sink", choices=["files", "spark", "delta", "iceberg"], default="files")
     parser.add_argument("--input", default="")
+    parser.add_argument("--table", default="")
+    parser.add_argument("--interval", type=int, default=300)
     parser.add_argument("--seen", required=True)
     parser.add_argument("--output", required=True)
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
-    env.enable_checkpointing(300)
-    query = {"files": files(arguments.input), "rate": rate, "counting": counting}[arguments.source]
+    env.enable_checkpointing(arguments.interval)
+    queries = {"files": files(arguments.input), "delta": delta(arguments.table), "rate": rate, "counting": counting}
+    query = queries[arguments.source]
     schema = pa.schema([("id", pa.int64()), ("part", pa.int64())])
     rows = env.from_spark_stream(query, WatermarkStrategy.no_watermarks(), "rows", partitions=2).uid("rows")
     seen = rows.map_batches(Seen(arguments.seen), schema).uid("seen").force_non_parallel()
     shuffled = seen.key_by("part").map_batches(lambda batch: batch, schema).uid("map")
-    if arguments.sink == "spark":
-        shuffled.to_spark(ByEpoch(arguments.output)).uid("sink")
+    writes: dict[str, Callable[[DataFrame, SparkEpoch], None]] = {
+        "spark": ByEpoch(arguments.output),
+        "delta": delta_writer(arguments.table or "unused"),
+        "iceberg": iceberg_writer(arguments.table),
+    }
+    if arguments.sink in writes:
+        shuffled.to_spark(writes[arguments.sink]).uid("sink")
     else:
         shuffled.sink_to(FileSink.for_parquet(arguments.output)).uid("sink")
     env.execute("spark rows")

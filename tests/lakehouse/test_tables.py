@@ -1,0 +1,119 @@
+"""Tables of Delta and Iceberg, written by ``to_spark`` and read by ``from_spark_stream``, through ``kill -9``: each record once.
+
+They exist for older releases of Spark than the newest: `.ci/versions` runs this with the lowest that is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.test_spark_streams import LIMIT_S, Run, kill_source, kill_task_manager, killed
+from tests.e2e.waiting import wait_until
+from tests.servers import spark_reading
+from tests.servers.jars import fetched
+from tidegate.taskmanager.spark.session import SessionSettings, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(600, method="signal"),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"
+    ),  # py4j's, of older releases
+]
+POM = Path(spark_reading.__file__).parent / "lakehouse" / "pom.xml"
+
+
+def settings_of(warehouse: Path) -> dict[str, str]:
+    jars = sorted(fetched(POM, "lakehouse").glob("*.jar"))
+    return {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.cache-enabled": "false",
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
+    }
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster"), settings_of(warehouse)) as cluster:
+        ensure_taskmanagers(cluster, 2)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterator[SparkSession]:
+    """The Spark of who reads the tables."""
+    session = start_session(SessionSettings(tmp_path_factory.mktemp("spark"), "local[2]", settings_of(warehouse)))
+    yield session.sql()
+    session.close()
+
+
+class Table:
+    def __init__(self, spark: SparkSession, kind: str, directory: Path) -> None:
+        self.path = str(directory / "table") if kind == "delta" else f"lake.tables.{directory.name.replace('-', '_')}"
+        self._sql = f"delta.`{self.path}`" if kind == "delta" else self.path
+        self._spark = spark
+        spark.sql(f"CREATE TABLE {self._sql} (id BIGINT, part BIGINT) USING {kind}")
+
+    def ids(self) -> list[int]:
+        return [row["id"] for row in self._spark.sql(f"SELECT id FROM {self._sql}").collect()]
+
+    def wait_rows(self, count: int) -> None:
+        wait_until(lambda: len(self.ids()) >= count, LIMIT_S, f"{count} rows are in the table")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_each_row_is_in_the_table_once(lake: Cluster, spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    ensure_taskmanagers(lake, 3)
+    table = Table(spark, kind, tmp_path)
+    run = Run(lake, tmp_path, source="files", sink=kind, table=table.path, interval="1000")
+    run.add_files(3)
+    watch = run.submit()
+    table.wait_rows(1)
+    run.add_files(6)
+    killed(run, watch, kill_source)
+    table.wait_rows(run.add_files(3))
+    killed(run, watch, kill_task_manager)
+    total = run.add_files(6)
+    table.wait_rows(total)
+    lake.cancel(watch)
+    assert sorted(table.ids()) == list(range(total))
+
+
+def test_rows_that_are_added_to_a_delta_table_are_read_once(
+    lake: Cluster, spark: SparkSession, warehouse: Path, tmp_path: Path
+) -> None:
+    ensure_taskmanagers(lake, 3)
+    table = Table(spark, "delta", tmp_path)
+    run = Run(lake, tmp_path, source="delta", table=table.path, interval="1000")
+    watch = run.submit(parallelism=1, spark=settings_of(warehouse))
+    (tmp_path / "filling").mkdir()
+    filling = Run(lake, tmp_path / "filling", source="files", sink="delta", table=table.path, interval="1000")
+    filling.add_files(2)
+    filled = filling.submit(parallelism=1)
+    run.wait_rows(1)
+    killed(run, watch, kill_source)
+    run.wait_rows(filling.add_files(4))
+    killed(run, watch, kill_task_manager)
+    total = filling.add_files(2)
+    run.wait_rows(total)
+    lake.cancel(watch)
+    lake.cancel(filled)
+    assert sorted(run.ids()) == list(range(total))
