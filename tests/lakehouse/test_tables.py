@@ -59,7 +59,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterator[
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterator[SparkSession]:
-    """The Spark of who reads the tables."""
+    """Reads the tables, as another program would."""
     session = start_session(SessionSettings(tmp_path_factory.mktemp("spark"), "local[2]", settings_of(warehouse)))
     yield session.sql()
     session.close()
