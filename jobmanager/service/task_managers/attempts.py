@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.jobmanager.machines.views import LastFigures
+from tidegate.jobmanager.service.task_managers.commit_outages import CommitOutages
 from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
 from tidegate.model.late_records import LateRecords
 from tidegate.pb.common_pb2 import TaskMetrics
@@ -29,11 +30,13 @@ class CurrentAttempts:
         self._late_before: dict[JobId, Counter[str]] = {}
         """Late records that attempts dropped which were followed by others, by operator."""
         self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
+        self._outages = CommitOutages()
 
     def submitted(self, attempt: AttemptId) -> None:
         of_job = self._attempts.setdefault(attempt.job_id, {})
         if (before := of_job.get(attempt.subtask_id)) is not None:
             self._current.discard(before)
+            self._outages.replaced(before)
         of_job[attempt.subtask_id] = attempt
         self._current.add(attempt)
 
@@ -49,11 +52,14 @@ class CurrentAttempts:
     def forget(self, job_id: JobId) -> None:
         """The job is over."""
         self._current.difference_update(self._attempts.pop(job_id, {}).values())
+        self._outages.forget(job_id)
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
         """Newer figures; those of an attempt that is over are dropped."""
         latest = self._counters_of(attempt)
         reading = (self._now_ms(), metrics)
+        if self.is_current(attempt):
+            self._outages.measured(attempt, metrics, reading[0])
         if latest is not None:
             if not self._has_told_last(attempt):
                 latest.add(reading)
