@@ -57,11 +57,6 @@ class Initialized:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerReceived:
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
 class SnapshotStarted:
     checkpoint_id: int
 
@@ -117,7 +112,7 @@ class ClosingFailed:
 LifeEvent = (
     InitializationStarted
     | Initialized
-    | TriggerReceived
+    | Barrier
     | SnapshotStarted
     | DataFinished
     | InputsClosed
@@ -313,8 +308,8 @@ class SubtaskLife:
                 return Over(LifeState.CUT_OFF), [StopWork()]
             case _, SubtaskFailed():
                 return Over(LifeState.FAILED), [StopWork()]
-            case _, TriggerReceived(barrier):
-                return now, self._on_trigger(barrier)
+            case _, Barrier():  # the trigger, which is the barrier to come
+                return now, self._on_trigger(event)
             case Created(), InitializationStarted():
                 return Initializing(), [ReportState(ExecutionState.INITIALIZING)]
             case Initializing(), Initialized():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
@@ -33,7 +34,6 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     ControlPort,
     Mail,
-    TriggerCheckpoint,
 )
 from tidegate.taskmanager.runtime.result_listener import open_listener
 from tidegate.taskmanager.state.files.local_copies import open_copies
@@ -175,7 +175,7 @@ class SubtaskRun:
                 self._on_life(life.CancelRequested())
             case ControlLost():
                 self._on_life(life.ControlBroken())
-            case TriggerCheckpoint(checkpoint_id, _, _):
+            case Barrier(checkpoint_id):
                 reason = DeclineReason.TASK_NOT_READY
                 self._port.decline(
                     checkpoint_id, reason, ErrorInfo("declined", "internal", f"{self._origin} is not running yet")

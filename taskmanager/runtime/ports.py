@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.model.accumulators import Told
-from tidegate.model.checkpoint import Acknowledgement, CheckpointOptions, DeclineReason
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import ErrorInfo
@@ -21,13 +22,6 @@ class ConnectInputs:
     """Producers that are up. May come in parts; each address once for an attempt."""
 
     producers: tuple[ProducerAddress, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerCheckpoint:
-    checkpoint_id: int
-    timestamp_ms: int
-    options: CheckpointOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +65,7 @@ class CoordinatorTold:
 
 Mail = (
     ConnectInputs
-    | TriggerCheckpoint
+    | Barrier
     | ConfirmCheckpoint
     | AbortCheckpoint
     | CoordinatorTold

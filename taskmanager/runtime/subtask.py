@@ -32,7 +32,6 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     Mail,
-    TriggerCheckpoint,
 )
 from tidegate.taskmanager.runtime.services import SubtaskServices
 
@@ -112,8 +111,8 @@ class SubtaskLoop:
     def handle(self, mail: Mail) -> None:
         """One mail, taken out of the mailbox."""
         match mail:
-            case TriggerCheckpoint(checkpoint_id, timestamp_ms, options):
-                self._on_life(life.TriggerReceived(Barrier(checkpoint_id, timestamp_ms, options)))
+            case Barrier():
+                self._on_life(mail)
             case ConfirmCheckpoint(checkpoint_id, may_finish):
                 self._snapshots.on(s.ConfirmReceived(checkpoint_id))
                 self._on_life(life.CheckpointConfirmed(checkpoint_id, may_finish))

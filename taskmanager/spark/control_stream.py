@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from tidegate.aio.inspection import thread_dump
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import TaskDeployment
@@ -37,7 +38,6 @@ from tidegate.taskmanager.runtime.ports import (
     CoordinatorTold,
     Mail,
     TaskMetrics,
-    TriggerCheckpoint,
 )
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.outbox import ControlOutbox
@@ -263,7 +263,7 @@ def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:
             return ConnectInputs(tuple(producer_from_pb(producer) for producer in message.connect.producers))
         case "trigger":
             trigger = message.trigger
-            return TriggerCheckpoint(trigger.checkpoint_id, trigger.timestamp_ms, options_from_pb(trigger.options))
+            return Barrier(trigger.checkpoint_id, trigger.timestamp_ms, options_from_pb(trigger.options))
         case "confirm":
             return ConfirmCheckpoint(message.confirm.checkpoint_id, message.confirm.may_finish)
         case "abort":

@@ -245,7 +245,7 @@ class ModelSubtask:
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
     def trigger(self, barrier: Barrier) -> None:
-        self._live(life.TriggerReceived(barrier))
+        self._live(barrier)
 
     def confirm(self, checkpoint_id: int, may_finish: bool) -> None:
         self._snapshot(snap.ConfirmReceived(checkpoint_id))

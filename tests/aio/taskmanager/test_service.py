@@ -14,6 +14,7 @@ import pytest
 from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
 from tests.aio.taskmanager.processless import Processless, processless
 from tidegate.aio.rpc import open_channel
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
     CheckpointMetrics,
@@ -42,7 +43,6 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     TaskMetrics,
-    TriggerCheckpoint,
 )
 from tidegate.taskmanager.service.jobmanager.connection import RegistrationTimes
 from tidegate.wire.convert import deployment_to_bytes, options_to_pb, producer_to_pb
@@ -135,7 +135,7 @@ async def test_mails_reach_the_subtask_in_order(fake: FakeJobManager, manager: P
     )
     assert await mails_of(mails, arrived, 3) == [
         ConnectInputs((producer,)),
-        TriggerCheckpoint(7, 3, OPTIONS),
+        Barrier(7, 3, OPTIONS),
         ConfirmCheckpoint(7, may_finish=True),
     ]
     stream.state_changed(ExecutionState.CANCELED)

@@ -23,6 +23,7 @@ from tests.sim.watch import LawBroken
 from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointOptions
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.ids import AttemptId, VertexId
@@ -37,7 +38,6 @@ from tidegate.taskmanager.runtime.ports import (
     ConnectInputs,
     ControlLost,
     Mail,
-    TriggerCheckpoint,
 )
 
 LIVENESS = 9
@@ -240,7 +240,7 @@ class Execution:
         for attempt, task in self.subtasks.items():
             producers = {edge.source for edge in self._built.graph.inputs_of(attempt.vertex_id)}
             if attempt in running and not any(other.vertex_id in producers for other in running):
-                self._post(task, TriggerCheckpoint(n, self._clock.now_ms(), options))
+                self._post(task, Barrier(n, self._clock.now_ms(), options))
 
     def _of(self, vertex_id: VertexId) -> list[SimSubtask]:
         return [task for task in self.subtasks.values() if task.attempt.vertex_id == vertex_id]

@@ -35,7 +35,6 @@ from tidegate.taskmanager.machines.subtask import (
     StopWork,
     SubtaskFailed,
     SubtaskLife,
-    TriggerReceived,
 )
 
 ERROR = ErrorInfo("internal", "internal", "broken")
@@ -124,7 +123,7 @@ def test_a_subtask_takes_part_until_its_producers_have_ended_their_partitions(ch
     on(life, SnapshotStarted(3))
     on(life, CheckpointConfirmed(3, True))
     assert_at(life, LifeState.AT_END)
-    assert on(life, TriggerReceived(BARRIER)) == [PassTrigger(BARRIER)]
+    assert on(life, BARRIER) == [PassTrigger(BARRIER)]
     on(life, InputsClosed())
     assert_at(life, LifeState.SETTLING)
 
@@ -147,7 +146,7 @@ def test_closed_inputs_alone_do_not_end_it() -> None:
     ],
 )
 def test_triggers_are_declined_outside_running(state: LifeState, reason: DeclineReason) -> None:
-    assert on(at(state), TriggerReceived(BARRIER)) == [DeclineTrigger(1, reason)]
+    assert on(at(state), BARRIER) == [DeclineTrigger(1, reason)]
 
 
 @pytest.mark.parametrize("settled", [[], [SnapshotsSettled()]])
@@ -155,19 +154,19 @@ def test_a_repeated_trigger_does_not_decline_the_checkpoint_that_the_first_one_b
     """A checkpoint before it was confirmed in between, and lets the subtask finish."""
     life = at(LifeState.AT_END)
     later = Barrier(4, 0, CheckpointOptions("mem"))
-    assert on(life, TriggerReceived(later)) == [PassTrigger(later)]
+    assert on(life, later) == [PassTrigger(later)]
     for event in (SnapshotStarted(4), CheckpointConfirmed(3, True), *settled):
         on(life, event)
-    assert on(life, TriggerReceived(later)) == []
+    assert on(life, later) == []
     new = Barrier(5, 0, CheckpointOptions("mem"))
-    assert on(life, TriggerReceived(new)) == [DeclineTrigger(5, DeclineReason.TASK_CLOSING)]
+    assert on(life, new) == [DeclineTrigger(5, DeclineReason.TASK_CLOSING)]
 
 
 @pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
 def test_a_stop_ends_the_data_of_a_source_with_its_savepoint_as_the_final_checkpoint(kind: SnapshotType) -> None:
     barrier = Barrier(4, 0, CheckpointOptions("mem", kind))
     life = at(LifeState.RUNNING)
-    commands = on(life, TriggerReceived(barrier))
+    commands = on(life, barrier)
     assert commands == [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]
     assert on(life, DataFinished()) == [ReportEndOfData()]
     on(life, SnapshotStarted(4))
@@ -178,24 +177,24 @@ def test_a_stop_ends_the_data_of_a_source_with_its_savepoint_as_the_final_checkp
 @pytest.mark.parametrize("has_inputs", [True, False])
 def test_a_stop_finds_a_subtask_at_its_end_like_any_checkpoint(has_inputs: bool) -> None:
     barrier = Barrier(4, 0, CheckpointOptions("mem", SnapshotType.SUSPEND))
-    assert on(at(LifeState.AT_END, has_inputs=has_inputs), TriggerReceived(barrier)) == [PassTrigger(barrier)]
+    assert on(at(LifeState.AT_END, has_inputs=has_inputs), barrier) == [PassTrigger(barrier)]
 
 
 def test_a_stop_of_a_subtask_whose_producers_have_finished_waits_for_what_they_sent() -> None:
     barrier = Barrier(4, 0, CheckpointOptions("mem", SnapshotType.SUSPEND))
-    assert on(at(LifeState.RUNNING, has_inputs=True), TriggerReceived(barrier)) == [PassTrigger(barrier)]
+    assert on(at(LifeState.RUNNING, has_inputs=True), barrier) == [PassTrigger(barrier)]
 
 
 @pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
 def test_without_checkpointing_nothing_can_be_stopped_with_a_savepoint(kind: SnapshotType) -> None:
     barrier = Barrier(1, 0, CheckpointOptions("mem", kind))
     life = at(LifeState.RUNNING, checkpointing=False)
-    assert on(life, TriggerReceived(barrier)) == [DeclineTrigger(1, DeclineReason.DECLINED)]
+    assert on(life, barrier) == [DeclineTrigger(1, DeclineReason.DECLINED)]
 
 
 @pytest.mark.parametrize("state", [LifeState.RUNNING, LifeState.AT_END])
 def test_triggers_pass_while_running(state: LifeState) -> None:
-    assert on(at(state), TriggerReceived(BARRIER)) == [PassTrigger(BARRIER)]
+    assert on(at(state), BARRIER) == [PassTrigger(BARRIER)]
 
 
 @pytest.mark.parametrize("state", [state for state in LifeState if state not in OVER])
@@ -217,7 +216,7 @@ def test_after_the_end_nothing_matters(state: LifeState) -> None:
     life = at(state)
     for event in (
         *PATHS[LifeState.FINISHED],
-        TriggerReceived(BARRIER),
+        BARRIER,
         CancelRequested(),
         ControlBroken(),
         SubtaskFailed(ERROR),
@@ -240,14 +239,14 @@ def test_a_job_in_batch_mode_declines_every_snapshot(kind: SnapshotType) -> None
     life.on(InitializationStarted(), 0)
     life.on(Initialized(), 0)
     barrier = Barrier(1, 0, CheckpointOptions("somewhere", snapshot_type=kind))
-    assert life.on(TriggerReceived(barrier), 0) == [DeclineTrigger(1, DeclineReason.DECLINED)]
+    assert life.on(barrier, 0) == [DeclineTrigger(1, DeclineReason.DECLINED)]
     assert life.state is LifeState.RUNNING
 
 
 EVENTS: list[LifeEvent] = [
     InitializationStarted(),
     Initialized(),
-    TriggerReceived(BARRIER),
+    BARRIER,
     SnapshotStarted(4),
     DataFinished(),
     InputsClosed(),

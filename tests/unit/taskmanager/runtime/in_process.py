@@ -23,6 +23,7 @@ from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
@@ -52,7 +53,6 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     TaskMetrics,
-    TriggerCheckpoint,
 )
 
 TIMEOUT_S = 60.0
@@ -244,7 +244,7 @@ class InProcessJob:
         )
         states = {name: source.snapshot(CheckpointId(n)) for name, source in self._coordinators.items()}
         self._waiting[n] = {name: state.unassigned for name, state in states.items()}
-        mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, options)
+        mail = Barrier(n, time.time_ns() // 1_000_000, options)
         for task in self._first_running():
             task.mailbox.put(mail)
         return n

@@ -19,8 +19,8 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.async_data_stream import AsyncDataStream
 from tidegate.functions.interfaces import AsyncFunction
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions, SnapshotType
-from tidegate.taskmanager.runtime.ports import TriggerCheckpoint
 
 TOTAL = 500
 CAPACITY = 7
@@ -133,7 +133,7 @@ def test_a_stop_drains_or_keeps_what_is_in_flight(
     (source,) = (task for task in job.tasks.values() if task.vertex.is_source)
     job.acks[job.next_id] = {}
     options = CheckpointOptions(str(location), snapshot_type=kind)
-    source.mailbox.put(TriggerCheckpoint(job.next_id, time.time_ns() // 1_000_000, options))
+    source.mailbox.put(Barrier(job.next_id, time.time_ns() // 1_000_000, options))
     GATES[gate].is_open.set()
     job._waits_for = list(job.tasks)
     completed = job.complete(job.next_id)

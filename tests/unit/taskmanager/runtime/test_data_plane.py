@@ -21,11 +21,12 @@ from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSeque
 from tidegate.datastream import CheckpointingMode, OutputTag, ProcessFunction, StreamExecutionEnvironment, aggregates
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.measuring.stack_sampler import sample_stacks
-from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
+from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost
 
 KEYS = 10
 WINDOW_ROWS = 1000
@@ -154,7 +155,7 @@ def test_a_canceled_job_leaves_nothing_behind(directory: Path) -> None:
 def test_a_trigger_before_the_task_runs_is_declined(directory: Path) -> None:
     job = InProcessJob(windows("early", 1000), directory)
     consumer = next(task for task in job.tasks.values() if task.deployment.inputs)
-    consumer.mailbox.put(TriggerCheckpoint(1, 0, CheckpointOptions("mem")))
+    consumer.mailbox.put(Barrier(1, 0, CheckpointOptions("mem")))
     job.start()
     assert [(n, reason) for _, n, reason in job.declined] == [(1, DeclineReason.TASK_NOT_READY)]
     job.cancel()

@@ -17,7 +17,6 @@ from tidegate.taskmanager.runtime.ports import (
     CancelTask,
     ConfirmCheckpoint,
     ControlLost,
-    TriggerCheckpoint,
 )
 from tidegate.taskmanager.runtime.slicing import FIRST_RECORDS
 
@@ -254,7 +253,7 @@ def test_an_input_of_which_a_part_was_suspended_has_not_ended() -> None:
 
 def test_a_subtask_behind_finished_producers_is_triggered_by_the_jobmanager() -> None:
     subtask = Subtask(channels=1)
-    subtask.mailbox.put(TriggerCheckpoint(3, 1000, OPTIONS))
+    subtask.mailbox.put(Barrier(3, 1000, OPTIONS))
     subtask.run()
     assert subtask.port.told == []
     subtask.send(0, numbers(2), EndOfData(), EndOfPartition())
