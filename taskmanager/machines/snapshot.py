@@ -25,13 +25,6 @@ from tidegate.model.errors import ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotRequested:
-    """By a trigger (source) or by the barriers of all channels."""
-
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
 class AlignmentAborted:
     checkpoint_id: int
     reason: DeclineReason | None
@@ -69,13 +62,7 @@ class SubtaskStopped:
 
 
 SnapshotEvent = (
-    SnapshotRequested
-    | AlignmentAborted
-    | SnapshotWritten
-    | SnapshotFailed
-    | ConfirmReceived
-    | AbortReceived
-    | SubtaskStopped
+    Barrier | AlignmentAborted | SnapshotWritten | SnapshotFailed | ConfirmReceived | AbortReceived | SubtaskStopped
 )
 
 
@@ -193,8 +180,8 @@ class SnapshotCoordinator:
         if self._stopped:
             return []
         match event:
-            case SnapshotRequested(barrier):
-                return self._on_requested(barrier)
+            case Barrier():  # of a trigger (source), or of all channels
+                return self._on_requested(event)
             case AlignmentAborted(checkpoint_id, reason):
                 return self._on_alignment_aborted(checkpoint_id, reason)
             case SnapshotWritten(checkpoint_id, snapshot, metrics):

@@ -16,7 +16,7 @@ PYFLINK = {
 """PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""
 BOTH_SIDES = {
     "AbortCheckpoint", "CancelRequested", "CancelTask", "ConfirmCheckpoint", "ReportState", "SlotState", "SlotView",
-    "SnapshotRequested", "StartTimer", "TimerFired", "TriggerCheckpoint",
+    "StartTimer", "TimerFired",
 }  # fmt: skip
 """What one machine commands and the next one receives, or what every driver gives its machine: Flink's word on either side."""
 UNRELATED = {"TimerQueue"}

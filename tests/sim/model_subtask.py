@@ -267,7 +267,7 @@ class ModelSubtask:
                 case life.EndData():
                     self._finish_data()
                 case life.PassTrigger() if self.is_source:
-                    self._snapshot(snap.SnapshotRequested(command.barrier))
+                    self._snapshot(command.barrier)
                 case life.PassTrigger():
                     self._align(align.CheckpointTriggered(command.barrier))
                 case life.DeclineTrigger():
@@ -290,7 +290,7 @@ class ModelSubtask:
                     self.wake()
                 case align.StartSnapshot():
                     self.flights.of(command.barrier.checkpoint_id).awaits_channels = command.persists
-                    self._snapshot(snap.SnapshotRequested(command.barrier))
+                    self._snapshot(command.barrier)
                 case align.PersistChannel():
                     self.flights.begin(command.channel)
                 case align.StopPersisting():

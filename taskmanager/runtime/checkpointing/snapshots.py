@@ -114,7 +114,7 @@ class SnapshotDriver:
     def request(self, barrier: Barrier, figures: AlignmentFigures) -> None:
         self._figures = figures
         self._probe("before-barrier", {"checkpoint_id": barrier.checkpoint_id})
-        self.on(m.SnapshotRequested(barrier))
+        self.on(barrier)
 
     def on(self, event: m.SnapshotEvent) -> None:
         """At once; behind the event whose commands are being carried out, where there is one."""

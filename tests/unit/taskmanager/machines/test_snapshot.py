@@ -21,7 +21,6 @@ from tidegate.taskmanager.machines.snapshot import (
     SnapshotCoordinator,
     SnapshotEvent,
     SnapshotFailed,
-    SnapshotRequested,
     SnapshotWritten,
     SubtaskStopped,
 )
@@ -40,7 +39,7 @@ def barrier(n: int) -> Barrier:
 
 
 def begin(machine: SnapshotCoordinator, n: int) -> list[SnapshotCommand]:
-    return on(machine, SnapshotRequested(barrier(n)))
+    return on(machine, barrier(n))
 
 
 def written(n: int) -> SnapshotWritten:
@@ -168,7 +167,7 @@ def test_after_the_stop_nothing_leaves() -> None:
         SnapshotFailed(1, ERROR),
         ConfirmReceived(1),
         AbortReceived(1),
-        SnapshotRequested(barrier(2)),
+        barrier(2),
     ):
         assert on(machine, event) == []
     assert on(machine, AlignmentAborted(3, DeclineReason.SUBSUMED)) == []
