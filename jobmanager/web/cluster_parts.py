@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView
-from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.backend import Backend, MetricStore
 from tidegate.jobmanager.rest.responses.cluster import configuration_entries
 from tidegate.jobmanager.web.job_parts import job_head
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId
 from tidegate.model.options import Kind, RestOptions, declared
 from tidegate.model.values import JsonObject
+from tidegate.wire.task_metrics import failing_commits
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _HEARTBEAT_STEP_MS = 10_000
@@ -61,9 +62,20 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
     }
 
 
-def jobs_part(jobs: Sequence[JobView], archived: Sequence[JsonObject]) -> list[JsonObject]:
+def jobs_part(jobs: Sequence[JobView], archived: Sequence[JsonObject], measures: MetricStore) -> list[JsonObject]:
     """Returns the jobs, newest first. ``archived``: those that only the archive knows, as they were written."""
-    return sorted([*map(job_item, jobs), *archived], key=lambda item: -item["start_ms"])
+    known = [{**job_item(job), "commits_fail": _commits_fail(job, measures)} for job in jobs]
+    return sorted([*known, *archived], key=lambda item: -item["start_ms"])
+
+
+def _commits_fail(job: JobView, measures: MetricStore) -> bool:
+    """Whether a sink of a job that runs has commits that do not succeed."""
+    sinks = {
+        vertex.vertex_id for vertex in job.graph.vertices if any(operator.is_sink for operator in vertex.operators)
+    }
+    attempts = (s.current.attempt for vertex in job.vertices if vertex.vertex_id in sinks for s in vertex.subtasks)
+    counters = () if job.state.is_terminal else map(measures.metrics_of, attempts)
+    return any(found is not None and failing_commits(found) for found in counters)
 
 
 def settings(configuration: Configuration, job: JobView | None) -> list[JsonObject]:

@@ -122,7 +122,7 @@ class PageParts:
             jobs = views.jobs()
             return [
                 ("cluster", lambda: cluster_part(views.cluster(), jobs, self._backend)),
-                ("jobs", lambda: jobs_part(jobs, archived_items(self._backend))),
+                ("jobs", lambda: jobs_part(jobs, archived_items(self._backend), self._backend.measures)),
             ]
         job = views.job(shown.job_id)
         return [("gone", lambda: {"id": shown.job_id})] if job is None else self._of_job(job, shown)

@@ -214,6 +214,8 @@ def test_commits_that_do_not_succeed_are_a_note_in_amber(stage: Stage, open_page
     page = settled(open_page(url_of(stage, "graph")))
     expect(page.locator(".note.warn")).to_contain_text("Commits do not succeed: readers of Source: clicks -> parse")
     expect(page.locator(".note.warn")).to_contain_text("have seen nothing new for 1 min 35 s")
+    cluster = settled(open_page(stage.url))
+    expect(cluster.locator(".badge.warn")).to_have_text("commits fail")
 
 
 def test_attempts_of_a_vertex_are_drawn_over_the_life_of_the_job(stage: Stage, open_page: OpenPage) -> None:

@@ -25,7 +25,10 @@ export const colour = (state) => COLOURS[LOOKS[state]] || "var(--line-strong)";
 export const badge = (state, text) => h("span", { class: `badge ${LOOKS[state] || ""}` }, text || state.toLowerCase().replaceAll("_", " "));
 
 // A job that waits for slots is RUNNING to the scheduler, and at a halt to whoever looks.
-export const jobBadge = (job) => (job.waiting_for && !isOver(job.state) ? h("span", { class: "badge warn" }, "waiting for slots") : badge(job.state));
+export function jobBadge(job) {
+  const trouble = isOver(job.state) ? "" : job.waiting_for ? "waiting for slots" : job.commits_fail ? "commits fail" : "";
+  return trouble ? h("span", { class: "badge warn" }, trouble) : badge(job.state);
+}
 
 export function taskCounts(tasks) {
   const found = Object.entries(tasks).filter(([, count]) => count > 0);

@@ -47,7 +47,8 @@ def operator_id(name: str) -> OperatorId:
 def vertex(
     name: str, parallelism: int, *, source: bool = False, group: str = DEFAULT_SLOT_SHARING_GROUP, union: bool = False
 ) -> JobVertex:
-    info = OperatorInfo(operator_id(name), name, uid=name, is_source=source, uses_union_state=union)
+    sink = name.lower().startswith("sink")
+    info = OperatorInfo(operator_id(name), name, uid=name, is_source=source, is_sink=sink, uses_union_state=union)
     return JobVertex(vertex_id(name), name, parallelism, 128, (info,), BlobKey("0" * 64), slot_sharing_group=group)
 
 
