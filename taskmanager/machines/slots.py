@@ -9,7 +9,8 @@ Laws:
    also while it is empty (between two attempts), until it is freed, or a lost JobManager had no successor in time.
 2. A slot with tasks is freed only after the last of them has gone; until then it is RELEASING and takes none.
 3. The same allocation again for the same job and index is a no-op; any other claim on a slot that is not free is refused.
-4. A request of another generation than the registered one is refused as fenced.
+4. What was freed does not come back: a late copy of the request that had brought an allocation would let its attempts begin again.
+5. A request of another generation than the registered one is refused as fenced.
 
 Follows Flink's ``TaskSlotTableImpl.java``; there a lost JobMaster leaves its slots ALLOCATED for its successor, but the tasks in them
 end, here they go on (docs/adr/0154).
@@ -17,6 +18,7 @@ end, here they go on (docs/adr/0154).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,6 +26,9 @@ from typing import assert_never
 
 from tidegate.model.errors import ErrorInfo, Fenced, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
+
+FREED_KEPT = 1_000
+"""Allocations that were freed and are remembered. Chosen, not measured: copies of a call are seconds late, in which no job frees so many."""
 
 
 class SlotState(Enum):
@@ -168,6 +173,7 @@ class SlotTable:
         self._slot_timeout_ms = slot_timeout_ms
         self._generation: Generation | None = None
         self._slots: dict[AllocationId, _Slot] = {}
+        self._freed: deque[AllocationId] = deque(maxlen=FREED_KEPT)
 
     @property
     def generation(self) -> Generation | None:
@@ -218,6 +224,7 @@ class SlotTable:
         for allocation_id, slot in self._slots.items():
             assert slot.allocation_id == allocation_id, f"slot {slot.index} is kept under {allocation_id}"
             assert 0 <= slot.index < self._size, f"slot {slot.index} of {self._size}"
+            assert allocation_id not in self._freed, f"slot {slot.index} has an allocation that was freed"
             assert slot.state is not SlotState.FREE, f"slot {slot.index} is free, and has an allocation"
             assert slot.state is not SlotState.ALLOCATED or not slot.tasks, (
                 f"slot {slot.index} has tasks, and is not active"
@@ -241,6 +248,10 @@ class SlotTable:
                     f"allocation {event.allocation_id} already stands for slot {known.index} of job {known.job_id} "
                     f"({known.state.value}) here"
                 ),
+            )
+        if event.allocation_id in self._freed:
+            return (
+                _refuse(f"allocation {event.allocation_id} was freed here before: a copy of its request came late"),
             )
         if not 0 <= event.slot_index < self._size:
             return (_refuse(f"there is no slot {event.slot_index} here, only 0 to {self._size - 1}"),)
@@ -267,7 +278,7 @@ class SlotTable:
         slot = self._slots.get(event.allocation_id)
         if slot is None or slot.state is not SlotState.ALLOCATED:
             return ()
-        del self._slots[slot.allocation_id]
+        self._forget(slot)
         return (ReportSlotFreed(slot.allocation_id),)
 
     def _on_task_added(self, event: TaskAdded) -> Sequence[SlotCommand]:
@@ -294,11 +305,15 @@ class SlotTable:
         slot.tasks.discard(event.attempt)
         if slot.tasks or slot.state is not SlotState.RELEASING:
             return ()
-        del self._slots[slot.allocation_id]
+        self._forget(slot)
         return (ReportSlotFreed(slot.allocation_id),)
 
     def _on_loss_grace_over(self) -> Sequence[SlotCommand]:
         return [command for slot in tuple(self._slots.values()) for command in self._free(slot, "JobManager lost")]
+
+    def _forget(self, slot: _Slot) -> None:
+        del self._slots[slot.allocation_id]
+        self._freed.append(slot.allocation_id)
 
     def _free(self, slot: _Slot, reason: str) -> Sequence[SlotCommand]:
         if slot.state is SlotState.RELEASING:
@@ -307,7 +322,7 @@ class SlotTable:
             slot.state = SlotState.RELEASING
             lost = ErrorInfo.of(SubtaskLost(reason))
             return (FailTasks(tuple(sorted(slot.tasks)), lost),)
-        del self._slots[slot.allocation_id]
+        self._forget(slot)
         freed = ReportSlotFreed(slot.allocation_id)
         if slot.state is SlotState.ALLOCATED:
             return (StopSlotTimer(slot.allocation_id), freed)

@@ -161,3 +161,19 @@ def test_after_the_loss_of_the_job_manager_everything_is_fenced_until_it_is_foun
     table.on(JobManagerFound(Generation("g2")), 0)
     assert "registered with generation g2" in refusal_of(table.on(REQUEST, 0))
     assert shape(table.on(SlotRequested(Generation("g2"), JOB, ALLOCATION, 0), 0)) == ["StartSlotTimer"]
+
+
+@pytest.mark.parametrize("end", [FREE, LossGraceOver(), SlotTimedOut(ALLOCATION)])
+def test_a_late_copy_of_a_request_brings_nothing_back_that_was_freed(end: SlotEvent) -> None:
+    table = table_in(SlotState.ALLOCATED)
+    assert ReportSlotFreed(ALLOCATION) in table.on(end, 0)
+    assert shape(table.on(REQUEST, 0)) == ["Refuse"]
+    assert table.report()[0].state is SlotState.FREE
+    assert shape(table.on(SlotRequested(GENERATION, JOB, OTHER, 0), 0)) == ["StartSlotTimer"]
+    table.check_invariants()
+
+
+def test_so_does_one_that_comes_when_its_last_task_has_gone() -> None:
+    table = table_in(SlotState.RELEASING)
+    table.on(TaskRemoved(ALLOCATION, FIRST), 0)
+    assert shape(table.on(REQUEST, 0)) == ["Refuse"]
