@@ -162,7 +162,7 @@ class SimulatedTaskManager:
         return jobmanager_pb2.AcknowledgeCheckpointRequest(
             generation=generation,
             acknowledgements=[
-                jobmanager_pb2.Acknowledgement(
+                common_pb2.Acknowledgement(
                     attempt=attempt,
                     checkpoint_id=checkpoint_id,
                     snapshot=make_snapshot(attempt.split("_")[1], int(attempt.split("_")[2]), parallelism),

@@ -322,11 +322,9 @@ class TaskExecutor:
         generation, text = self._generation or "", str(attempt)
         match message.WhichOneof("message"):
             case "acknowledge":
-                ack = message.acknowledge
-                self.measures.acknowledged(attempt, ack.metrics)
-                one = jobmanager_pb2.Acknowledgement(
-                    attempt=text, checkpoint_id=ack.checkpoint_id, snapshot=ack.snapshot, metrics=ack.metrics
-                )
+                one = message.acknowledge
+                one.attempt = text  # by its stream: what a process says of itself proves nothing
+                self.measures.acknowledged(attempt, one.metrics)
                 self._gathering.keep(attempt, one, lambda: self._running_of(attempt.job_id))
             case "decline":
                 said = message.decline
@@ -355,7 +353,7 @@ class TaskExecutor:
                 if task is not None and task.phase is tv.TaskPhase.ATTACHED:
                     yield attempt
 
-    def _send_acknowledgements(self, together: list[jobmanager_pb2.Acknowledgement]) -> None:
+    def _send_acknowledgements(self, together: list[common_pb2.Acknowledgement]) -> None:
         """One by one: how many make a message is the outbox's to say."""
         for one in together:
             request = jobmanager_pb2.AcknowledgeCheckpointRequest(

@@ -157,7 +157,7 @@ class ControlStream:
         self._outbox.put(subtask_pb2.FromSubtask(listening=subtask_pb2.FromSubtask.Listening(address=address)))
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        told = subtask_pb2.FromSubtask.Acknowledge(
+        told = common_pb2.Acknowledgement(
             checkpoint_id=acknowledgement.checkpoint_id,
             snapshot=snapshot_to_pb(acknowledgement.snapshot),
             metrics=checkpoint_metrics_to_pb(acknowledgement.metrics),

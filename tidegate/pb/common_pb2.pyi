@@ -395,6 +395,42 @@ class CheckpointMetrics(_message.Message):
 Global___CheckpointMetrics: _TypeAlias = CheckpointMetrics  # noqa: Y015
 
 @_typing.final
+class Acknowledgement(_message.Message):
+    """A subtask writes it, its TaskManager adds the attempt and how long it kept it, and the JobManager reads it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
+    HELD_MS_FIELD_NUMBER: _builtins.int
+    attempt: _builtins.str
+    checkpoint_id: _builtins.int
+    held_ms: _builtins.int
+    """for so long the TaskManager kept it, to send it with others"""
+    @_builtins.property
+    def snapshot(self) -> Global___SubtaskSnapshot: ...
+    @_builtins.property
+    def metrics(self) -> Global___CheckpointMetrics: ...
+    def __init__(
+        self,
+        *,
+        attempt: _builtins.str = ...,
+        checkpoint_id: _builtins.int = ...,
+        snapshot: Global___SubtaskSnapshot | None = ...,
+        metrics: Global___CheckpointMetrics | None = ...,
+        held_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "held_ms", b"held_ms", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Acknowledgement: _TypeAlias = Acknowledgement  # noqa: Y015
+
+@_typing.final
 class RestoredOperator(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -1566,40 +1566,6 @@ class SlotFreedRequest(_message.Message):
 Global___SlotFreedRequest: _TypeAlias = SlotFreedRequest  # noqa: Y015
 
 @_typing.final
-class Acknowledgement(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
-    SNAPSHOT_FIELD_NUMBER: _builtins.int
-    METRICS_FIELD_NUMBER: _builtins.int
-    HELD_MS_FIELD_NUMBER: _builtins.int
-    attempt: _builtins.str
-    checkpoint_id: _builtins.int
-    held_ms: _builtins.int
-    """for so long the TaskManager kept it, to send it with others"""
-    @_builtins.property
-    def snapshot(self) -> _common_pb2.SubtaskSnapshot: ...
-    @_builtins.property
-    def metrics(self) -> _common_pb2.CheckpointMetrics: ...
-    def __init__(
-        self,
-        *,
-        attempt: _builtins.str = ...,
-        checkpoint_id: _builtins.int = ...,
-        snapshot: _common_pb2.SubtaskSnapshot | None = ...,
-        metrics: _common_pb2.CheckpointMetrics | None = ...,
-        held_ms: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "held_ms", b"held_ms", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Acknowledgement: _TypeAlias = Acknowledgement  # noqa: Y015
-
-@_typing.final
 class AcknowledgeCheckpointRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1607,14 +1573,14 @@ class AcknowledgeCheckpointRequest(_message.Message):
     ACKNOWLEDGEMENTS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     @_builtins.property
-    def acknowledgements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Acknowledgement]:
+    def acknowledgements(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Acknowledgement]:
         """in the order in which the subtasks sent them"""
 
     def __init__(
         self,
         *,
         generation: _builtins.str = ...,
-        acknowledgements: _abc.Iterable[Global___Acknowledgement] | None = ...,
+        acknowledgements: _abc.Iterable[_common_pb2.Acknowledgement] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

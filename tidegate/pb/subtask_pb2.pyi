@@ -97,31 +97,6 @@ class FromSubtask(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
-    class Acknowledge(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
-        SNAPSHOT_FIELD_NUMBER: _builtins.int
-        METRICS_FIELD_NUMBER: _builtins.int
-        checkpoint_id: _builtins.int
-        @_builtins.property
-        def snapshot(self) -> _common_pb2.SubtaskSnapshot: ...
-        @_builtins.property
-        def metrics(self) -> _common_pb2.CheckpointMetrics: ...
-        def __init__(
-            self,
-            *,
-            checkpoint_id: _builtins.int = ...,
-            snapshot: _common_pb2.SubtaskSnapshot | None = ...,
-            metrics: _common_pb2.CheckpointMetrics | None = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
     class Decline(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -277,7 +252,7 @@ class FromSubtask(_message.Message):
     @_builtins.property
     def state_changed(self) -> Global___FromSubtask.StateChanged: ...
     @_builtins.property
-    def acknowledge(self) -> Global___FromSubtask.Acknowledge: ...
+    def acknowledge(self) -> _common_pb2.Acknowledgement: ...
     @_builtins.property
     def decline(self) -> Global___FromSubtask.Decline: ...
     @_builtins.property
@@ -300,7 +275,7 @@ class FromSubtask(_message.Message):
         hello: Global___FromSubtask.Hello | None = ...,
         listening: Global___FromSubtask.Listening | None = ...,
         state_changed: Global___FromSubtask.StateChanged | None = ...,
-        acknowledge: Global___FromSubtask.Acknowledge | None = ...,
+        acknowledge: _common_pb2.Acknowledgement | None = ...,
         decline: Global___FromSubtask.Decline | None = ...,
         end_of_data: Global___FromSubtask.EndOfData | None = ...,
         metrics: _common_pb2.TaskMetrics | None = ...,

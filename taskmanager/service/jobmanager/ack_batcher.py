@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from tidegate.model.ids import AttemptId, JobId
-from tidegate.pb.jobmanager_pb2 import Acknowledgement
+from tidegate.pb.common_pb2 import Acknowledgement
 
 HOLD_S = 0.025
 """About what a checkpoint without much state takes. Where a subtask needs longer, the others have nothing to hurry for."""

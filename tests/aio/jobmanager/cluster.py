@@ -326,7 +326,7 @@ class FakeTaskManager(TaskManagerServicer):
         request = jobmanager_pb2.AcknowledgeCheckpointRequest(
             generation=self.generation,
             acknowledgements=[
-                jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=of, snapshot=self.snapshot)
+                common_pb2.Acknowledgement(attempt=attempt, checkpoint_id=of, snapshot=self.snapshot)
                 for attempt in attempts
             ],
         )

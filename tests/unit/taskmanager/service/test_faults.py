@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from tidegate.model.errors import ConfigurationError
+from tidegate.pb import common_pb2, taskmanager_pb2
 from tidegate.pb import jobmanager_pb2 as pb
-from tidegate.pb import taskmanager_pb2
 from tidegate.pb.common_pb2 import ProducerAddress
 from tidegate.taskmanager.service.faults import Delays, Faults
 
 
 def acknowledging(*ids: int) -> pb.AcknowledgeCheckpointRequest:
     return pb.AcknowledgeCheckpointRequest(
-        generation="g", acknowledgements=[pb.Acknowledgement(attempt="a", checkpoint_id=number) for number in ids]
+        generation="g",
+        acknowledgements=[common_pb2.Acknowledgement(attempt="a", checkpoint_id=number) for number in ids],
     )
 
 

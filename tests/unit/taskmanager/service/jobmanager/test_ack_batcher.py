@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.unit.taskmanager.runtime.fakes import FakeClock
 from tidegate.model.ids import AttemptId, JobId, VertexId
-from tidegate.pb.jobmanager_pb2 import Acknowledgement
+from tidegate.pb.common_pb2 import Acknowledgement
 from tidegate.taskmanager.service.jobmanager.ack_batcher import HOLD_S, AckBatcher
 
 A, B, C = HERE = [AttemptId(JobId("0" * 32), VertexId("1" * 32), subtask, 0) for subtask in range(3)]

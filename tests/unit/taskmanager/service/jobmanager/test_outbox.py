@@ -12,7 +12,7 @@ def acknowledgement(
     handle = common_pb2.StateHandle(data=b"x" * inline)
     operator = common_pb2.OperatorSnapshot(keyed=[common_pb2.SegmentHandle(handle=handle)])
     snapshot = common_pb2.SubtaskSnapshot(operators={"op": operator})
-    one = jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=1, snapshot=snapshot)
+    one = common_pb2.Acknowledgement(attempt=attempt, checkpoint_id=1, snapshot=snapshot)
     return jobmanager_pb2.AcknowledgeCheckpointRequest(generation=generation, acknowledgements=[one])
 
 
