@@ -64,6 +64,7 @@ def test_run_and_execute_and_collect_and_an_open_page_go_on_with_the_next_leader
         expect(page.locator(".badge").first).to_have_text("finished")
         assert page.evaluate("window.isTheSame"), "it was loaded again"
         assert [job.restarts for job in _listed(cluster)] == [0, 0]
+        page.close()  # it would go on to ask when the cluster has ended
         troubles.clear()  # the browser tells of the connection that it had lost
 
 
