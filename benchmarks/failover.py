@@ -91,7 +91,7 @@ def strike(cluster: HighlyAvailable, job_id: str, kind: str) -> Strike:
         cluster.kill_leader()
         led_at = cluster.wait(lambda: cluster.rest(cluster.leader, f"/jobs/{job_id}") is not None, "another one leads")
     else:
-        cluster.kill_task_manager()
+        cluster.kill_task_manager(job_id)
     done_at = cluster.wait(lambda: newest_checkpoint(cluster, job_id) > before, "the next checkpoint")
     time.sleep(SETTLE_S)
     restarted = len(list(cluster.beats.iterdir())) - opened

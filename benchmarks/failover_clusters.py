@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import psutil
+
 from benchmarks.cluster import ROOT, START_LIMIT_S
 from tests.servers.flink_environment import flink_environment
 
@@ -27,6 +29,8 @@ ANSWER_S = 2.0
 LOOK_S = 0.02
 PARALLELISM = 2
 _JOB_ID = re.compile(r"\b[0-9a-f]{32}\b")
+_PORT = re.compile(r":(\d+)")
+"""In the id of a TaskManager, in both systems."""
 
 
 class HighlyAvailable(ABC):
@@ -85,9 +89,13 @@ class HighlyAvailable(ABC):
         process.wait(10)
         self.leader, self.standby = self.standby, 0
 
-    def kill_task_manager(self) -> None:
-        """The oldest, which has a subtask; a spare one must be there."""
-        process = self._task_managers.pop(0)
+    def kill_task_manager(self, job_id: str) -> None:
+        """One that runs a subtask; a spare one must be there."""
+        vertex = self.rest(self.leader, f"/jobs/{job_id}")["vertices"][0]["id"]
+        places = self.rest(self.leader, f"/jobs/{job_id}/vertices/{vertex}/taskmanagers")["taskmanagers"]
+        port = int(_PORT.search(places[0]["taskmanager-id"])[1])  # type: ignore[index]
+        process = next(process for process in self._task_managers if port in _ports(process))
+        self._task_managers.remove(process)
         _signal(process, signal.SIGKILL)
         process.wait(10)
 
@@ -222,7 +230,7 @@ class Flink(HighlyAvailable):
         fixed = {
             "python.executable": python,
             "python.client.executable": python,
-            "python.execution-mode": "thread",
+            "python.execution-mode": "process",  # in threads, PyFlink 2.3 does not know the index of a subtask
             "taskmanager.memory.process.size": "1536m",
             "jobmanager.memory.process.size": "1200m",
         }
@@ -241,6 +249,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _ports(process: subprocess.Popen[bytes]) -> set[int]:
+    """On which the process or a child of it listens."""
+    whole = psutil.Process(process.pid)
+    connections = [one for each in (whole, *whole.children(recursive=True)) for one in each.net_connections("tcp")]
+    return {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
