@@ -10,7 +10,7 @@ import pytest
 from tests.sim.bucket.world import Register, World
 from tests.sim.leadership.laws import LawBroken
 from tests.sim.plant import Plant, patched
-from tests.sim.seeds import BASE_SEED
+from tests.sim.sweep import sweep
 from tidegate.coordination.object_store import lease
 from tidegate.coordination.object_store.ledger import LEADER, Ledger
 
@@ -20,19 +20,14 @@ SCHEDULES, BLOCKS, WITHIN = 2_000, 10, 300
 
 
 def run(seed: int) -> World:
-    try:
-        return World(seed).run()
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/bucket --sim-seed {seed}") from error
+    return World(seed).run()
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_what_one_leader_has_written_no_other_one_undoes(block: int, pytestconfig: pytest.Config) -> None:
-    only = pytestconfig.getoption("--sim-seed", None)
     size = SCHEDULES // BLOCKS
-    seeds = range(BASE_SEED + block * size, BASE_SEED + (block + 1) * size) if only is None else range(only, only + 1)
-    worlds = [run(seed) for seed in seeds]
-    if only is not None:
+    worlds = sweep(run, "bucket", block, size, pytestconfig)
+    if not worlds:
         return
     faults = Counter(fault for world in worlds for fault in world.faults)
     assert min(faults[kind] for kind in ("kill", "stop", "cut", "jump", "resign")) > size // 2, faults

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim.enumerated.world import World
 from tests.sim.plant import Plant, patched
-from tests.sim.seeds import BASE_SEED
+from tests.sim.sweep import caught_by, sweep
 from tidegate.connectors.base import SplitState
 from tidegate.connectors.source.enumerator_host import EnumeratorHost
 from tidegate.connectors.source.protocol import Arrivals, Heard, ReaderLink
@@ -22,19 +22,14 @@ SCHEDULES, BLOCKS, WITHIN = 1_200, 6, 200
 
 
 def run(seed: int) -> World:
-    try:
-        return World(seed).run()
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/enumerated --sim-seed {seed}") from error
+    return World(seed).run()
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_every_number_is_with_one_owner_in_every_checkpoint(block: int, pytestconfig: pytest.Config) -> None:
-    only = pytestconfig.getoption("--sim-seed", None)
     size = SCHEDULES // BLOCKS
-    seeds = range(BASE_SEED + block * size, BASE_SEED + (block + 1) * size) if only is None else range(only, only + 1)
-    worlds = [run(seed) for seed in seeds]
-    if only is not None:
+    worlds = sweep(run, "enumerated", block, size, pytestconfig)
+    if not worlds:
         return
     for happened in ("crashes", "lost", "repeated", "rescaled", "checkpoints"):
         assert sum(getattr(world, happened) for world in worlds) > size // 4, (
@@ -101,10 +96,4 @@ PLANTS = (
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_planted_bugs_are_caught(plant: Plant) -> None:
-    with plant.plant():
-        for seed in range(WITHIN):
-            try:
-                World(seed).run()
-            except AssertionError:
-                return
-    raise AssertionError(f"{plant.name}: not caught within {WITHIN} schedules")
+    assert caught_by(plant, run, WITHIN) is not None, f"not caught within {WITHIN} schedules"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim.enumerated.hybrid_world import HybridWorld
 from tests.sim.plant import Plant, patched
-from tests.sim.seeds import BASE_SEED
+from tests.sim.sweep import caught_by, sweep
 from tidegate.connectors.base import SplitState
 from tidegate.connectors.hybrid.enumerator import HybridEnumerator
 from tidegate.connectors.hybrid.parts import HybridCheckpoint, HybridSplit, Switch
@@ -22,23 +22,16 @@ SCHEDULES, BLOCKS, WITHIN = 900, 6, 200
 
 
 def run(seed: int) -> HybridWorld:
-    world = HybridWorld(seed)
-    try:
-        world.run()
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/enumerated --sim-seed {seed}") from error
-    return world
+    return HybridWorld(seed).run()
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_every_number_is_with_one_owner_and_no_part_begins_before_the_one_before_it_has_ended(
     block: int, pytestconfig: pytest.Config
 ) -> None:
-    only = pytestconfig.getoption("--sim-seed", None)
     size = SCHEDULES // BLOCKS
-    seeds = range(BASE_SEED + block * size, BASE_SEED + (block + 1) * size) if only is None else range(only, only + 1)
-    worlds = [run(seed) for seed in seeds]
-    if only is not None:
+    worlds = sweep(run, "enumerated", block, size, pytestconfig)
+    if not worlds:
         return
     for happened in ("crashes", "lost", "repeated", "rescaled", "checkpoints"):
         assert sum(getattr(world, happened) for world in worlds) > size // 4, (
@@ -113,11 +106,4 @@ PLANTS = (
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_planted_bugs_are_caught(plant: Plant) -> None:
-    with plant.plant():
-        for seed in range(WITHIN):
-            world = HybridWorld(seed)
-            try:
-                world.run()
-            except AssertionError:
-                return
-    raise AssertionError(f"{plant.name}: not caught within {WITHIN} schedules")
+    assert caught_by(plant, run, WITHIN) is not None, f"not caught within {WITHIN} schedules"

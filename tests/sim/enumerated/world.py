@@ -11,7 +11,7 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from tests.enumerated_numbers import NumbersSource, RangeEnumerator, RangeSplit
 from tidegate.common.records.batch import RecordsBatch
@@ -177,7 +177,7 @@ class World:
         """Returns all that counts: what was emitted before a crash and is in no checkpoint does not."""
         return [*self._before, *(number for reader in self._readers for number in reader.emitted)]
 
-    def run(self) -> World:
+    def run(self) -> Self:
         for _ in range(MOST_STEPS):
             if self._enumerator.is_finished() and not any(reader.edge for reader in self._readers):
                 break

@@ -12,7 +12,7 @@ from tests.sim.leadership.planted_bugs import PLANTS
 from tests.sim.leadership.world import World
 from tests.sim.plant import Plant
 from tests.sim.planted_adoption_bugs import OF_ADOPTION
-from tests.sim.seeds import BASE_SEED
+from tests.sim.sweep import sweep
 
 pytestmark = pytest.mark.sim
 
@@ -20,19 +20,14 @@ SCHEDULES, BLOCKS, WITHIN = 2_000, 10, 400
 
 
 def run(seed: int) -> World:
-    try:
-        return World(seed).run()
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/leadership --sim-seed {seed}") from error
+    return World(seed).run()
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_one_leader_at_a_time_commits_whatever_fails(block: int, pytestconfig: pytest.Config) -> None:
-    only = pytestconfig.getoption("--sim-seed", None)
     size = SCHEDULES // BLOCKS
-    seeds = range(BASE_SEED + block * size, BASE_SEED + (block + 1) * size) if only is None else range(only, only + 1)
-    worlds = [run(seed) for seed in seeds]
-    if only is not None:
+    worlds = sweep(run, "leadership", block, size, pytestconfig)
+    if not worlds:
         return
     faults = Counter(fault for world in worlds for fault in world.faults)
     assert min(faults[kind] for kind in ("kill", "stop", "cut", "blink", "expire", "impostor")) > size // 2, faults
