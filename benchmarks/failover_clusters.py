@@ -93,7 +93,7 @@ class HighlyAvailable(ABC):
         """One that runs a subtask; a spare one must be there."""
         vertex = self.rest(self.leader, f"/jobs/{job_id}")["vertices"][0]["id"]
         places = self.rest(self.leader, f"/jobs/{job_id}/vertices/{vertex}/taskmanagers")["taskmanagers"]
-        port = int(_PORT.search(places[0]["taskmanager-id"])[1])  # type: ignore[index]
+        port = int(_PORT.findall(places[0]["taskmanager-id"])[0])
         process = next(process for process in self._task_managers if port in _ports(process))
         self._task_managers.remove(process)
         _signal(process, signal.SIGKILL)

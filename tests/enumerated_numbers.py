@@ -43,7 +43,7 @@ class Done:
     splits: int
 
 
-class RangeEnumerator(SplitEnumerator[RangeSplit, list[RangeSplit]]):
+class RangeEnumerator(SplitEnumerator[RangeSplit, "list[RangeSplit] | None"]):
     """Finds its ranges in the worker thread, hands one to each reader that asks, and thanks for events."""
 
     def __init__(
@@ -85,7 +85,7 @@ class RangeEnumerator(SplitEnumerator[RangeSplit, list[RangeSplit]]):
         assert isinstance(source_event, Done)
         self._context.send_event_to_source_reader(subtask_id, source_event)
 
-    def snapshot_state(self, checkpoint_id: int) -> list[RangeSplit] | None:  # type: ignore[override]
+    def snapshot_state(self, checkpoint_id: int) -> list[RangeSplit] | None:
         return self._left
 
 
@@ -137,7 +137,7 @@ class RangeReader(SourceReader[RangeSplit]):
         self._no_more = True
 
 
-class NumbersSource(Source[RangeSplit, "list[RangeSplit]"]):
+class NumbersSource(Source[RangeSplit, "list[RangeSplit] | None"]):
     """The numbers below ``count``, in ranges of ``size``; ``pause_s`` after each."""
 
     def __init__(self, count: int, size: int, pause_s: float = 0.0) -> None:
@@ -159,7 +159,7 @@ class NumbersSource(Source[RangeSplit, "list[RangeSplit]"]):
         return RangeEnumerator(enum_context, self, None)
 
     def restore_enumerator(
-        self, enum_context: SplitEnumeratorContext[RangeSplit], checkpoint: list[RangeSplit]
+        self, enum_context: SplitEnumeratorContext[RangeSplit], checkpoint: list[RangeSplit] | None
     ) -> RangeEnumerator:
         return RangeEnumerator(enum_context, self, checkpoint)
 

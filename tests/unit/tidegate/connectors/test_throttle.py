@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,9 @@ def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
 
 
 def test_only_a_connectors_source_can_be_throttled() -> None:
+    text: Any = "numbers"
     with pytest.raises(InvalidJob, match="only a connector's source can be throttled"):
-        ThrottledSource("numbers", 5)  # type: ignore[arg-type]
+        ThrottledSource(text, 5)
 
 
 def test_splits_belong_to_the_subtasks_of_the_source_inside() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegate.common import Types
@@ -38,16 +40,16 @@ def test_parts_have_one_type() -> None:
 
 
 @pytest.mark.parametrize("wrong", [7, None])
-def test_what_is_no_source_is_refused(wrong: object) -> None:
+def test_what_is_no_source_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidJob, match="not (7|None)"):
-        HybridSource.builder(wrong)  # type: ignore[arg-type]
+        HybridSource.builder(wrong)
     with pytest.raises(InvalidJob, match="not (7|None)"):
-        HybridSource.builder(WORDS).add_source(wrong)  # type: ignore[arg-type]
+        HybridSource.builder(WORDS).add_source(wrong)
 
 
 def test_what_a_function_makes_is_checked_at_the_switch() -> None:
-    def of(made: object) -> HybridPart:
-        return HybridPart(lambda context: made, bounded=True)  # type: ignore[arg-type,return-value]
+    def of(made: Any) -> HybridPart:
+        return HybridPart(lambda context: made, bounded=True)
 
     found: Source = of(WORDS).made(WORDS)
     assert found is WORDS
