@@ -13,6 +13,7 @@ from tests.unit.cli.test_commands import refused, tidegate
 from tests.unit.taskmanager.operators.harness import spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
 
 
@@ -96,3 +97,15 @@ def test_transactions_of_a_sink_function_are_shown_and_left_to_it(tmp_path: Path
     (found,) = listed(path)
     assert (found["system"], found["status"], found["place"]) == ("function", "unknown", "['sink-0', 1]")
     assert "only that function can resolve it" in refused(tidegate("txn", "commit", "--yes", path), 2)
+
+
+def test_epochs_of_to_spark_are_shown_with_their_rows_and_left_to_the_job(tmp_path: Path) -> None:
+    running = start(spec("sink", input_types=(Types.STRING(),), options={"sink": SparkSink(lambda rows, epoch: None)}))
+    running.feed(["a", "b"])
+    path = as_checkpoint(running.snapshot(7), tmp_path)
+    running.operator.close()
+    (found,) = listed(path)
+    assert (found["system"], found["status"], found["operator"]) == ("spark", "unknown", "sink")
+    assert (found["checkpoint"], found["place"]) == (7, "2 rows")
+    assert str(found["transaction"]).endswith("/7")
+    assert "only that function can write it" in refused(tidegate("txn", "commit", "--yes", path), 2)
