@@ -15,12 +15,12 @@ from tests.e2e.waiting import wait_until
 from tests.servers import spark_reading
 from tests.servers.jars import fetched
 from tests.servers.kafka_broker import KafkaBroker
-from tidegate.connectors.base import ReaderContext, Split, SplitState
+from tidegate.connectors.base import ReaderContext, SinkContext, Split, SplitState
 from tidegate.connectors.spark.query import describe_stream
-from tidegate.connectors.spark.sink import SparkEpoch
+from tidegate.connectors.spark.sink import TAG, SparkEpoch, SparkSink
 from tidegate.connectors.spark.stream_source import SparkStreamSource
-from tidegate.connectors.spark.writes import jdbc_writer
-from tidegate.model.errors import InvalidJob
+from tidegate.connectors.spark.writes import delta_writer, iceberg_writer, jdbc_writer
+from tidegate.model.errors import ExternalError, InvalidJob, UserFunctionError
 from tidegate.taskmanager.spark.session import Session, SessionSettings, start_session
 from tidegate.taskmanager.spark.streams.service import SparkDoor
 
@@ -49,11 +49,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     session.close()
 
 
-def read(session: Session, query: Query, count: int, state: list[SplitState]) -> tuple[list[Any], list[SplitState]]:
+def read(
+    session: Session, query: Query, count: int, state: list[SplitState], schema: pa.Schema | None = None
+) -> tuple[list[Any], list[SplitState]]:
     """So many rows from a position, and the position behind them, as a checkpoint keeps it."""
-    source = SparkStreamSource(query, describe_stream(query, 2, {}), 2, 0.05)
+    source = SparkStreamSource(query, schema or describe_stream(query, 2, {}), 2, 0.05)
     service = SparkDoor(session, "127.0.0.1", "attempt", "task", {"op": source})
-    reader = source.make_reader(ReaderContext(0, 1, 128, "j", "a", "op", spark_service=service.address))
+    about = ReaderContext(0, 1, 128, "j", "a", "op", spark_service=service.address, operator_name="numbers")
+    reader = source.make_reader(about)
     rows: list[Any] = []
     try:
         reader.open(state or [SplitState(split) for split in source.list_splits(1)])
@@ -204,6 +207,89 @@ def test_rows_by_jdbc_are_written_once_however_often_an_epoch_comes(session: Ses
         (1, "a", 3),
         (2, 'b"', 3),
     ]
+    later = jdbc_writer(url, "later", driver="org.postgresql.Driver", properties={"user": "tidegate", "password": "-"})
+    with pytest.raises(ExternalError, match='write of epoch 3 failed.*relation "later" does not exist'):
+        write_epoch(session, later, 3)
+    server.query("CREATE TABLE later (id bigint, name text)")
+    write_epoch(session, later, 3)
+    assert server.query("SELECT id, name FROM later") == [(1, "a")]
+
+
+def write_epoch(session: Session, write: Callable[[DataFrame, SparkEpoch], None], epoch: int) -> None:
+    """One row, as a sink whose checkpoint is confirmed writes it."""
+    sink = SparkSink(write)
+    service = SparkDoor(session, "127.0.0.1", "attempt", "task", {"op": sink})
+    committer = sink.make_committer(SinkContext(0, 1, "j", "a", "op", spark_service=service.address))
+    content = pa.BufferOutputStream()
+    rows = pa.table({"id": [1], "name": ["a"]})
+    with pa.ipc.new_stream(content, rows.schema) as stream:
+        stream.write_table(rows)
+    try:
+        committer.commit([[TAG, "app", epoch, 1, content.getvalue().to_pybytes()]])
+    finally:
+        committer.close()
+        service.close()
+
+
+def raising(rows: DataFrame, epoch: SparkEpoch) -> None:
+    raise KeyError("cents")
+
+
+HINDERED: list[tuple[Callable[[DataFrame, SparkEpoch], None], str]] = [
+    (raising, "KeyError: 'cents'"),
+    (lambda rows, epoch: rows.write.parquet("/dev/null/out"), "/dev/null"),
+    (lambda rows, epoch: rows.writeTo("not_there").append(), "TABLE_OR_VIEW_NOT_FOUND.*not_there"),
+    (delta_writer("/tmp/table"), "delta.*name it with -D spark.jars.packages"),
+    (iceberg_writer("lake.tables.orders"), "lake.*configure it with -D spark.sql.catalog"),
+    (
+        jdbc_writer("jdbc:x", "t", driver="org.example.Driver"),
+        "org.example.Driver.*name it with -D spark.jars.packages",
+    ),
+]
+
+
+@pytest.mark.parametrize(("write", "message"), HINDERED)
+def test_what_hinders_a_write_is_said_with_its_epoch(
+    session: Session, write: Callable[[DataFrame, SparkEpoch], None], message: str
+) -> None:
+    with pytest.raises(ExternalError, match=f"(?s)the write of epoch 7 failed: .*{message}"):
+        write_epoch(session, write, 7)
+
+
+def test_a_file_of_another_type_is_named_and_its_batch_is_read_when_it_is_mended(
+    session: Session, tmp_path: Path
+) -> None:
+    def query(spark: SparkSession) -> DataFrame:
+        return spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
+
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "good.parquet")
+    rows, state = read(session, query, 2, [])
+    pq.write_table(pa.table({"id": ["three"]}), tmp_path / "other.parquet")
+    message = r"(?s)operator 'numbers': batch 1 of the Spark stream, from .* to .*: .*other\.parquet"
+    with pytest.raises(ExternalError, match=message):
+        read(session, query, 1, state)
+    pq.write_table(pa.table({"id": [3]}), tmp_path / "other.parquet")
+    more, _ = read(session, query, 1, state)
+    assert sorted(rows + more) == [(1,), (2,), (3,)]
+
+
+def test_columns_that_are_others_than_those_of_the_submission_are_refused(session: Session, tmp_path: Path) -> None:
+    def query(spark: SparkSession) -> DataFrame:
+        spark.conf.set("spark.sql.streaming.schemaInference", "true")
+        return spark.readStream.parquet(str(tmp_path))
+
+    pq.write_table(pa.table({"id": ["three"]}), tmp_path / "0.parquet")
+    submitted = pa.schema([("id", pa.int64()), ("part", pa.int64())])
+    with pytest.raises(
+        UserFunctionError,
+        match="operator 'numbers': .*columns id string now, and gave id int64, part int64 in the client",
+    ):
+        read(session, query, 1, [], submitted)
+
+
+def test_a_source_that_only_the_client_knows_is_refused_in_the_task_manager(session: Session) -> None:
+    with pytest.raises(ExternalError, match="operator 'numbers': .*pulsar.*name it with -D spark.jars.packages"):
+        read(session, lambda spark: spark.readStream.format("pulsar").load(), 1, [], pa.schema([("id", pa.int64())]))
 
 
 def rate(spark: SparkSession) -> DataFrame:

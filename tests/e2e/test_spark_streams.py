@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -110,6 +111,35 @@ def test_each_row_of_files_that_come_is_there_once(cluster: Cluster, tmp_path: P
     run.wait_rows(total)
     assert sorted(run.ids()) == list(range(total))
     cluster.cancel(watch)
+
+
+def test_what_is_wrong_is_told_by_operator_and_epoch_and_nothing_is_lost(cluster: Cluster, tmp_path: Path) -> None:
+    """A place that cannot be written, then a file of another type: the job goes on by itself when they are mended."""
+    run = Run(cluster, tmp_path, source="files", sink="spark")
+    run.output.write_text("in the way")
+    run.add_files(2)
+    watch = run.submit()
+    wait_failure(
+        watch,
+        r"operator 'Sink: Spark sink': what checkpoints? .*\(epoch \d+ of tidegate-.*the write of epoch \d+ failed: ",
+    )
+    run.output.unlink()
+    run.wait_rows(run.add_files(1))
+    strange, mended = run.input / "strange.parquet", run.input / ".mended"
+    pq.write_table(pa.table({"id": ["x"], "part": ["y"]}), mended)
+    mended.rename(strange)
+    wait_failure(watch, r"operator 'Source: rows': batch \d+ of the Spark stream, from .* to .*strange\.parquet")
+    total = run.add_files(1)
+    pq.write_table(pa.table({"id": [total], "part": [0]}), mended)
+    mended.rename(strange)
+    run.wait_rows(total + 1)
+    assert sorted(run.ids()) == list(range(total + 1))
+    cluster.cancel(watch)
+
+
+def wait_failure(watch: JobWatch, pattern: str) -> None:
+    """The job tells of a failure like this."""
+    watch.wait_for(lambda found: bool(re.search(pattern, found.status.failure.message, re.S)), LIMIT_S, pattern)
 
 
 @pytest.mark.parametrize("source", ["rate", "counting"])

@@ -112,6 +112,8 @@ class ReaderContext:
     """``watch(name, read)`` shows a gauge of the operator."""
     times: SplitTimes | None = None
     """``None``: the source makes no watermarks."""
+    operator_name: str = ""
+    """For messages."""
 
 
 class SourceReader(ABC):

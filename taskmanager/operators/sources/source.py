@@ -108,6 +108,7 @@ class SourceOperator(Operator):
                     spark_service=context.spark_service,
                     watch=context.metrics.watch,
                     times=self._times if self._times is not None and self._times.makes_watermarks else None,
+                    operator_name=self._name,
                 )
             )
             self._reader.open(self._states)

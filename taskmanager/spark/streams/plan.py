@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from tidegate.connectors.spark.query import arrow_schema_of, session_like_everywhere
 from tidegate.connectors.spark.source import pinned
 from tidegate.connectors.spark.stream_link import Offsets
 from tidegate.connectors.spark.stream_plan import JavaObject, check_plan, children, is_stream, name_of, streams_in
@@ -41,11 +44,7 @@ class StreamPlan:
         self._jvm: JavaObject = spark._jvm
         _activate(self._jvm, self._spark)
         frame = source.query(self._spark)
-        if frame.columns != source.schema.names:
-            raise SchemaMismatch(
-                f"the query of from_spark_stream gave the columns {', '.join(frame.columns)} in a TaskManager, and"
-                f" {', '.join(source.schema.names)} in the client: it must not depend on where it runs"
-            )
+        _check_schema(arrow_schema_of(self._spark, frame), source.schema)
         self._plan = frame._jdf.queryExecution().analyzed()
         check_plan(self._plan)
         self._partitions = source.partitions
@@ -107,6 +106,20 @@ class StreamPlan:
         return node.withNewChildren(sequence(self._jvm, below))
 
 
+def _check_schema(found: pa.Schema, declared: pa.Schema) -> None:
+    """Raises ``SchemaMismatch``. Whether a column may be null is of no account: batches do not say it."""
+    if found.names != declared.names or found.types != declared.types:
+        raise SchemaMismatch(
+            f"the query of from_spark_stream gives the columns {_columns(found)} now, and gave {_columns(declared)} in the client: what it reads was "
+            "changed since the job was submitted, or it depends on where it runs. Let it select the columns that it wants by name, each with "
+            "its type, and restore the job from its last checkpoint"
+        )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
 def _activate(jvm: JavaObject, session: SparkSession) -> None:
     """Sources ask for the active session of the thread that calls them: Kafka's does not begin without one."""
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
@@ -116,7 +129,7 @@ def _own_session(spark: SparkSession, partitions: int) -> SparkSession:
     """A session with settings of its own that knows the data sources and views of ``spark``."""
     from pyspark.sql import SparkSession
 
-    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session = session_like_everywhere(SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()), partitions)
     manager = streaming_class(spark._jvm, "checkpointing", "FileSystemBasedCheckpointFileManager")
     for key, value in {**pinned(partitions), **_SESSION, _FILE_MANAGER: manager}.items():
         session.conf.set(key, value)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.query import frame_of_rows
 from tidegate.connectors.spark.sink import SparkSink
+from tidegate.connectors.spark.spark_errors import explained
 from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestFailed, SparkLink
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.model.errors import InternalError, TidegateError
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from tidegate.taskmanager.spark.session import Session
 
 _log = logging.getLogger(__name__)
-
-_SHOWN = 1000
-"""Characters of an error's first line: some of Spark's are plans."""
 
 SparkOperators = Mapping[str, object]
 """By operator id, what the job gave: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``."""
@@ -132,19 +130,7 @@ class SparkDoor:
         details = "".join(traceback.format_exception(error))
         if isinstance(error, TidegateError):
             return RequestFailed(error.message, error.details or details, is_users=error.domain == "user")
-        return RequestFailed(first_words(error), details)
-
-
-def first_words(error: BaseException) -> str:
-    """What an error says first; of one of the JVM its cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    if causes:
-        return causes[-1][:_SHOWN]
-    thrown = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    if thrown:
-        return thrown[0][:_SHOWN]
-    return f"{type(error).__name__}: {lines[0]}"[:_SHOWN] if lines else type(error).__name__
+        return RequestFailed(explained(error), details)
 
 
 def _when_gone(connection: socket.socket, act: Callable[[], None]) -> None:

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
 from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
-from tidegate.connectors.spark.stream_plan import check_plan
+from tidegate.connectors.spark.spark_errors import explained
+from tidegate.connectors.spark.stream_plan import JavaObject, check_plan
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def describe(
 
     with _client_session(spark_options) as spark, _pinned_session(spark, parallelism):
         try:
-            frame = query(_session_like_everywhere(spark, parallelism))
+            frame = query(session_like_everywhere(spark, parallelism))
         except Exception as error:
-            raise InvalidJob(f"the query of from_spark failed: {_first_line(error)}") from error
+            raise InvalidJob(f"the query of from_spark failed: {explained(error)}") from error
         if not isinstance(frame, DataFrame):
             raise InvalidJob(f"the query of from_spark must give a DataFrame, not {type(frame).__name__}")
         return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
@@ -79,21 +80,25 @@ def describe_stream(
         try:
             frame = query(spark)
         except Exception as error:
-            raise InvalidJob(f"the query of from_spark_stream failed: {_why_it_failed(error)}") from error
+            raise InvalidJob(f"the query of from_spark_stream failed: {explained(error)}") from error
         if not isinstance(frame, DataFrame):
             raise InvalidJob(f"the query of from_spark_stream must give a DataFrame, not {type(frame).__name__}")
         check_plan(frame._jdf.queryExecution().analyzed())
-        return spark.createDataFrame([], frame.schema).toArrow().schema
+        return arrow_schema_of(spark, frame)
 
 
-def _why_it_failed(error: Exception) -> str:
-    said = str(error)
-    if "DATA_SOURCE_NOT_FOUND" in said or "Failed to find data source" in said or "ClassNotFoundException" in said:
-        return (
-            f"{_first_line(error)} (a data source that Spark does not bring itself needs its package: name it with "
-            "-D spark.jars.packages=group:artifact:version)"
-        )
-    return _first_line(error)
+def arrow_schema_of(spark: SparkSession, frame: DataFrame) -> pa.Schema:
+    """Returns the schema in which Spark hands out the rows of a stream. No row is made for it, which would need one of Spark's workers."""
+    from pyspark.sql import DataFrame
+
+    jvm: JavaObject = spark._jvm
+    output, none = (
+        frame._jdf.queryExecution().analyzed().output(),
+        jvm.org.apache.spark.api.python.PythonUtils.toSeq([]),
+    )
+    rows = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(output, none, False, jvm.scala.Option.empty())
+    java = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, rows)
+    return DataFrame(java, spark).toArrow().schema
 
 
 def _why_it_may_differ(frame: DataFrame) -> str:
@@ -103,10 +108,6 @@ def _why_it_may_differ(frame: DataFrame) -> str:
     if "Exchange" in execution.executedPlan().toString():
         return "its plan has a shuffle, which deals rows in another order every time"
     return ""
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 @contextmanager
@@ -154,7 +155,7 @@ def _pinned_session(spark: SparkSession, parallelism: int) -> Iterator[None]:
                 spark.conf.set(key, earlier)
 
 
-def _session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSession:
+def session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSession:
     """Returns the session over a view of its context whose default parallelism is the source's: ``spark.range`` and
     local data are cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
     from pyspark import SparkContext
@@ -178,7 +179,7 @@ def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
 def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> DataFrame:
     """Returns the source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never
     shuffled)."""
-    session = _session_like_everywhere(spark.newSession(), parallelism)
+    session = session_like_everywhere(spark.newSession(), parallelism)
     for key, value in pinned(parallelism).items():
         session.conf.set(key, value)
     frame = source.spark_query(session)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch
@@ -36,7 +35,7 @@ from tidegate.connectors.spark.stream_link import (
     error_of,
 )
 from tidegate.connectors.spark.stream_position import StreamPosition, StreamProgress
-from tidegate.model.errors import InternalError, Unreachable
+from tidegate.model.errors import ExternalError, InternalError, TidegateError, Unreachable, UserFunctionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -213,8 +212,11 @@ class _Conversation:
                 if planned.starts == planned.ends:
                     self._closing.wait(self._interval_s)
                     continue
+                ends = planned.ends
                 yield from self._batch(link, server, batch, planned)
                 starts, ends, batch = planned.ends, None, batch + 1
+        except (ExternalError, UserFunctionError) as error:
+            raise self._with_place(error, batch, starts, ends) from None
         except (OSError, EOFError):
             if not self._closing.is_set():
                 raise Unreachable("the Spark driver of the TaskManager closed the connection") from None
@@ -247,11 +249,20 @@ class _Conversation:
                     ended.add(message.partition)
                     yield message
                 case RequestFailed():
-                    where = f"batch {batch} of the Spark stream, from {planned.starts} to {planned.ends}: "
-                    raise error_of(msgspec.structs.replace(message, message=where + message.message))
+                    raise error_of(message)
                 case _:
                     yield _BatchEnded(frozenset(ended))
                     return
+
+    def _with_place(
+        self, error: ExternalError | UserFunctionError, batch: int, starts: Offsets | None, ends: Offsets | None
+    ) -> TidegateError:
+        """The same error with the operator, and what was to be read."""
+        reach = f" to {_shown(ends)}" if ends is not None else ""
+        place = (
+            f"operator '{self._context.operator_name}': batch {batch} of the Spark stream, from {_shown(starts)}{reach}"
+        )
+        return type(error)(f"{place}: {error.message}", details=error.details)
 
     def _await(self, link: SparkLink, server: BlockServer) -> None:
         """The answer comes behind the rows."""
@@ -265,3 +276,7 @@ class _Conversation:
         forgotten, self._forgotten = self._forgotten, None
         if forgotten is not None:
             link.ask(ForgetBefore(forgotten))
+
+
+def _shown(offsets: Offsets | None) -> str:
+    return "its beginning" if offsets is None else ", ".join(one or "its beginning" for one in offsets)

@@ -192,8 +192,8 @@ def test_the_sources_hear_of_a_completed_checkpoint_what_they_may_forget(driver:
 
 def test_a_batch_that_fails_is_the_error_of_the_source(driver: Driver) -> None:
     driver.failing = "executor lost"
-    reading = Reading(driver)
-    with pytest.raises(ExternalError, match="executor lost"):
+    reading = Reading(driver, operator_name="rows")
+    with pytest.raises(ExternalError, match="operator 'rows': batch 0 of the Spark stream, from 0 to 1: executor lost"):
         reading.rows(6)
     reading.reader.close()
 
