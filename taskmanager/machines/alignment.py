@@ -34,13 +34,6 @@ class ChannelEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointTriggered:
-    """The JobManager triggered this subtask itself, since nothing runs before it."""
-
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
 class CheckpointAborted:
     """The JobManager gave the checkpoint up: do not hold the channels for it any longer."""
 
@@ -75,7 +68,7 @@ AlignmentEvent = (
     BarrierArrived
     | CancelBarrierArrived
     | ChannelEnded
-    | CheckpointTriggered
+    | Barrier  # of a trigger: the JobManager triggers a subtask itself when nothing runs before it
     | CheckpointAborted
     | BarrierAnnounced
     | ChannelDrained

@@ -41,7 +41,6 @@ from tidegate.taskmanager.machines.alignment import (
     ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
     StartAlignmentTimer,
     StartSnapshot,
 )
@@ -65,7 +64,7 @@ BARRIER_TRANSITIONS: Mapping[type[BarrierState], Mapping[type[AlignmentEvent], t
     Waiting: {
         BarrierArrived: (Aligning, Persisting),
         BarrierAnnounced: (Announced, Persisting),
-        CheckpointTriggered: (Persisting,),
+        Barrier: (Persisting,),
         AlignmentTimedOut: (Persisting,),
     },
     Announced: {
@@ -73,7 +72,7 @@ BARRIER_TRANSITIONS: Mapping[type[BarrierState], Mapping[type[AlignmentEvent], t
         BarrierArrived: (Aligning, Persisting, Waiting),
         BarrierAnnounced: (Persisting,),
         ChannelEnded: (Waiting,),
-        CheckpointTriggered: (Persisting,),
+        Barrier: (Persisting,),
         AlignmentTimedOut: (Persisting,),
     },
     Aligning: {
@@ -81,7 +80,7 @@ BARRIER_TRANSITIONS: Mapping[type[BarrierState], Mapping[type[AlignmentEvent], t
         BarrierArrived: (Persisting, Waiting),
         BarrierAnnounced: (Announced, Persisting),
         ChannelEnded: (Waiting,),
-        CheckpointTriggered: (Persisting,),
+        Barrier: (Persisting,),
         AlignmentTimedOut: (Persisting,),
     },
     Persisting: {
@@ -154,8 +153,8 @@ class ExactlyOnceBarrierHandler:
                 return self._on_cancel(checkpoint_id)
             case ChannelEnded(channel):
                 return self._on_end(channel, now_ms)
-            case CheckpointTriggered(barrier):
-                return self._on_trigger(barrier, now_ms)
+            case Barrier():  # of a trigger: nothing runs before this subtask
+                return self._on_trigger(event, now_ms)
             case CheckpointAborted(checkpoint_id):
                 if self._held is not None and self._held.checkpoint_id == checkpoint_id:
                     self._held = None

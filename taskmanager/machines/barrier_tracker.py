@@ -25,7 +25,6 @@ from tidegate.taskmanager.machines.alignment import (
     ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
     StartSnapshot,
 )
 
@@ -82,8 +81,8 @@ class TrackingHandler:
                 return self._on_cancel(channel, checkpoint_id)
             case ChannelEnded(channel):
                 return self._on_end(channel, now_ms)
-            case CheckpointTriggered(barrier):
-                return self._on_trigger(barrier, now_ms)
+            case Barrier():  # of a trigger: nothing runs before this subtask
+                return self._on_trigger(event, now_ms)
             case CheckpointAborted(checkpoint_id):
                 return self._on_abort(checkpoint_id)
             case BarrierAnnounced() | ChannelDrained() | AlignmentTimedOut():

@@ -269,7 +269,7 @@ class ModelSubtask:
                 case life.PassTrigger() if self.is_source:
                     self._snapshot(command.barrier)
                 case life.PassTrigger():
-                    self._align(align.CheckpointTriggered(command.barrier))
+                    self._align(command.barrier)
                 case life.DeclineTrigger():
                     self._send(e.SubtaskDeclined(self.attempt, CheckpointId(command.checkpoint_id), command.reason))
                 case life.EndPartitions():

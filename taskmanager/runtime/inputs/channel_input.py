@@ -166,7 +166,7 @@ class ChannelInput:
         raise InternalError("a subtask that is not a source was asked to end its data")
 
     def trigger(self, barrier: Barrier) -> None:
-        self._align(a.CheckpointTriggered(barrier))
+        self._align(barrier)
 
     def abort(self, checkpoint_id: int) -> None:
         self._align(a.CheckpointAborted(checkpoint_id))

@@ -12,7 +12,6 @@ from tidegate.taskmanager.machines.alignment import (
     CancelBarrierArrived,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
     StartSnapshot,
     UnblockChannel,
 )
@@ -146,20 +145,20 @@ def test_without_checkpoints_after_the_end_a_pending_one_is_aborted() -> None:
 
 def test_a_trigger_waits_for_the_ends_of_all_channels() -> None:
     handler = ExactlyOnceBarrierHandler(range(2))
-    assert handler.on(CheckpointTriggered(barrier(4)), 1000.0) == []
+    assert handler.on(barrier(4), 1000.0) == []
     assert ends(handler, 0) == []
     assert ends(handler, 1) == [start(4)]
-    assert handler.on(CheckpointTriggered(barrier(5)), 1003.0) == [start(5, 3.0)]
-    assert handler.on(CheckpointTriggered(barrier(5)), 1003.0) == []
+    assert handler.on(barrier(5), 1003.0) == [start(5, 3.0)]
+    assert handler.on(barrier(5), 1003.0) == []
 
 
 def test_a_held_trigger_is_dropped_when_its_barrier_or_an_abort_comes() -> None:
     by_barrier = ExactlyOnceBarrierHandler(range(1))
-    by_barrier.on(CheckpointTriggered(barrier(4)), 1000.0)
+    by_barrier.on(barrier(4), 1000.0)
     assert arrives(by_barrier, 0, 4) == [start(4)]
     assert ends(by_barrier, 0) == []
     by_abort = ExactlyOnceBarrierHandler(range(1))
-    by_abort.on(CheckpointTriggered(barrier(4)), 1000.0)
+    by_abort.on(barrier(4), 1000.0)
     assert by_abort.on(CheckpointAborted(4), 1000.0) == []
     assert ends(by_abort, 0) == []
 

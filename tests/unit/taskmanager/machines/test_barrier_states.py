@@ -21,7 +21,6 @@ from tidegate.taskmanager.machines.alignment import (
     ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
 )
 from tidegate.taskmanager.machines.barrier_handler import BARRIER_TRANSITIONS, ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.barrier_states import Aligning, Announced, BarrierState, Persisting, Waiting
@@ -58,9 +57,9 @@ EVENTS: dict[str, AlignmentEvent] = {
     "newer cancel barrier": CancelBarrierArrived(1, 5),
     "older cancel barrier": CancelBarrierArrived(1, 3),
     "end of a channel": ChannelEnded(1),
-    "trigger": CheckpointTriggered(timed(5)),
-    "unaligned trigger": CheckpointTriggered(unaligned(5)),
-    "older trigger": CheckpointTriggered(unaligned(3)),
+    "trigger": timed(5),
+    "unaligned trigger": unaligned(5),
+    "older trigger": unaligned(3),
     "its abort": CheckpointAborted(4),
     "another abort": CheckpointAborted(3),
     "channel drained": ChannelDrained(1, 4),
@@ -271,7 +270,7 @@ def test_the_end_of_all_channels_ends_every_state(state: type[BarrierState]) -> 
 def test_a_held_trigger_stays_until_a_newer_barrier_or_its_abort(state: type[BarrierState]) -> None:
     for gives_up in (CheckpointAborted(6), BarrierArrived(1, timed(7)), CancelBarrierArrived(1, 6)):
         handler = handler_in(state)
-        handler.on(CheckpointTriggered(timed(6)), 1020.0)
+        handler.on(timed(6), 1020.0)
         handler.on(BarrierArrived(2, timed(5)), 1021.0)
         handler.check_invariants()
         handler.on(gives_up, 1022.0)

@@ -9,7 +9,6 @@ from tidegate.taskmanager.machines.alignment import (
     CancelBarrierArrived,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
     StartSnapshot,
 )
 from tidegate.taskmanager.machines.barrier_tracker import MAX_TRACKED, TrackingHandler
@@ -97,6 +96,6 @@ def test_an_abort_is_passed_on_and_later_barriers_are_counted_away() -> None:
 
 def test_a_trigger_is_held_until_all_channels_ended() -> None:
     handler = TrackingHandler(range(1))
-    assert handler.on(CheckpointTriggered(barrier(2)), 1000.0) == []
+    assert handler.on(barrier(2), 1000.0) == []
     assert handler.on(ChannelEnded(0), 1000.0) == [start(2)]
-    assert handler.on(CheckpointTriggered(barrier(3)), 1004.0) == [start(3, 4.0)]
+    assert handler.on(barrier(3), 1004.0) == [start(3, 4.0)]

@@ -20,7 +20,6 @@ from tidegate.taskmanager.machines.alignment import (
     ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
-    CheckpointTriggered,
     DropPersisted,
     FinishPersisting,
     PersistChannel,
@@ -216,7 +215,7 @@ def test_a_barrier_that_was_announced_only_is_forgotten_when_all_channels_end() 
     handler = ExactlyOnceBarrierHandler(range(1))
     handler.on(BarrierAnnounced(0, timed(4)), 1000.0)
     assert list(handler.on(ChannelEnded(0), 1000.0)) == []
-    assert list(handler.on(CheckpointTriggered(timed(5)), 1000.0)) == [StartSnapshot(timed(5), 0.0, 0.0)]
+    assert list(handler.on(timed(5), 1000.0)) == [StartSnapshot(timed(5), 0.0, 0.0)]
 
 
 def test_who_tracks_barriers_takes_no_notice_of_announcements_and_timers() -> None:
@@ -227,7 +226,7 @@ def test_who_tracks_barriers_takes_no_notice_of_announcements_and_timers() -> No
 
 def test_an_unaligned_trigger_takes_what_the_channels_still_have_and_waits_for_no_barrier() -> None:
     handler = ExactlyOnceBarrierHandler(range(2))
-    assert list(handler.on(CheckpointTriggered(unaligned(4)), 1003.0)) == [
+    assert list(handler.on(unaligned(4), 1003.0)) == [
         started(4, 3.0),
         PersistChannel(4, 0),
         PersistChannel(4, 1),
@@ -240,7 +239,7 @@ def test_an_unaligned_trigger_takes_what_the_channels_still_have_and_waits_for_n
 
 def test_a_drained_channel_that_ends_counts_once() -> None:
     handler = ExactlyOnceBarrierHandler(range(2))
-    handler.on(CheckpointTriggered(unaligned(4)), 1000.0)
+    handler.on(unaligned(4), 1000.0)
     handler.on(ChannelDrained(1, 4), 1000.0)
     assert list(handler.on(ChannelEnded(1), 1000.0)) == []
     assert list(handler.on(ChannelEnded(0), 1001.0)) == [StopPersisting(4, 0), FinishPersisting(4, 1.0)]
@@ -248,12 +247,12 @@ def test_a_drained_channel_that_ends_counts_once() -> None:
 
 def test_a_held_trigger_becomes_unaligned_in_time() -> None:
     handler = ExactlyOnceBarrierHandler(range(1))
-    assert list(handler.on(CheckpointTriggered(timed(4)), 1010.0)) == [StartAlignmentTimer(4, 40.0)]
+    assert list(handler.on(timed(4), 1010.0)) == [StartAlignmentTimer(4, 40.0)]
     assert list(handler.on(AlignmentTimedOut(4), 1050.0)) == [started(4, 50.0), PersistChannel(4, 0)]
     late = ExactlyOnceBarrierHandler(range(1))
-    assert list(late.on(CheckpointTriggered(timed(4)), 1060.0)) == [started(4, 60.0), PersistChannel(4, 0)]
+    assert list(late.on(timed(4), 1060.0)) == [started(4, 60.0), PersistChannel(4, 0)]
     ended = ExactlyOnceBarrierHandler(range(1))
-    ended.on(CheckpointTriggered(timed(4)), 1010.0)
+    ended.on(timed(4), 1010.0)
     assert list(ended.on(ChannelEnded(0), 1020.0)) == [StartSnapshot(timed(4), 20.0, 0.0)]
     assert list(ended.on(AlignmentTimedOut(4), 1050.0)) == []
 
@@ -264,7 +263,7 @@ _aligned_events: st.SearchStrategy[AlignmentEvent] = st.one_of(
     st.builds(lambda c, n: BarrierArrived(c, Barrier(n, 1000, OPTIONS)), _channel, _id),
     st.builds(CancelBarrierArrived, _channel, _id),
     st.builds(ChannelEnded, _channel),
-    st.builds(lambda n: CheckpointTriggered(Barrier(n, 1000, OPTIONS)), _id),
+    st.builds(lambda n: Barrier(n, 1000, OPTIONS), _id),
     st.builds(CheckpointAborted, _id),
 )
 
@@ -276,8 +275,8 @@ _any_events: st.SearchStrategy[AlignmentEvent] = st.one_of(
     st.builds(lambda c, n: BarrierAnnounced(c, timed(n)), _channel, _id),
     st.builds(AlignmentTimedOut, _id),
     st.builds(ChannelDrained, _channel, _id),
-    st.builds(lambda n: CheckpointTriggered(unaligned(n)), _id),
-    st.builds(lambda n: CheckpointTriggered(timed(n)), _id),
+    st.builds(lambda n: unaligned(n), _id),
+    st.builds(lambda n: timed(n), _id),
 )
 
 
