@@ -20,8 +20,9 @@ from enum import Enum
 from typing import assert_never
 
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointMetrics, DeclineReason, SubtaskSnapshot
+from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, DeclineReason, SubtaskSnapshot
 from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AttemptId, CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,6 @@ class BroadcastCancelBarrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledge:
-    checkpoint_id: int
-    snapshot: SubtaskSnapshot
-    metrics: CheckpointMetrics
-
-
-@dataclass(frozen=True, slots=True)
 class Decline:
     checkpoint_id: int
     reason: DeclineReason
@@ -126,7 +120,7 @@ SnapshotCommand = (
     | BroadcastBarrier
     | FreezeState
     | BroadcastCancelBarrier
-    | Acknowledge
+    | Acknowledgement
     | Decline
     | CancelWrite
     | NotifyComplete
@@ -148,7 +142,8 @@ class WriteState(Enum):
 class SnapshotCoordinator:
     """``restored_id``: the checkpoint this attempt was restored from (0: none); it counts as seen and confirmed."""
 
-    def __init__(self, *, restored_id: int = 0) -> None:
+    def __init__(self, attempt: AttemptId, *, restored_id: int = 0) -> None:
+        self._attempt = attempt
         self._last_id = restored_id
         self._restored_id = restored_id
         self._last_confirmed = restored_id
@@ -187,7 +182,7 @@ class SnapshotCoordinator:
             case SnapshotWritten(checkpoint_id, snapshot, metrics):
                 if not self._settle(checkpoint_id, WriteState.COMPLETED):
                     return []
-                return [Acknowledge(checkpoint_id, snapshot, metrics)]
+                return [Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics)]
             case SnapshotFailed(checkpoint_id, error):
                 if not self._settle(checkpoint_id, WriteState.DISCARDED):
                     return []

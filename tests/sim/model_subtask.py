@@ -19,7 +19,7 @@ from tests.sim.outputs import Outputs
 from tests.sim.watch import SHARED, LawBroken
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
-from tidegate.model.checkpoint import Alignment, CheckpointMetrics, SubtaskSnapshot
+from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import CorruptData, ErrorInfo, SubtaskLost
 from tidegate.model.ids import CheckpointId
@@ -48,7 +48,7 @@ class ModelSubtask:
         self._on_over = on_over
         restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
         self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
-        self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
+        self.snapshots = snap.SnapshotCoordinator(deployment.attempt, restored_id=restored_id)
         producers = [p for i in deployment.inputs for p in i.producers]
         self.alignment = ExactlyOnceBarrierHandler(range(len(producers)), last_id=restored_id)
         self.inputs: dict[int, Channel] = {}
@@ -326,7 +326,7 @@ class ModelSubtask:
                 self._freeze(command.barrier)
             case snap.BroadcastCancelBarrier():
                 self.outputs.broadcast(CancelBarrier(command.checkpoint_id))
-            case snap.Acknowledge():
+            case Acknowledgement():
                 self.acknowledge(command)
             case snap.Decline():
                 number = CheckpointId(command.checkpoint_id)
@@ -339,10 +339,9 @@ class ModelSubtask:
             case snap.NotifyAborted():
                 pass
 
-    def acknowledge(self, command: snap.Acknowledge) -> None:
-        number = CheckpointId(command.checkpoint_id)
-        self.context.watch.on_acknowledged(self.attempt, number)
-        self._send(e.SubtaskAcknowledged(self.attempt, number, command.snapshot, command.metrics))
+    def acknowledge(self, command: Acknowledgement) -> None:
+        self.context.watch.on_acknowledged(command.attempt, command.checkpoint_id)
+        self._send(e.SubtaskAcknowledged(command.attempt, command.checkpoint_id, command.snapshot, command.metrics))
 
     def emit_barrier(self, barrier: Barrier) -> None:
         if isinstance(self.operator, SourceOperator):

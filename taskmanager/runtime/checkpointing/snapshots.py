@@ -153,13 +153,13 @@ class SnapshotDriver:
         if write is not None and Part.INPUTS in write.waits_for:
             write.in_flight += contents
             write.metrics = replace(write.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
-            self._there(write, Part.INPUTS)
+            self._part_ready(write, Part.INPUTS)
 
     def look_at_outputs(self) -> None:
         """Announced barriers may have left meanwhile."""
         for write in list(self._writes.values()):
             if Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
-                self._there(write, Part.OUTPUTS)
+                self._part_ready(write, Part.OUTPUTS)
 
     def _carry_out(self, command: m.SnapshotCommand) -> None:
         match command:
@@ -174,9 +174,9 @@ class SnapshotDriver:
                 self._freeze(barrier)
             case m.BroadcastCancelBarrier(checkpoint_id):
                 self._barriers.cancel(checkpoint_id)
-            case m.Acknowledge(checkpoint_id, snapshot, metrics):
-                if self._takes_answer(checkpoint_id):
-                    self._acknowledge(checkpoint_id, snapshot, metrics)
+            case Acknowledgement():
+                if self._takes_answer(command.checkpoint_id):
+                    self._acknowledge(command)
             case m.Decline():
                 self.decline(command)
             case m.CancelWrite(checkpoint_id):
@@ -192,11 +192,11 @@ class SnapshotDriver:
             case _:
                 assert_never(command)
 
-    def _acknowledge(self, checkpoint_id: int, snapshot: SubtaskSnapshot, metrics: CheckpointMetrics) -> None:
-        """Any thread that took the answer."""
-        told = {"checkpoint_id": checkpoint_id}
+    def _acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Called by the thread that took the answer, whichever that is."""
+        told = {"checkpoint_id": acknowledgement.checkpoint_id}
         self._probe("before-ack", told)
-        self._port.acknowledge(Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics))
+        self._port.acknowledge(acknowledgement)
         self._probe("after-ack", told)
 
     def commit(self, checkpoint_id: int) -> None:
@@ -247,7 +247,7 @@ class SnapshotDriver:
             overtaken = self._barriers.prioritise(write.barrier)
             write.in_flight += overtaken
             write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
-            self._there(write, Part.OUTPUTS)
+            self._part_ready(write, Part.OUTPUTS)
 
     def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
         sizes = [state.size_limit_bytes() for _, state in frozen]
@@ -291,18 +291,18 @@ class SnapshotDriver:
     def _answer(self, write: AsyncPart) -> None:
         """In the background, when all is there."""
         if write.snapshot is not None and write.answer.take():
-            self._acknowledge(
-                write.checkpoint_id, with_channels(write.snapshot, write.channels), self._final_metrics(write)
-            )
+            snapshot = with_channels(write.snapshot, write.channels)
+            number = CheckpointId(write.checkpoint_id)
+            self._acknowledge(Acknowledgement(self._attempt, number, snapshot, self._final_metrics(write)))
 
     def _on_part(self, write: AsyncPart, part: Part, error: BaseException | None) -> None:
         if error is not None:
             write.canceled = True
             if self._takes_answer(write.checkpoint_id):
                 self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
-        self._there(write, part)
+        self._part_ready(write, part)
 
-    def _there(self, write: AsyncPart, part: Part) -> None:
+    def _part_ready(self, write: AsyncPart, part: Part) -> None:
         """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
         write.waits_for.discard(part)
         if write.canceled:

@@ -28,7 +28,7 @@ from tidegate.taskmanager.machines.barrier_states import Aligning, BarrierState,
 from tidegate.taskmanager.machines.credit import SenderCredit
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.runtime.chain import OperatorChain
-from tidegate.taskmanager.runtime.checkpointing import replay, snapshots
+from tidegate.taskmanager.runtime.checkpointing import replay
 from tidegate.taskmanager.runtime.checkpointing.async_part import Answer
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
 from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
@@ -257,7 +257,7 @@ PLANTS = (
     Plant(
         "another attempt is acknowledged",
         frozenset({6}),
-        patched(snapshots, "Acknowledgement", _acknowledges_for_the_next_attempt),
+        patched(s, "Acknowledgement", _acknowledges_for_the_next_attempt),
     ),
     Plant("what was in flight is replayed twice", _DOUBLED, patched(replay, "read_channel", _reads_all_batches_twice)),
     Plant(

@@ -138,14 +138,16 @@ CASES: list[tuple[str, Callable[[], Machine]]] = [
     ("a delta begins at", lambda: increments(Delta(1, 2), epoch=1)),
     (
         r"checkpoints \[3\] are written",
-        lambda: broken(snap.SnapshotCoordinator(), _writes={3: snap.WriteState.RUNNING}),
+        lambda: broken(snap.SnapshotCoordinator(ATTEMPT), _writes={3: snap.WriteState.RUNNING}),
     ),
-    (r"remembers the aborts of \[2\]", lambda: broken(snap.SnapshotCoordinator(restored_id=2), _aborted={2})),
-    ("remembers 65 aborts", lambda: broken(snap.SnapshotCoordinator(), _aborted=set(range(1, 66)))),
-    ("forgot that 4 is restored", lambda: broken(snap.SnapshotCoordinator(restored_id=4), _last_confirmed=1)),
+    (r"remembers the aborts of \[2\]", lambda: broken(snap.SnapshotCoordinator(ATTEMPT, restored_id=2), _aborted={2})),
+    ("remembers 65 aborts", lambda: broken(snap.SnapshotCoordinator(ATTEMPT), _aborted=set(range(1, 66)))),
+    ("forgot that 4 is restored", lambda: broken(snap.SnapshotCoordinator(ATTEMPT, restored_id=4), _last_confirmed=1)),
     (
         "has stopped, and writes",
-        lambda: broken(snap.SnapshotCoordinator(), _last_id=3, _stopped=True, _writes={3: snap.WriteState.RUNNING}),
+        lambda: broken(
+            snap.SnapshotCoordinator(ATTEMPT), _last_id=3, _stopped=True, _writes={3: snap.WriteState.RUNNING}
+        ),
     ),
     ("100.0 are the most", lambda: broken(SourcePause(0.1, 0.0), _rest_ms=101.0)),
     ("and should never", lambda: broken(SourcePause(0.0, 0.0), _rest_ms=1.0)),

@@ -87,7 +87,7 @@ class Subtask:
         )
         self.snapshots = SnapshotDriver(
             self.services,
-            coordinator=SnapshotCoordinator(),
+            coordinator=SnapshotCoordinator(ATTEMPT),
             chain=chain,
             barriers=BarrierSender([self.partition]),
             target=SnapshotTarget(self.writer, lambda *_: FakeStore(), inline_bytes=inline_bytes),
