@@ -110,7 +110,7 @@ class JobMaster:
 
     def on_task_state(self, event: TaskStateChanged) -> None:
         execution = self.executions.current(event.attempt)
-        if execution is None or execution.state.is_terminal:
+        if execution is None or not execution.is_deployed:
             if not event.state.is_terminal:
                 self._attempts.cancel_stray(event.attempt)
             return
