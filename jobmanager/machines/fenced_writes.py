@@ -154,6 +154,7 @@ class FencedWrites:
         self._under_way.discard(number)
         if self._is_stale(number):
             return ()
+        assert self._is_first(number), f"write {number} is done, and was never begun"
         if self.is_paused:
             self._done.append(number)
             return ()
@@ -171,7 +172,7 @@ class FencedWrites:
     def _begin(self, number: int) -> Sequence[WritesCommand]:
         """Only the first of a lane, only once at a time."""
         is_blocked = self.is_paused or self._is_stale(number) or number in self._under_way or number in self._done
-        if is_blocked or self._lanes[self._lane_of[number]][0] != number:
+        if is_blocked or not self._is_first(number):
             return ()
         self._under_way.add(number)
         return (Write(number),)
@@ -193,6 +194,10 @@ class FencedWrites:
 
     def _is_stale(self, number: int) -> bool:
         return number not in self._lane_of
+
+    def _is_first(self, number: int) -> bool:
+        """Whether nothing of its lane was asked for before it."""
+        return self._lanes[self._lane_of[number]][0] == number
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when it contradicts itself; between events."""

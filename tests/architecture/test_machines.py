@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,29 @@ def _declared(path: Path) -> set[str]:
     return found
 
 
+PAIRS = {
+    "AsyncWaitQueue": "taskmanager/machines/test_async_wait_pairs.py",
+    "BarrierHandler": "taskmanager/machines/test_barrier_states.py",
+    "Dispatcher": "jobmanager/machines/test_dispatcher_pairs.py",
+    "ExactlyOnceBarrierHandler": "taskmanager/machines/test_barrier_states.py",
+    "FencedWrites": "jobmanager/machines/test_fenced_write_pairs.py",
+    "JobStatusHistory": "jobmanager/machines/job/test_job_life.py",
+    "Leadership": "jobmanager/machines/test_leadership.py",
+    "Lease": "tidegate/coordination/test_lease_pairs.py",
+    "PendingCheckpoint": "jobmanager/machines/checkpoint/test_pending_checkpoint.py",
+    "SlotTable": "taskmanager/machines/test_slots.py",
+    "SnapshotCoordinator": "taskmanager/machines/test_snapshot_pairs.py",
+    "SubtaskLife": "taskmanager/machines/test_subtask.py",
+    "TaskManagerMachine": "taskmanager/machines/test_task_manager_pairs.py",
+    "TaskTable": "taskmanager/machines/test_tasks.py",
+    "TrackingHandler": "taskmanager/machines/test_tracker_pairs.py",
+    "WatermarkGroups": "jobmanager/machines/job/test_watermark_groups.py",
+    "WatermarkValve": "taskmanager/machines/test_watermark_pairs.py",
+    "Workers": "jobmanager/machines/resources/test_worker_pairs.py",
+}
+"""Where every state of a machine meets every event, below ``tests/unit``. Groups of watermarks have one event."""
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_module_writes_only_fields_of_its_own_classes(path: Path) -> None:
     assert _written(tree_of(path), by_self=False) <= _declared(path)
@@ -80,13 +104,25 @@ def test_every_machine_checks_its_invariants() -> None:
     assert without - WITHOUT_INVARIANTS.keys() == set()
 
 
-def test_tests_and_simulators_check_every_machine_that_events_enter() -> None:
-    with_events = {
-        kind.name
-        for path in FILES
-        for kind in _classes(path)
-        if any(isinstance(n, ast.FunctionDef) and n.name == "on" for n in kind.body)
+def test_every_machine_has_a_test_of_all_pairs() -> None:
+    lease = ROOT / "tidegate" / "coordination" / "object_store" / "lease.py"
+    assert set(_with_events([*FILES, lease])) <= PAIRS.keys()
+    files = {name: (ROOT / "tests" / "unit" / file).read_text(encoding="utf-8") for name, file in PAIRS.items()}
+    without = {
+        name for name, text in files.items() if not re.search(r"def test_(every|everything|the_table_has_every)_", text)
     }
+    assert without == {"WatermarkGroups"}
+    assert [name for name, text in files.items() if name not in text and name != "BarrierHandler"] == []
+
+
+def test_tests_and_simulators_check_every_machine_that_events_enter() -> None:
     within = {"JobStatusHistory", "WatermarkGroups", "SlotTable", "TaskTable", "BarrierHandler"}
     """Checked by what holds them (the last is the protocol)."""
-    assert with_events - within <= {machine.__name__ for machine in EVENTS}
+    assert set(_with_events(FILES)) - within <= {machine.__name__ for machine in EVENTS}
+
+
+def _with_events(files: Iterable[Path]) -> Iterator[str]:
+    for path in files:
+        for kind in _classes(path):
+            if any(isinstance(n, ast.FunctionDef) and n.name == "on" for n in kind.body):
+                yield kind.name

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from tidegate.coordination.object_store.ledger import Change, Ledger, change, claimed, released, renewed
 from tidegate.model.leadership import Connected, ElectionEvent, LockAcquired, Lost, Suspended
@@ -165,6 +165,7 @@ class LeaseState(Enum):
 
 
 S = LeaseState
+R = TypeVar("R", Look, Swap)
 _RESIGNED = "this JobManager has given up its lead"
 
 
@@ -275,8 +276,15 @@ class Lease:
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
+    def _take(self, kind: type[R]) -> R:
+        """Returns the request that is answered now."""
+        request, self._asked = self._asked, None
+        if not isinstance(request, kind):
+            raise AssertionError(f"the answer to a {kind.__name__} that was not asked for")
+        return request
+
     def _on_looked(self, seen: Seen | None, now_ms: int) -> Sequence[LeaseCommand]:
-        self._asked = None
+        self._take(Look)
         told = self._connected(now_ms)
         found = None if seen is None else seen.ledger
         self._highest = max(self._highest, 0 if found is None else found.term)
@@ -295,9 +303,7 @@ class Lease:
         return [*told, WakeMe(min(self._renew_ms, max(1, left_ms)) if self.state is S.IN_LINE else self._renew_ms)]
 
     def _on_swapped(self, version: Version, now_ms: int) -> Sequence[LeaseCommand]:
-        request, self._asked = self._asked, None
-        if not isinstance(request, Swap):
-            raise AssertionError("the answer to a swap that was not asked for")
+        request = self._take(Swap)
         self._base = Seen(request.ledger, version)
         self._answered_ms = self._asked_ms
         if self.state is S.CLAIMING:
@@ -313,13 +319,16 @@ class Lease:
 
     def _on_refused(self, now_ms: int) -> Sequence[LeaseCommand]:
         """A look tells whose ledger is there."""
-        self._asked, self._sent = None, {}
+        self._take(Swap)
+        self._sent = {}
         if self.state is S.CLAIMING:
             self.state = S.IN_LINE
             return self._left() if self._is_leaving else self._look(now_ms)
         return self._look(now_ms)
 
     def _on_not_answered(self, reason: str, now_ms: int) -> Sequence[LeaseCommand]:
+        if self._asked is None:
+            raise AssertionError("no answer to what was not asked for")
         self._asked, self._sent = None, {}
         told: list[LeaseCommand] = []
         if self.session and not self._is_suspended and now_ms - self._answered_ms >= self._lease_ms // 2:
