@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
-from tidegate.model.distribution import NO_SAMPLES, Distribution
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
 from tidegate.model.states import ExecutionState, JobState
+from tidegate.model.stats_summary import NO_SAMPLES, StatsSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ class CheckpointView:
 class CheckpointSummary:
     """Figures over all completed checkpoints, also those that have left the history. Bytes and milliseconds."""
 
-    checkpointed_size: Distribution = NO_SAMPLES
-    state_size: Distribution = NO_SAMPLES
-    end_to_end_duration: Distribution = NO_SAMPLES
-    processed_data: Distribution = NO_SAMPLES
-    persisted_data: Distribution = NO_SAMPLES
+    checkpointed_size: StatsSummary = NO_SAMPLES
+    state_size: StatsSummary = NO_SAMPLES
+    end_to_end_duration: StatsSummary = NO_SAMPLES
+    processed_data: StatsSummary = NO_SAMPLES
+    persisted_data: StatsSummary = NO_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)

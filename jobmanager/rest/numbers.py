@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tidegate.model.distribution import PERCENTS, Distribution, percentile
+from tidegate.model.stats_summary import PERCENTS, StatsSummary, percentile
 from tidegate.model.values import JsonObject
 
 NOT_A_NUMBER = "NaN"
@@ -37,7 +37,7 @@ def summary(values: Sequence[int], *, percentiles: bool = True) -> JsonObject:
     return {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered), **ranks}
 
 
-def distribution(found: Distribution) -> JsonObject:
+def distribution(found: StatsSummary) -> JsonObject:
     """Returns the JSON of figures that were gathered elsewhere."""
     if not found.count:
         return summary(())

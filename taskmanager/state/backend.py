@@ -22,7 +22,7 @@ from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 
-class Table(Protocol):
+class KeyedTable(Protocol):
     """State of one name. An entry that is not there is ``None``."""
 
     def read(self, group: int, entry: Entry) -> StateValue:
@@ -108,7 +108,9 @@ class KeyedBackend(ABC):
         """Read what lies in the own key groups. Raises ``CorruptData``, ``StorageError``."""
 
     @abstractmethod
-    def table(self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None) -> Table:
+    def table(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
+    ) -> KeyedTable:
         """The table of a state, made (and filled with what was restored) when it is first asked for.
         Raises ``InvalidJob`` when the name is in use for another kind or type, ``SchemaMismatch``."""
 

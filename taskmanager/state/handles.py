@@ -25,7 +25,7 @@ from tidegate.functions.state import (
     ValueStateDescriptor,
 )
 from tidegate.model.values import MapKey, Record, StateValue, UserObject
-from tidegate.taskmanager.state.backend import KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.ttl import Ttl
 from tidegate.taskmanager.state.ttl_handles import (
@@ -51,7 +51,7 @@ class _Handle:
 
 
 class _TableHandle(_Handle):
-    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool) -> None:
+    def __init__(self, backend: KeyedBackend, table: KeyedTable, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._table = table
 
@@ -165,7 +165,7 @@ class KeyedReducingState(_TableHandle, ReducingState[StateValue]):
     def __init__(
         self,
         backend: KeyedBackend,
-        table: Table,
+        table: KeyedTable,
         windowed: bool,
         reduce: Callable[[StateValue, StateValue], StateValue],
     ) -> None:
@@ -184,7 +184,7 @@ class KeyedReducingState(_TableHandle, ReducingState[StateValue]):
 
 
 class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
-    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, function: AggregateFunction) -> None:
+    def __init__(self, backend: KeyedBackend, table: KeyedTable, windowed: bool, function: AggregateFunction) -> None:
         super().__init__(backend, table, windowed)
         self._function = function
 
@@ -285,7 +285,7 @@ class StateStore(KeyedStateStore):
             case _:
                 raise TypeError(f"not a state descriptor: {descriptor!r}")
 
-    def _table(self, descriptor: StateDescriptor, kind: str) -> tuple[Table, Ttl | None]:
+    def _table(self, descriptor: StateDescriptor, kind: str) -> tuple[KeyedTable, Ttl | None]:
         ttl = Ttl.of(descriptor.ttl_config)
         return self._backend.table(self._prefix + descriptor.name, kind, descriptor.type_info, ttl), ttl
 

@@ -28,7 +28,7 @@ class Timer:
     namespace: Namespace
 
 
-class TimerQueue:
+class KeyedTimerQueue:
     """Timers of one time domain, of all keys of a subtask."""
 
     def __init__(self, backend: KeyedBackend, state_name: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tidegate.functions.interfaces import AggregateFunction
 from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidegate.model.values import MapKey, Record, StateValue
-from tidegate.taskmanager.state.backend import KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
@@ -48,7 +48,7 @@ class TtlPlace:
 
 
 class _TtlTableHandle:
-    def __init__(self, place: TtlPlace, table: Table) -> None:
+    def __init__(self, place: TtlPlace, table: KeyedTable) -> None:
         self._place = place
         self._table = table
 
@@ -92,7 +92,9 @@ class TtlValueState(_TtlTableHandle, ValueState[StateValue]):
 
 
 class TtlReducingState(_TtlTableHandle, ReducingState[StateValue]):
-    def __init__(self, place: TtlPlace, table: Table, reduce: Callable[[StateValue, StateValue], StateValue]) -> None:
+    def __init__(
+        self, place: TtlPlace, table: KeyedTable, reduce: Callable[[StateValue, StateValue], StateValue]
+    ) -> None:
         super().__init__(place, table)
         self._reduce = reduce
 
@@ -104,7 +106,7 @@ class TtlReducingState(_TtlTableHandle, ReducingState[StateValue]):
 
 
 class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
-    def __init__(self, place: TtlPlace, table: Table, function: AggregateFunction) -> None:
+    def __init__(self, place: TtlPlace, table: KeyedTable, function: AggregateFunction) -> None:
         super().__init__(place, table)
         self._function = function
 

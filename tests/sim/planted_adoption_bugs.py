@@ -11,6 +11,8 @@ from unittest import mock
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.watch import ADOPTION
+from tidegate.jobmanager.machines.events import TaskManagerRegistered, TaskStateChanged
+from tidegate.jobmanager.machines.job import adoption
 from tidegate.jobmanager.machines.job.adoption import Adoption
 from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
 from tidegate.model.states import ExecutionState
@@ -18,19 +20,21 @@ from tidegate.taskmanager.machines import slots, task_manager, tasks
 
 OFTEN = Mix(jobmanager_crashes=4, aimed_at_jobmanager=0.5, high_availability=1.0, stops=0, cancels=0)
 
-_present = Adoption._present
+_note = Adoption.note
 _close_adoption = Scheduler.close_adoption
 
 
-def _adopts_what_has_failed(adoption: Adoption, held: Any) -> Any:
+def _adopts_what_has_failed(found: Adoption, event: Any) -> None:
     """One that had failed meanwhile counts as running."""
-    present = _present(adoption, held)
-    ran = {
-        subtask: replace(one, report=replace(one.report, state=ExecutionState.RUNNING))
-        for subtask, one in present.items()
-        if one.report.state is ExecutionState.FAILED
-    }
-    return {**present, **ran}
+    if isinstance(event, TaskManagerRegistered):
+        ran = tuple(
+            replace(report, state=ExecutionState.RUNNING) if report.state is ExecutionState.FAILED else report
+            for report in event.attempts
+        )
+        event = replace(event, attempts=ran)
+    elif isinstance(event, TaskStateChanged) and event.state is ExecutionState.FAILED:
+        event = replace(event, state=ExecutionState.RUNNING)
+    _note(found, event)
 
 
 def _frees_slots_of_adopted_subtasks(scheduler: Scheduler) -> None:
@@ -60,13 +64,13 @@ OF_ADOPTION = (
     Plant(
         "what had failed meanwhile is adopted",
         frozenset({ADOPTION}),
-        patched(Adoption, "_present", _adopts_what_has_failed),
+        patched(Adoption, "note", _adopts_what_has_failed),
         OFTEN,
     ),
     Plant(
         "an attempt that another one has followed is adopted",
         frozenset({5, 6, ADOPTION}),
-        patched(Adoption, "_is_earlier", lambda adoption, attempt: False),
+        patched(adoption, "is_earlier", lambda attempt, last: False),
         Mix(assigned=1.0, parallel=0.5),
         first_seed=300,
     ),

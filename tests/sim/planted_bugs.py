@@ -22,11 +22,11 @@ from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordi
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import AckResult, PendingCheckpoint
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import PendingCheckpoints
 from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan, PlanRefused, decide_plan
+from tidegate.jobmanager.machines.scheduling import failover
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.failover import Failover
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import SubtaskSnapshot
+from tidegate.model.checkpoint import CheckpointManifest, SubtaskSnapshot
 from tidegate.model.ids import AttemptId, SubtaskId
 from tidegate.taskmanager.machines.attempt_account import EndedAttempts
 
@@ -78,17 +78,15 @@ def _acknowledges_twice(task: ModelSubtask, command: Any) -> None:
 
 # ---- law 4: the point of no return ---------------------------------------------------------------------------------------
 
-_seal = CheckpointCoordinator._seal
+_write_manifest = CheckpointCommands.write_manifest
 
 
-def _confirms_at_the_last_acknowledgement(coordinator: CheckpointCoordinator, pending: PendingCheckpoint) -> Any:
-    failure = _seal(coordinator, pending)
-    if pending.state.is_settling:
-        manifest = pending._manifest
-        assert manifest is not None
-        written = e.ManifestWritten(manifest.job_id, manifest.checkpoint_id, 0)
-        coordinator._complete(pending, pending.on_manifest_written(written))
-    return failure
+def _confirms_at_the_last_acknowledgement(
+    commands: CheckpointCommands, pending: PendingCheckpoint, manifest: CheckpointManifest
+) -> None:
+    _write_manifest(commands, pending, manifest)
+    written = e.ManifestWritten(manifest.job_id, manifest.checkpoint_id, 0)
+    commands.confirm(pending.on_manifest_written(written), lets_finish=True)
 
 
 def _deletes_what_may_be_durable(coordinator: CheckpointCoordinator, event: e.ManifestWriteFailed) -> Any:
@@ -102,8 +100,9 @@ def _counts_two_acknowledgements_at_once(
     pending: PendingCheckpoint, attempt: AttemptId, snapshot: SubtaskSnapshot
 ) -> AckResult:
     result = _acknowledge_pending(pending, attempt, snapshot)
-    if result is AckResult.SUCCESS and pending._waiting:
-        del pending._waiting[next(iter(pending._waiting))]
+    other = next(filter(pending.is_waiting_for, pending.plan.wait_for), None)
+    if result is AckResult.SUCCESS and other is not None:
+        _acknowledge_pending(pending, other, SubtaskSnapshot())
     return result
 
 
@@ -121,7 +120,7 @@ def _commits_with_the_vote(operator: SinkOperator, transaction: Transaction) -> 
 
 
 def _takes_any_attempt_for_the_current_one(graph: ExecutionGraph, attempt: AttemptId) -> Execution | None:
-    return graph._current.get(attempt.subtask_id)
+    return graph[attempt.subtask_id]
 
 
 # ---- law 7: a failed checkpoint is told and removed ----------------------------------------------------------------------
@@ -138,8 +137,8 @@ def _removes_nothing(cleaner: CheckpointCleaner, checkpoint_id: int, location: s
 # ---- recovery, for the exact output ---------------------------------------------------------------------------------------
 
 
-def _only_its_own_region(failover: Failover, failed: SubtaskId) -> tuple[SubtaskId, ...]:
-    return failover._graph.regions.of(failed)
+def _only_its_own_region(graph: ExecutionGraph, failed: SubtaskId) -> tuple[SubtaskId, ...]:
+    return graph.regions.of(failed)
 
 
 @contextmanager
@@ -163,7 +162,7 @@ OF_THE_LAWS = (
     Plant(
         "confirms before _metadata is durable",
         frozenset({4, 7}),
-        patched(CheckpointCoordinator, "_seal", _confirms_at_the_last_acknowledgement),
+        patched(CheckpointCommands, "write_manifest", _confirms_at_the_last_acknowledgement),
     ),
     Plant(
         "deletes what may be durable",
@@ -211,7 +210,7 @@ OF_THE_LAWS = (
     Plant(
         "a successor runs alone among finished siblings",
         frozenset({0}),
-        patched(Failover, "_affected_by", _only_its_own_region),
+        patched(failover, "affected_by", _only_its_own_region),
         Mix(parallel=1.0, stops=0, cancels=0, jobmanager_crashes=0, aimed_at_jobmanager=0.0, ends_of_life=0.5),
     ),
 )

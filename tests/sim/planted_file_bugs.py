@@ -19,29 +19,29 @@ from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_co
 from tidegate.jobmanager.machines.checkpoint import jobmanager_recovery as job_recovery
 from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
 from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
-from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventory
 from tidegate.jobmanager.machines.checkpoint.options import decide_options
 from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoints
-from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
+from tidegate.jobmanager.machines.checkpoint.shared_state import SharedFile, SharedStateRegistry
 from tidegate.jobmanager.machines.job import job_master as job
 from tidegate.jobmanager.machines.restore import channel_assignment
 from tidegate.jobmanager.machines.restore import state_assignment as recovery
 from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
 from tidegate.model.ids import CheckpointId
+from tidegate.model.options import ClaimMode
 
 
-def _owns_whatever_it_started_from(retention: RetainedCheckpoints, found: Sequence[CompletedCheckpoint]) -> None:
-    _adopt(retention, [replace(checkpoint, is_ours=True) for checkpoint in found])
+def _owns_whatever_it_started_from(
+    retention: RetainedCheckpoints, restore: e.RestoreFrom | None, inventory: Inventory
+) -> None:
+    claimed = None if restore is None else replace(restore, claim_mode=ClaimMode.CLAIM)
+    ours = tuple(replace(checkpoint, is_ours=True) for checkpoint in inventory.completed)
+    _begin(retention, claimed, replace(inventory, completed=ours))
 
 
-_adopt = RetainedCheckpoints._adopt
+_begin = RetainedCheckpoints.begin
 
 # ---- shared files ----------------------------------------------------------------------------------------------------
-
-
-def _drops_files_though_others_use_them(registry: SharedStateRegistry, checkpoint_id: CheckpointId) -> list[str]:
-    return [path for path in registry._used_by.pop(checkpoint_id, ()) if registry._files.pop(path, None) is not None]
 
 
 def _holds_nothing(registry: SharedStateRegistry, pending: CheckpointId, oldest_base_id: int) -> None:
@@ -154,12 +154,12 @@ OF_FILES = (
     Plant(
         "deletes what it was lent",
         frozenset({7, SHARED}),
-        patched(RetainedCheckpoints, "_adopt", _owns_whatever_it_started_from),
+        patched(RetainedCheckpoints, "begin", _owns_whatever_it_started_from),
     ),
     Plant(
         "deletes shared files in use",
         frozenset({SHARED}),
-        patched(SharedStateRegistry, "_drop", _drops_files_though_others_use_them),
+        patched(SharedFile, "is_unused", True),
     ),
     Plant(
         "holds nothing for pending ones",
@@ -245,6 +245,6 @@ OF_FILES = (
     Plant(
         "key groups do not move",
         frozenset({0, SHARED}),
-        patched(recovery._OperatorPlan, "_segments", _key_groups_stay_where_they_were),
+        patched(recovery.OperatorPlan, "segments", _key_groups_stay_where_they_were),
     ),
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import Any
 
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.watch import SPLITS
+from tidegate.jobmanager.machines.coordination import source_coordinator
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
-from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
 from tidegate.jobmanager.machines.coordination.split_assignment_tracker import SplitAssignmentTracker
-from tidegate.model.coordinators.operator_events import SourceSplit
+from tidegate.model.coordinators.operator_events import AddSplits, OperatorEvent, SourceSplit
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount
 
 ASSIGNED = Mix(assigned=1.0, parallel=0.5)
@@ -20,9 +21,9 @@ ADOPTED = Mix(
 )
 
 _take_back = SplitAssignmentTracker.take_back
-_take = SourceCoordinator._take
+_take = source_coordinator.take
 _snapshot = OperatorCoordinators.snapshot
-_on_operator_event = AttemptAccount._on_operator_event
+_on_mail = AttemptAccount.on_mail
 
 
 def _nothing_comes_back(tracker: SplitAssignmentTracker, subtask: int, checkpoint_id: Any) -> list[SourceSplit]:
@@ -30,9 +31,9 @@ def _nothing_comes_back(tracker: SplitAssignmentTracker, subtask: int, checkpoin
     return []
 
 
-def _stays_unassigned(source: SourceCoordinator) -> tuple[SourceSplit, ...]:
-    taken = _take(source)
-    source._unassigned.append(taken[0])
+def _stays_unassigned(unassigned: deque[SourceSplit], parallelism: int) -> tuple[SourceSplit, ...]:
+    taken = _take(unassigned, parallelism)
+    unassigned.append(taken[0])
     return taken
 
 
@@ -47,15 +48,14 @@ def _forgets_what_no_checkpoint_holds(tracker: SplitAssignmentTracker, checkpoin
     tracker._since_snapshot.clear()
 
 
-def _obeys_repeated_events(account: AttemptAccount, event: Any) -> bool:
-    _on_operator_event(account, event)
+def _obeys_repeated_events(account: AttemptAccount, mail: Any) -> bool:
+    _on_mail(account, mail)
     return True
 
 
-def _notes_no_splits(account: AttemptAccount, event: Any) -> bool:
-    accepted = _on_operator_event(account, event)
-    account._assigned.clear()
-    return accepted
+def _notes_no_splits(account: AttemptAccount, mail: Any) -> bool:
+    is_assignment = isinstance(mail, OperatorEvent) and isinstance(mail.event, AddSplits)
+    return _on_mail(account, replace(mail, event=AddSplits(())) if is_assignment else mail)
 
 
 def _asks_nobody_again(account: AttemptAccount) -> tuple[object, ...]:
@@ -72,7 +72,7 @@ OF_SPLITS = (
     Plant(
         "a split is assigned twice",
         frozenset({SPLITS, 0}),
-        patched(SourceCoordinator, "_take", _stays_unassigned),
+        patched(source_coordinator, "take", _stays_unassigned),
         ASSIGNED,
     ),
     Plant(
@@ -90,13 +90,13 @@ OF_SPLITS = (
     Plant(
         "an event that comes again is obeyed",
         frozenset({6}),
-        patched(AttemptAccount, "_on_operator_event", _obeys_repeated_events),
+        patched(AttemptAccount, "on_mail", _obeys_repeated_events),
         ASSIGNED,
     ),
     Plant(
         "what was assigned is not reported",
         frozenset({SPLITS, 0}),
-        patched(AttemptAccount, "_on_operator_event", _notes_no_splits),
+        patched(AttemptAccount, "on_mail", _notes_no_splits),
         ADOPTED,
     ),
     Plant(

@@ -31,6 +31,10 @@ class SharedFile:
     last_used_by: CheckpointId
     users: int = 0
 
+    @property
+    def is_unused(self) -> bool:
+        return self.users == 0
+
 
 class SharedStateRegistry:
     """Paths are whole URIs. Methods that return paths return files that are to be deleted now."""
@@ -118,7 +122,7 @@ class SharedStateRegistry:
         for path in sorted(self._used_by.pop(checkpoint_id, ())):
             file = self._files[path]
             file.users -= 1
-            if file.users == 0:
+            if file.is_unused:
                 del self._files[path]
                 if path not in self._foreign:
                     gone.append(path)

@@ -18,8 +18,8 @@ from tidegate.jobmanager.machines.views import (
     SubtaskCheckpointView,
 )
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
-from tidegate.model.distribution import Samples
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
+from tidegate.model.stats_summary import Samples
 
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
 KEPT_BEYOND = 5
@@ -96,7 +96,7 @@ class _Summary:
 
     def view(self) -> CheckpointSummary:
         if self._shown is None:
-            self._shown = CheckpointSummary(*(samples.distribution() for samples in self._samples))
+            self._shown = CheckpointSummary(*(samples.summary() for samples in self._samples))
         return self._shown
 
 

@@ -45,7 +45,7 @@ class SourceCoordinator:
         """Returns the answer for the reader."""
         if not self._unassigned:
             return NoMoreSplits()
-        splits = self._take()
+        splits = take(self._unassigned, self._parallelism)
         self._tracker.assigned(subtask, splits)
         return AddSplits(splits)
 
@@ -75,11 +75,13 @@ class SourceCoordinator:
         both = set(waiting) & set(self._tracker.ids())
         assert not both, f"splits {sorted(both)} are unassigned, and a reader's"
 
-    def _take(self) -> tuple[SourceSplit, ...]:
-        most = max(1, len(self._unassigned) // (ROUNDS_LEFT * self._parallelism))
-        taken = [self._unassigned.popleft()]
-        size_bytes = taken[0].size_bytes
-        while len(taken) < most and size_bytes + self._unassigned[0].size_bytes <= TOGETHER_BYTES:
-            taken.append(self._unassigned.popleft())
-            size_bytes += taken[-1].size_bytes
-        return tuple(taken)
+
+def take(unassigned: deque[SourceSplit], parallelism: int) -> tuple[SourceSplit, ...]:
+    """Takes the splits for one reader off the front: several, as long as they are small and enough are left for the others."""
+    most = max(1, len(unassigned) // (ROUNDS_LEFT * parallelism))
+    taken = [unassigned.popleft()]
+    size_bytes = taken[0].size_bytes
+    while len(taken) < most and size_bytes + unassigned[0].size_bytes <= TOGETHER_BYTES:
+        taken.append(unassigned.popleft())
+        size_bytes += taken[-1].size_bytes
+    return tuple(taken)

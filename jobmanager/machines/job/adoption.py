@@ -164,7 +164,7 @@ class Adoption:
         return any(self._is_earlier(present[s].report.attempt) for s in region if s in present)
 
     def _is_earlier(self, attempt: AttemptId) -> bool:
-        return attempt.attempt != self._noted.of(self._graph.regions.index_of(attempt.subtask_id))
+        return is_earlier(attempt, self._noted.of(self._graph.regions.index_of(attempt.subtask_id)))
 
     def _is_decided(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
         if self._is_followed(region, present):
@@ -189,3 +189,8 @@ class Adoption:
         known = self._reports.get(attempt)
         if known is not None and known.report.state is not ExecutionState.FINISHED:
             self._reports[attempt] = replace(known, report=change(known.report))
+
+
+def is_earlier(attempt: AttemptId, last: int) -> bool:
+    """Whether another one has followed an attempt. ``last``: the number of the last attempt of its region."""
+    return attempt.attempt != last

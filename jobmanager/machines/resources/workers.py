@@ -13,12 +13,11 @@ Laws:
 3. Starts that fail are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
    ``resourcemanager.start-worker.retry-interval``, and where all fail, so do the jobs that wait.
 
-Follows Flink's ``ActiveResourceManager.java``, ``DeclarativeSlotManager.java`` and ``ThresholdMeter.java``.
+Follows Flink's ``ActiveResourceManager.java`` and ``DeclarativeSlotManager.java``.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -27,13 +26,12 @@ from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
 from tidegate.jobmanager.machines.resources.slots import SlotState
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.resources.threshold_meter import RATE_WINDOW_MS, ThresholdMeter
 from tidegate.jobmanager.machines.settings import SupplySettings
 from tidegate.model.ids import TaskManagerId
 
 WORKERS_TIMER = "workers"
 REGISTRATION, IDLE, RETRY, EXPECTED = "registration", "idle", "retry", "expected"
-RATE_WINDOW_MS = 60_000
-"""A rate is a number in a minute, as in Flink."""
 
 
 class WorkerState(Enum):
@@ -84,7 +82,7 @@ class Workers:
         self._fx = effects
         self._workers: dict[TaskManagerId, Worker] = {}
         self._last = 0
-        self._failures: deque[tuple[int, str]] = deque()
+        self._failures = ThresholdMeter(settings.max_failures_per_minute)
         self._resumes_ms = 0
         self._last_success_ms = -RATE_WINDOW_MS
         self._need = Need()
@@ -160,7 +158,7 @@ class Workers:
                 )
         elif kind == IDLE and worker.is_idle:
             registered = self._resources.find(worker_id)
-            if registered is None or not registered.is_empty or self._is_wanted(worker):
+            if registered is None or not registered.is_empty or self.is_wanted(worker):
                 worker.rest(is_idle=False)  # a slot was taken since the last look
             else:
                 self._stop(worker, f"it was idle for {self._settings.idle_timeout_ms} ms")
@@ -197,7 +195,7 @@ class Workers:
         if coming:
             return f"{coming} TaskManager{'s' * (coming > 1)} starting"
         if self._fx.now_ms < self._resumes_ms:
-            return f"TaskManagers do not start: {self._failures[-1][1]}" if self._failures else ""
+            return f"TaskManagers do not start: {self._failures.last}" if self._failures.last else ""
         return ""
 
     @property
@@ -207,6 +205,7 @@ class Workers:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a worker's state contradicts what is registered; between two events."""
+        self._failures.check_invariants()
         for worker_id, worker in self._workers.items():
             registered = self._resources.find(worker_id)
             is_draining = registered is not None and registered.is_draining
@@ -249,7 +248,7 @@ class Workers:
             self._fx.cancel_timer(f"{WORKERS_TIMER}/{EXPECTED}/")
         return max(0, self._settings.expected_slots - by_hand)
 
-    def _is_wanted(self, worker: Worker) -> bool:
+    def is_wanted(self, worker: Worker) -> bool:
         """Whether jobs, the minimum or the redundancy need the slots of a worker that is idle."""
         others = [
             tm for tm in self._resources if not tm.is_draining and tm.registration.task_manager_id != worker.worker_id
@@ -268,7 +267,7 @@ class Workers:
             if registered is None:  # lost: its end will be reported, or it comes back
                 is_idle = False
             else:
-                is_idle = registered.is_empty and not self._is_wanted(worker)
+                is_idle = registered.is_empty and not self.is_wanted(worker)
             if is_idle and not worker.is_idle:
                 self._arm(worker.worker_id, IDLE, self._settings.idle_timeout_ms)
             elif worker.is_idle and not is_idle:
@@ -283,17 +282,15 @@ class Workers:
         self._fx.emit(StopWorker(worker.worker_id, reason))
 
     def _note_failure(self, detail: str) -> str | None:
-        self._failures.append((self._fx.now_ms, detail))
-        while self._failures[0][0] <= self._fx.now_ms - RATE_WINDOW_MS:
-            self._failures.popleft()
-        if len(self._failures) <= self._settings.max_failures_per_minute:
+        self._failures.mark(detail, self._fx.now_ms)
+        if not self._failures.is_exceeded:
             return None
         self._resumes_ms = self._fx.now_ms + self._settings.retry_interval_ms
         self._fx.start_timer(f"{WORKERS_TIMER}/{RETRY}/", self._settings.retry_interval_ms)
         if self._last_success_ms > self._fx.now_ms - RATE_WINDOW_MS:
             return None  # some start: jobs wait for those
         return (
-            f"TaskManagers do not start: {len(self._failures)} starts have failed within a minute "
+            f"TaskManagers do not start: {self._failures.count} starts have failed within a minute "
             f"(resourcemanager.start-worker.max-failure-rate); the last: {detail}"
         )
 

@@ -47,7 +47,7 @@ class StateAssignment:
         self._manifest = manifest
         self._location = location
         self._channels = ChannelAssignment(graph, manifest)
-        self._plans: dict[tuple[OperatorId, int], _OperatorPlan] = {}
+        self._plans: dict[tuple[OperatorId, int], OperatorPlan] = {}
 
     def restore_of(self, subtask: SubtaskId) -> Restore:
         vertex = self._vertices[subtask.vertex_id]
@@ -65,15 +65,15 @@ class StateAssignment:
             finished=all(s is not None and len(s.finished) == s.parallelism for s in states),
         )
 
-    def _plan(self, state: OperatorState, vertex: JobVertex) -> _OperatorPlan:
+    def _plan(self, state: OperatorState, vertex: JobVertex) -> OperatorPlan:
         key = (state.operator_id, vertex.parallelism)
         if key not in self._plans:
-            self._plans[key] = _OperatorPlan(state, vertex.parallelism, vertex.max_parallelism)
+            self._plans[key] = OperatorPlan(state, vertex.parallelism, vertex.max_parallelism)
         return self._plans[key]
 
 
 @dataclass(slots=True)
-class _OperatorPlan:
+class OperatorPlan:
     """How the state of one operator is dealt to ``parallelism`` subtasks."""
 
     state: OperatorState
@@ -104,7 +104,7 @@ class _OperatorPlan:
     def of(self, index: int) -> RestoredOperator:
         slices = [*self._own_split(index), *self.union, *self._broadcast(index)]
         return RestoredOperator(
-            keyed=tuple(self._segments(index)),
+            keyed=tuple(self.segments(index)),
             operator=tuple(handle for handle, _, _ in slices),
             slices=tuple((first, end) for _, first, end in slices),
         )
@@ -130,7 +130,7 @@ class _OperatorPlan:
             dealt.append((handle, 0, handle.elements))
         return dealt
 
-    def _segments(self, index: int) -> Iterable[SegmentHandle]:
+    def segments(self, index: int) -> Iterable[SegmentHandle]:
         wanted = range_of(index, self.max_parallelism, self.parallelism)
         if wanted.size == 0:
             return

@@ -62,7 +62,7 @@ class Failover:
         if isinstance(decision, RestartSuppressed):
             return FailTheJob(_because(failure, f"Recovery is suppressed by {decision.by}"))
         everything = failed is None or not self._regional
-        affected = tuple(e.subtask_id for e in self._graph) if everything else self._affected_by(_given(failed))
+        affected = tuple(e.subtask_id for e in self._graph) if everything else affected_by(self._graph, _given(failed))
         is_new = not (decision.merged and self.is_pending)
         self._affected.update(dict.fromkeys(affected))
         self._at_ms = max(self._at_ms, now_ms + decision.delay_ms)
@@ -77,7 +77,7 @@ class Failover:
         """Those that went with an earlier JobManager, and who restarts with them: no strategy is asked."""
         if not self._regional:
             return self.restart_all(now_ms)
-        affected = dict.fromkeys(subtask for one in lost for subtask in self._affected_by(one))
+        affected = dict.fromkeys(subtask for one in lost for subtask in affected_by(self._graph, one))
         return self._restart(tuple(affected), now_ms)
 
     def _restart(self, affected: tuple[SubtaskId, ...], now_ms: int) -> RestartLater:
@@ -86,20 +86,6 @@ class Failover:
         self._at_ms = max(self._at_ms, now_ms)
         self._backoff_is_over = False
         return RestartLater(affected, self._at_ms, is_new)
-
-    def _affected_by(self, failed: SubtaskId) -> tuple[SubtaskId, ...]:
-        """The region, and those of subtasks that keep union state together with one of it and finish, or have finished, by
-        their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""
-        affected: dict[SubtaskId, None] = {}
-        open_regions = [self._graph.regions.of(failed)]
-        while open_regions:
-            region = open_regions.pop()
-            affected.update(dict.fromkeys(region))
-            for vertex_id in {s.vertex_id for s in region}:
-                if any(op.uses_union_state for op in self._graph.vertices[vertex_id].operators):
-                    leaving = [e.subtask_id for e in self._graph.executions_of(vertex_id) if e.may_finish]
-                    open_regions.extend(self._graph.regions.of(s) for s in leaving if s not in affected)
-        return tuple(affected)
 
     def on_backoff_over(self) -> None:
         self._backoff_is_over = True
@@ -134,3 +120,18 @@ def _given(subtask: SubtaskId | None) -> SubtaskId:
 def _because(failure: ErrorInfo, why: str) -> ErrorInfo:
     message = f"{failure.message} ({why})"
     return ErrorInfo(failure.code, failure.domain, message, False, failure.details, failure.origin)
+
+
+def affected_by(graph: ExecutionGraph, failed: SubtaskId) -> tuple[SubtaskId, ...]:
+    """Returns the region of a subtask, and those of subtasks that keep union state together with one of it and finish, or have finished,
+    by their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""
+    affected: dict[SubtaskId, None] = {}
+    open_regions = [graph.regions.of(failed)]
+    while open_regions:
+        region = open_regions.pop()
+        affected.update(dict.fromkeys(region))
+        for vertex_id in {s.vertex_id for s in region}:
+            if any(op.uses_union_state for op in graph.vertices[vertex_id].operators):
+                leaving = [e.subtask_id for e in graph.executions_of(vertex_id) if e.may_finish]
+                open_regions.extend(graph.regions.of(s) for s in leaving if s not in affected)
+    return tuple(affected)

@@ -15,8 +15,8 @@ from tidegate.jobmanager.machines.views import (
 from tidegate.jobmanager.rest.numbers import distribution, summary
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.distribution import Distribution
 from tidegate.model.options import CheckpointingOptions, CheckpointRetention, StateBackendKind, StateOptions
+from tidegate.model.stats_summary import StatsSummary
 from tidegate.model.values import JsonObject
 
 INTERVAL_OFF_MS = 2**63 - 1
@@ -191,7 +191,7 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
 def _summary(view: CheckpointsView) -> JsonObject:
     """Nothing is buffered while barriers are aligned, as in Flink: zeros, as often as there are samples."""
     found = view.summary
-    buffered = Distribution(found.state_size.count, ranks=(0.0,) * len(found.state_size.ranks))
+    buffered = StatsSummary(found.state_size.count, ranks=(0.0,) * len(found.state_size.ranks))
     return {
         "checkpointed_size": distribution(found.checkpointed_size),
         "state_size": distribution(found.state_size),

@@ -4,7 +4,7 @@
 
 A partial of ``avg`` is a sum and a count; any other is of its own kind. All work is one scatter for each column over
 dense key codes (``key_codes``). Integers sum as int64 (uint64 when unsigned) and wrap like Arrow's; ``avg`` is that sum
-divided by the count, a float64. Others have partials of several numbers (``joint_aggregates``). Nulls are left out; an aggregate of no value is null, but a count is 0. NaN is left out
+divided by the count, a float64. Others have partials of several numbers (``sketch_aggregates``). Nulls are left out; an aggregate of no value is null, but a count is 0. NaN is left out
 by min and max, unless there is nothing else.
 """
 
@@ -77,7 +77,7 @@ class ResultColumn:
     name: str
     parts: tuple[str, ...]
     function: str = ""
-    """What makes the result of a joint partial (``joint_aggregates.finished``)."""
+    """What makes the result of a joint partial (``sketch_aggregates.finished``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tidegate.model.values import Key
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.entry import Namespace
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue
+from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, KeyedTimerQueue
 
 
 class UnkeyedTimers(TimerService):
@@ -50,8 +50,8 @@ class KeyedTimers(UnkeyedTimers):
 
     def __init__(self, context: OperatorContext, backend: KeyedBackend) -> None:
         super().__init__(context)
-        self.event = TimerQueue(backend, EVENT_TIMERS)
-        self.processing = TimerQueue(backend, PROCESSING_TIMERS)
+        self.event = KeyedTimerQueue(backend, EVENT_TIMERS)
+        self.processing = KeyedTimerQueue(backend, PROCESSING_TIMERS)
         self.namespace: Namespace = None
         self.is_quiesced = False
         """New timers are ignored."""

@@ -10,7 +10,7 @@ from tidegate.common.typeinfo import ListTypeInfo, TupleTypeInfo, TypeInformatio
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Accumulated, Record, UserObject
 from tidegate.taskmanager.operators.user_code.boundary import method_of
-from tidegate.taskmanager.state.backend import KeyedBackend, Table
+from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable
 from tidegate.taskmanager.state.entry import Entry
 
 STATE_NAME = "_window_contents"
@@ -81,7 +81,7 @@ def _as_it_is(found: Accumulated) -> Accumulated:
 
 
 class _OneValue(WindowContents):
-    def __init__(self, table: Table, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]) -> None:
+    def __init__(self, table: KeyedTable, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]) -> None:
         self._table = table
         self._add = add
         self._merge = merge

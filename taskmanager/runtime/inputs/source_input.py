@@ -3,7 +3,7 @@
 Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
 end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
 One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete. One that is behind rests
-behind its barrier (``machines.source_rest``): the confirmation, an abort or any other mail wakes it.
+behind its barrier (``machines.source_pause``): the confirmation, an abort or any other mail wakes it.
 """
 
 from __future__ import annotations

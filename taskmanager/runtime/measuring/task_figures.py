@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.model.distribution import percentile
+from tidegate.model.stats_summary import percentile
 from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.operators.base import Metrics
 from tidegate.taskmanager.runtime.mailbox import Mailbox

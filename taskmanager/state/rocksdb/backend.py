@@ -16,7 +16,7 @@ from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
-from tidegate.taskmanager.state.backend import KeyedBackend, Table
+from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
@@ -76,7 +76,9 @@ class RocksKeyedBackend(KeyedBackend):
                 self._unclaimed[name] = UnclaimedState(self.operator, name, self.owned, source, self._database.path)
             self._unclaimed[name].add(segment)
 
-    def table(self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None) -> Table:
+    def table(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
+    ) -> KeyedTable:
         if value_type is None:
             return self._heap.table(state_name, kind, value_type, ttl)
         return self._claimed(state_name, kind, value_type, ttl, RocksTable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -12,7 +13,8 @@ from tests.sim.leadership.laws import LawBroken
 from tests.sim.plant import Plant, patched
 from tests.sim.sweep import sweep
 from tidegate.coordination.object_store import lease
-from tidegate.coordination.object_store.ledger import LEADER, Ledger
+from tidegate.coordination.object_store.ledger import LEADER, Change, Ledger
+from tidegate.model.leadership import LockAcquired
 
 pytestmark = pytest.mark.sim
 
@@ -77,8 +79,24 @@ def _reads_before_it_leads(self: lease.Lease, event: lease.LeaseEvent, now_ms: i
     return commands
 
 
-def _keeps_what_waits(self: lease.Lease, reason: str) -> Sequence[lease.LeaseCommand]:
-    return ()
+def _keeps_what_waits(self: lease.Lease, event: lease.LeaseEvent, now_ms: int) -> Sequence[lease.LeaseCommand]:
+    """What was asked for in a term is not answered when that ends, and asked for in the next one."""
+    waits = _waits.setdefault(self, {})
+    if isinstance(event, lease.ChangeAsked):
+        waits[event.number] = event.change
+    kept: list[lease.LeaseCommand] = []
+    for command in _on(self, event, now_ms):
+        if isinstance(command, lease.Done):
+            waits.pop(command.number, None)
+        if not isinstance(command, lease.ChangeRefused | lease.ChangeUnknown):
+            kept.append(command)
+        if isinstance(command, lease.Tell) and isinstance(command.event, LockAcquired):
+            for number, change in waits.items():
+                kept += _on(self, lease.ChangeAsked(number, self.term, change), now_ms)
+    return kept
+
+
+_waits: WeakKeyDictionary[lease.Lease, dict[int, Change]] = WeakKeyDictionary()
 
 
 PLANTS = (
@@ -92,7 +110,7 @@ PLANTS = (
     Plant("a new leader starts empty", frozenset({2}), patched(lease, "claimed", _starts_empty)),
     Plant("it goes on where another leads", frozenset({1, 2}), patched(lease.Lease, "on", _goes_on_where_another_is)),
     Plant("a claim writes what was known before", frozenset({2}), patched(lease.Lease, "on", _reads_before_it_leads)),
-    Plant("what waits outlives its term", frozenset({0, 2, 4}), patched(lease.Lease, "_refuse", _keeps_what_waits)),
+    Plant("what waits outlives its term", frozenset({0, 2, 4}), patched(lease.Lease, "on", _keeps_what_waits)),
 )
 
 

@@ -38,7 +38,6 @@ def test_every_number_is_with_one_owner_in_every_checkpoint(block: int, pytestco
 
 
 _snapshot_for = EnumeratorHost.snapshot_for
-_give_back = EnumeratorHost._give_back
 _open = ReaderHost.open
 
 
@@ -78,7 +77,7 @@ PLANTS = (
     Plant(
         "a split whose reader is no more is lost",
         frozenset({0}),
-        patched(EnumeratorHost, "_give_back", _forgets_what_has_no_reader),
+        patched(EnumeratorHost, "give_back", _forgets_what_has_no_reader),
     ),
     Plant(
         "the splits of a restored reader are lost",

@@ -190,9 +190,9 @@ class SimTerm:
         self.write(lambda: self.store.put(self.number, COUNTER, str(number)), lambda _: self._trigger(number))
 
     def _trigger(self, number: int) -> None:
-        self._tell("triggers", lambda tm: tm.trigger(self.generation, self.attempt), lambda: self._seal(number))
+        self._tell("triggers", lambda tm: tm.trigger(self.generation, self.attempt), lambda: self.seal(number))
 
-    def _seal(self, number: int) -> None:
+    def seal(self, number: int) -> None:
         """``_metadata``: any process can write it, also one that leads no more."""
         self.store.files.add(f"pointer/{number}")
         name, place = f"pointer/{number}", self.generation

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from tests.sim.leadership.job_manager import PLAN, SimJobManager, SimTerm
 from tests.sim.leadership.store import Store
 from tests.sim.plant import Plant, patched
 from tidegate.jobmanager.machines import fenced_writes as writes
-from tidegate.jobmanager.machines.leadership import Leadership, LeadershipCommand
+from tidegate.jobmanager.machines.leadership import (
+    Leadership,
+    LeadershipCommand,
+    LeadershipEvent,
+    StartLeading,
+    WaitForTurn,
+)
 from tidegate.model import fencing
 from tidegate.model.ids import Generation
+from tidegate.model.leadership import Suspended
 
 _create = Store.create
 _pointers = Store.pointers
-_get_in_line = Leadership._get_in_line
+_on_leadership = Leadership.on
 _on = writes.FencedWrites.on
 _fenced_off = fencing.fenced_off
 
@@ -39,9 +47,8 @@ def _equal_is_fine(generation: Generation, highest: Generation | None) -> str | 
     return _fenced_off(generation, highest)
 
 
-def _not_suspended(self: Leadership) -> Sequence[LeadershipCommand]:
-    del self
-    return ()
+def _not_suspended(self: Leadership, event: LeadershipEvent, now_ms: int) -> Sequence[LeadershipCommand]:
+    return () if isinstance(event, Suspended) else _on_leadership(self, event, now_ms)
 
 
 def _goes_on(self: SimJobManager) -> None:
@@ -69,9 +76,15 @@ def _from_a_server_that_is_behind(self: Store) -> list[int]:
     return _pointers(self)[:-1] or _pointers(self)
 
 
-def _waits_in_no_line(self: Leadership) -> Sequence[LeadershipCommand]:
+def _waits_in_no_line(self: Leadership, event: LeadershipEvent, now_ms: int) -> Sequence[LeadershipCommand]:
     """As one that led before and believes to be in line still."""
-    return _get_in_line(self) if not self._highest else ()
+    commands = _on_leadership(self, event, now_ms)
+    if any(isinstance(command, StartLeading) for command in commands):
+        _have_led.add(self)
+    return [command for command in commands if not (isinstance(command, WaitForTurn) and self in _have_led)]
+
+
+_have_led: WeakSet[Leadership] = WeakSet()
 
 
 def _looks_at_no_file(self: SimTerm) -> None:
@@ -79,9 +92,9 @@ def _looks_at_no_file(self: SimTerm) -> None:
 
 
 PLANTS = (
-    Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "_seal", _confirms_first)),
+    Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "seal", _confirms_first)),
     Plant("the pointer is read before the lock", frozenset({2}), patched(SimTerm, "found", _as_before_the_lock)),
-    Plant("a suspended connection is ignored", frozenset({4}), patched(Leadership, "_on_suspended", _not_suspended)),
+    Plant("a suspended connection is ignored", frozenset({4}), patched(Leadership, "on", _not_suspended)),
     Plant("the old leader repeats a confirm after it lost", frozenset({4}), patched(SimJobManager, "depose", _goes_on)),
     Plant("an equal term of another leader is obeyed", frozenset({2}), patched(fencing, "fenced_off", _equal_is_fine)),
     Plant(
@@ -96,6 +109,6 @@ PLANTS = (
         frozenset({2, 3}),
         patched(Store, "pointers", _from_a_server_that_is_behind),
     ),
-    Plant("one that led never waits again", frozenset({5}), patched(Leadership, "_get_in_line", _waits_in_no_line)),
+    Plant("one that led never waits again", frozenset({5}), patched(Leadership, "on", _waits_in_no_line)),
     Plant("submissions that nothing names stay", frozenset({8}), patched(SimTerm, "sweep", _looks_at_no_file)),
 )

@@ -55,7 +55,7 @@ PLANTS = (
     Plant(
         "an id is used again and nobody noted its commit",
         frozenset({TOLD}),
-        patched(TransactionSession, "_note", lambda self, prepared: None),
+        patched(TransactionSession, "note_commit", lambda self, prepared: None),
     ),
     Plant(
         "attempts have their ids in common",
@@ -65,7 +65,7 @@ PLANTS = (
     Plant(
         "a refused commit is taken for one that was made",
         frozenset({EXACT}),
-        patched(TransactionSession, "_look_up", lambda self, prepared: None),
+        patched(TransactionSession, "look_up", lambda self, prepared: None),
     ),
 )
 

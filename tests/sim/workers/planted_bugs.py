@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from tests.sim.plant import Plant, patched
 from tidegate.jobmanager.machines.resources.task_managers import RegisteredTaskManager, ResourceManager
+from tidegate.jobmanager.machines.resources.threshold_meter import ThresholdMeter
 from tidegate.jobmanager.machines.resources.workers import Worker, Workers, WorkerState
 from tidegate.model.ids import TaskManagerId
 
-_note_failure = Workers._note_failure
 _on_timer = Workers.on_timer
 
 
 def _only_what_is_there(self: Worker) -> bool:
     del self
     return False
-
-
-def _never_pauses(self: Workers, detail: str) -> str | None:
-    told = _note_failure(self, detail)
-    self._resumes_ms = 0
-    return told
 
 
 def _never_gives_up(self: Workers, kind: str, worker_id: TaskManagerId) -> str | None:
@@ -41,7 +35,7 @@ PLANTS = (
         frozenset({2}),
         patched(RegisteredTaskManager, "is_empty", property(lambda self: True)),
     ),
-    Plant("a storm after a crash loop", frozenset({3}), patched(Workers, "_note_failure", _never_pauses)),
+    Plant("a storm after a crash loop", frozenset({3}), patched(ThresholdMeter, "is_exceeded", False)),
     Plant("a start that hangs is waited for", frozenset({4}), patched(Workers, "on_timer", _never_gives_up)),
     Plant("a start that failed still counts", frozenset({3, 4}), patched(Workers, "on_ended", _stays_coming)),
     Plant(
@@ -53,7 +47,7 @@ PLANTS = (
     Plant(
         "the minimum and the redundancy are forgotten",
         frozenset({4}),
-        patched(Workers, "_is_wanted", lambda self, worker: False),
+        patched(Workers, "is_wanted", lambda self, worker: False),
     ),
-    Plant("idle ones are kept", frozenset({4}), patched(Workers, "_watch_idle", lambda self: None)),
+    Plant("idle ones are kept", frozenset({4}), patched(Worker, "rest", lambda worker, *, is_idle: None)),
 )

@@ -89,7 +89,7 @@ class EnumeratorHost(base.SourceReader):
             self._restore(state.position)
         if states:
             self._running.start()
-            self._give_back()
+            self.give_back()
 
     def _restore(self, position: StateValue) -> None:
         context = _Context(self._readers, self._registered, self._say, self._work, self._splits)
@@ -108,7 +108,7 @@ class EnumeratorHost(base.SourceReader):
             raise InvalidJob(f"{type(self._source).__name__} made {self._enumerator!r}, which is no SplitEnumerator")
         self._restored_readers = self._readers if position is None else position[3]
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
         """At another parallelism nothing that waits in the outbox has a reader: splits go back."""
         if self._restored_readers == self._readers:
             return

@@ -138,10 +138,10 @@ class TransactionSession:
                 self._broker.commit(prepared.transactional_id, prepared.identity)
             else:
                 producer.commit()
-            self._note(prepared)
+            self.note_commit(prepared)
         except NotOpen:
             self._drop(prepared, producer)
-            self._look_up(prepared)
+            self.look_up(prepared)
         except ExternalError:
             self._drop(prepared, producer)
             with self._lock:
@@ -168,7 +168,7 @@ class TransactionSession:
         if producer is not None:
             producer.close()
 
-    def _note(self, prepared: Prepared) -> None:
+    def note_commit(self, prepared: Prepared) -> None:
         """Notes that it was committed, where its id is to be used again."""
         if self._settings.strategy is TransactionNamingStrategy.POOLING and prepared.branch == self._branch:
             self._broker.note(prepared.notes_topic, prepared.name, COMMITTED)
@@ -187,7 +187,8 @@ class TransactionSession:
             producer.close()
             raise
 
-    def _look_up(self, prepared: Prepared) -> None:
+    def look_up(self, prepared: Prepared) -> None:
+        """Finds out what became of one that the broker does not know any longer. Raises when nobody has noted it."""
         said = self._broker.notes(prepared.notes_topic, [prepared.name], prepared.prepared_at_ms).get(prepared.name)
         if said is None:
             raise lost(prepared, self._settings, self._context.now_ms())

@@ -18,7 +18,7 @@ PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class StatsSummary:
     """``ranks``: one for each of ``PERCENTS``. Of no samples: zeros, and no ranks."""
 
     count: int = 0
@@ -28,7 +28,7 @@ class Distribution:
     ranks: tuple[float, ...] = ()
 
 
-NO_SAMPLES = Distribution()
+NO_SAMPLES = StatsSummary()
 
 
 class Samples:
@@ -49,9 +49,9 @@ class Samples:
         self._count += 1
         self._total += value
 
-    def distribution(self) -> Distribution:
+    def summary(self) -> StatsSummary:
         ranks = tuple(percentile(self._ordered, percent) for percent in PERCENTS) if self._count else ()
-        return Distribution(self._count, self._total, self._least, self._greatest, ranks)
+        return StatsSummary(self._count, self._total, self._least, self._greatest, ranks)
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tidegate.model.distribution import NO_SAMPLES, PERCENTS, Samples, percentile
+from tidegate.model.stats_summary import NO_SAMPLES, PERCENTS, Samples, percentile
 
 
 def test_percentiles_are_of_the_window_and_the_rest_is_of_all() -> None:
@@ -13,7 +13,7 @@ def test_percentiles_are_of_the_window_and_the_rest_is_of_all() -> None:
     samples = Samples(window=100)
     for value in values:
         samples.add(value)
-    found = samples.distribution()
+    found = samples.summary()
     assert (found.count, found.total) == (500, sum(values))
     assert (found.least, found.greatest) == (min(values), max(values))
     assert found.ranks == tuple(percentile(sorted(values[-100:]), percent) for percent in PERCENTS)
@@ -21,7 +21,7 @@ def test_percentiles_are_of_the_window_and_the_rest_is_of_all() -> None:
 
 def test_nothing_and_one() -> None:
     samples = Samples()
-    assert samples.distribution() == NO_SAMPLES
+    assert samples.summary() == NO_SAMPLES
     samples.add(-3)
-    found = samples.distribution()
+    found = samples.summary()
     assert (found.least, found.greatest, found.ranks) == (-3, -3, (-3.0,) * 5)
