@@ -29,7 +29,7 @@ class KeptBlobs:
     def __init__(self, location: str) -> None:
         self._location = location
         self._pool = Pool(1, "kept-blobs")
-        self._there: set[BlobKey] = set()
+        self._stored: set[BlobKey] = set()
 
     @cached_property
     def _opened(self) -> tuple[Files, str]:
@@ -40,10 +40,10 @@ class KeptBlobs:
 
         def keep(wanted: list[BlobKey]) -> None:
             for key in wanted:
-                if key not in self._there:
+                if key not in self._stored:
                     content = (directory / key).read_bytes()
                     self._do("keep", key, lambda files, path: files.write(path, [content]))  # noqa: B023  (called at once)
-                    self._there.add(key)
+                    self._stored.add(key)
 
         wanted = list(keys)
         await self._pool.submit(lambda: keep(wanted))
@@ -60,7 +60,7 @@ class KeptBlobs:
                 if hashlib.sha256(content).hexdigest() != key:
                     raise CorruptData(f"blob {self._location}/{key} is damaged; submit the job again")
                 (directory / key).write_bytes(content)
-                self._there.add(key)
+                self._stored.add(key)
 
         wanted = [key for key in keys if not (directory / key).is_file()]
         if wanted:
@@ -86,7 +86,7 @@ class KeptBlobs:
         def remove() -> None:
             try:
                 for key in find():
-                    self._there.discard(key)
+                    self._stored.discard(key)
                     self._do("remove", key, lambda files, path: files.delete(path))
             except (StorageError, OSError) as error:
                 _log.warning("a program that no job needs is left in %s: %s", self._location, error)

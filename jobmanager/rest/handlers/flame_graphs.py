@@ -77,13 +77,13 @@ class FlameGraphs:
             return {"endTimestamp": SAMPLING_IS_OFF}
         if job.state.is_terminal or not _running(vertex):
             return {"endTimestamp": ENDED}
-        kept = self._look(vertex)
+        kept = self._latest_sample(vertex)
         if kept is None:
             return {"endTimestamp": WAITING}
         stacks = [stack for number, found in kept.by_subtask.items() if index in (-1, number) for stack in found]
         return {"endTimestamp": kept.end_ms, "data": tree_of(filter(_KINDS[kind.lower()], stacks))}
 
-    def _look(self, vertex: VertexView) -> _Sample | None:
+    def _latest_sample(self, vertex: VertexView) -> _Sample | None:
         """What there is, after asking for a new one where it is due."""
         kept = self._kept.get(vertex.vertex_id)
         age_ms = None if kept is None else self._backend.now_ms() - kept.end_ms

@@ -42,7 +42,7 @@ class ProcessDriver:
             if pid is not None:
                 worker_id = TaskManagerId(file.stem.removeprefix(_PREFIX))
                 self._processes[worker_id] = pid
-                self._watch(self._look(worker_id, pid))
+                self._watch(self._wait_for_stranger(worker_id, pid))
         return tuple(self._processes)
 
     async def start(self, worker_id: TaskManagerId, slots: int) -> None:
@@ -89,7 +89,7 @@ class ProcessDriver:
         said = self._last_words(worker_id) if code else ""
         self._gone(worker_id, f"{how}{said}; log: {self._log_of(worker_id)}")
 
-    async def _look(self, worker_id: TaskManagerId, pid: int) -> None:
+    async def _wait_for_stranger(self, worker_id: TaskManagerId, pid: int) -> None:
         """For a process that is not our child."""
         while True:
             await asyncio.sleep(LOOK_S)

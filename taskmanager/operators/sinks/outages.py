@@ -32,21 +32,21 @@ class CommitOutage:
         self._began_ms = 0.0
         self._since_ms: float | None = None
         self._warned_ms: float | None = None
-        self._look: object | None = None
+        self._slow_timer: object | None = None
 
     def begun(self, what: str) -> None:
         """``what`` is being committed: ``checkpoint 7``, say."""
         self._tried, self._began_ms = what, self._clock.monotonic_ms()
-        self._look = self._timers.schedule(self._clock.now_ms() + SLOW_MS, self._look_again)
+        self._slow_timer = self._timers.schedule(self._clock.now_ms() + SLOW_MS, self._on_slow)
 
     def failed(self, error: str) -> None:
         """A try has failed; another one follows."""
         self._warn(f"cannot be committed: {error}")
 
     def ended(self, *, succeeded: bool) -> None:
-        if self._look is not None:
-            self._timers.cancel(self._look)
-            self._look = None
+        if self._slow_timer is not None:
+            self._timers.cancel(self._slow_timer)
+            self._slow_timer = None
         if succeeded and self._since_ms is not None:
             _LOG.warning("operator '%s': commits succeed again, after %.0f s", self._name, self.lasting_ms() / 1000)
         self._since_ms = self._warned_ms = None
@@ -56,8 +56,8 @@ class CommitOutage:
         since_ms = self._since_ms
         return 0.0 if since_ms is None else max(1.0, self._clock.monotonic_ms() - since_ms)
 
-    def _look_again(self, _: int) -> None:
-        self._look = self._timers.schedule(self._clock.now_ms() + SLOW_MS, self._look_again)
+    def _on_slow(self, _: int) -> None:
+        self._slow_timer = self._timers.schedule(self._clock.now_ms() + SLOW_MS, self._on_slow)
         self._warn("is being committed, and its system does not answer")
 
     def _warn(self, why: str) -> None:

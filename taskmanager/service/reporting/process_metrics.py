@@ -44,10 +44,10 @@ class ProcessMetrics:
     async def _watch(self) -> None:
         while True:
             pids = [pid for tasks in self._executor.local_pids().values() for pid in tasks.values()]
-            self._executor.measures.process_measured(await self._pool.submit(partial(self._look, pids)))
+            self._executor.measures.process_measured(await self._pool.submit(partial(self._measure, pids)))
             await asyncio.sleep(INTERVAL_S)
 
-    def _look(self, pids: list[int]) -> Mapping[str, float]:
+    def _measure(self, pids: list[int]) -> Mapping[str, float]:
         machine = psutil.virtual_memory()
         found = {
             **process_figures(),

@@ -45,7 +45,7 @@ class LocalCopies:
 
     def begin(self, restored_id: int | None) -> None:
         """A new attempt: of what others left, only the checkpoint that it is restored from is of use."""
-        for checkpoint_id, path in self._there():
+        for checkpoint_id, path in self._kept():
             if checkpoint_id != restored_id:
                 _remove(path)
 
@@ -61,7 +61,7 @@ class LocalCopies:
         """All of it is written: files of older checkpoints that it names belong to its copy too."""
         names = {_file_name(h) for operator in snapshot.operators.values() for h in operator.handles if h.data is None}
         path = self._path(checkpoint_id)
-        older = [place for n, place in self._there() if n < checkpoint_id]
+        older = [place for n, place in self._kept() if n < checkpoint_id]
         for name in sorted(name for name in names if not (path / name).exists()):
             found = next((place / name for place in older if (place / name).exists()), None)
             if found is not None:
@@ -71,7 +71,7 @@ class LocalCopies:
 
     def on_confirmed(self, checkpoint_id: int) -> None:
         """Only the last confirmed one is kept, and what is newer."""
-        for found, path in self._there():
+        for found, path in self._kept():
             if found < checkpoint_id:
                 _remove(path)
 
@@ -81,7 +81,7 @@ class LocalCopies:
     def _path(self, checkpoint_id: int) -> Path:
         return self._directory / f"chk_{checkpoint_id}"
 
-    def _there(self) -> list[tuple[int, Path]]:
+    def _kept(self) -> list[tuple[int, Path]]:
         """Newest first."""
         try:
             names = os.listdir(self._directory)
