@@ -8,7 +8,7 @@ from docs._pages.module_map import DRAWN
 from docs._pages.room_imports import circles, drawing, imports, packages, rooms
 
 STREAMS = {
-    "tidegate.datastream._columns.column_methods",
+    "tidegate.datastream._streams.column_methods",
     "tidegate.datastream._streams.broadcast_stream",
     "tidegate.datastream._streams.cached_stream",
     "tidegate.datastream._streams.connected_streams",

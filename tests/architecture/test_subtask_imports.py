@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.source import ROOT
 
 LOADED = """
@@ -51,14 +53,43 @@ env.execute("rows")
 """
 
 
-def test_a_subtask_loads_neither_the_dsl_nor_the_inspection_library(tmp_path: Path) -> None:
+OTHERS = """
+import pyarrow as pa
+from tidegate.common import Types
+from tidegate.common.time import Time
+from tidegate.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment, col
+from tidegate.datastream.window import TumblingEventTimeWindows
+from tests.enumerated_numbers import NumbersSource
+from tidegate.common.watermark_strategy import WatermarkStrategy
+
+class Same(AsyncFunction):
+    async def async_invoke(self, value):
+        return [value]
+
+env = StreamExecutionEnvironment.get_execution_environment()
+pairs = env.from_collection([(1, 2), (3, 4)], Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.LONG()]))
+schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+pairs.map_pandas(lambda frame: frame, schema).map_polars(lambda frame: frame, schema).select(col("a")).print()
+pairs.sql("SELECT a, b % 3 AS c, printf('%d', b) AS d FROM input WHERE a > 1").print()
+first, second = env.from_collection([1, 2], Types.LONG()), env.from_collection([2, 3], Types.LONG())
+windows = TumblingEventTimeWindows.of(Time.seconds(1))
+first.join(second).where(lambda n: n).equal_to(lambda n: n).window(windows).apply(lambda a, b: a + b).print()
+first.partition_custom(lambda key, n: key % n, lambda n: n).map(lambda n: n, Types.LONG()).print()
+env.from_source(NumbersSource(10, 5), WatermarkStrategy.no_watermarks(), "numbers").print()
+AsyncDataStream.ordered_wait(first, Same(), Time.seconds(1), 10, Types.LONG()).print()
+env.execute("others")
+"""
+
+
+@pytest.mark.parametrize("program", [ROWS, OTHERS], ids=["functions of rows", "the other operators"])
+def test_a_subtask_loads_neither_the_dsl_nor_the_inspection_library(program: str, tmp_path: Path) -> None:
     job, programs = tmp_path / "job.py", tmp_path / "programs"
-    job.write_text(ROWS, encoding="utf-8")
+    job.write_text(program, encoding="utf-8")
     programs.mkdir()
     _python(BUILT, str(job), str(programs))
     loaded = json.loads(_python(LOADED, *(str(path) for path in sorted(programs.iterdir()))))
     assert "tidegate.functions.interfaces" in loaded
-    assert [name for name in loaded if name.startswith(("tidegate.datastream.", "tidegate.state_reader"))] == []
+    assert [name for name in loaded if name.startswith(("tidegate.datastream", "tidegate.state_reader"))] == []
 
 
 def test_nothing_of_ours_is_imported_under_a_name_of_its_own() -> None:

@@ -12,8 +12,8 @@ from tests.unit.taskmanager.operators.harness import restored_of, spec, start
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, first
 from tidegate.common.time import Time
 from tidegate.common.typeinfo import Types
-from tidegate.datastream._streams.joined_streams import CoGroupWindow, JoinWindow, Tagged, TaggedKey
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.adapted.join_windows import CoGroupWindow, JoinWindow, Tagged, TaggedKey
 from tidegate.functions.adapters import ApplyWindow
 from tidegate.functions.interfaces import CoGroupFunction, ProcessJoinFunction
 from tidegate.model.program import KeySpec, OperatorSpec

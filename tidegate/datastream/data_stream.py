@@ -21,7 +21,6 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
-from tidegate.datastream._columns.column_methods import ColumnMethods
 from tidegate.datastream._graph.transformation import (
     ChainingStrategy,
     PartitionTransformation,
@@ -31,11 +30,12 @@ from tidegate.datastream._graph.transformation import (
 )
 from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator, execute_and_collect
-from tidegate.datastream._streams.custom_partitioning import CustomTarget
+from tidegate.datastream._streams.column_methods import ColumnMethods
 from tidegate.datastream._streams.operator_handle import DataStreamSink
 from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, column_key, fields_of, type_of
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.functions import adapters
+from tidegate.functions.adapted.custom_partitioning import CustomTarget
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import (
     FilterFunction,

@@ -162,3 +162,13 @@ def _decoded(content: bytes) -> tuple[int, ReaderMessage]:
             f"a reader sent a {type(message).__name__} to its enumerator, which is no message of this version"
         )
     return int(number), message
+
+
+def reader_of(said: ForReader) -> int:
+    """The reader that a record of the enumerator is for: the key of the edge between them."""
+    return said.subtask
+
+
+def as_named(subtask: int, readers: int) -> int:
+    """The subtask of that edge to which such a record goes."""
+    return subtask

@@ -11,10 +11,10 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
 from tidegate.connectors.source.enumerator_host import EnumeratorSource, UserSource
-from tidegate.connectors.source.protocol import ForReader
+from tidegate.connectors.source.protocol import as_named, reader_of
 from tidegate.connectors.source.reader_host import ReadersSource
 from tidegate.datastream._graph.transformation import ChainingStrategy, OperatorTransformation, PartitionTransformation
-from tidegate.datastream._streams.custom_partitioning import CustomTarget
+from tidegate.functions.adapted.custom_partitioning import CustomTarget
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec
 
@@ -43,7 +43,7 @@ def add_enumerated_source(
         made.output_type,
         input=made,
         partitioner=Partitioner.CUSTOM,
-        key=KeySpec(selector=CustomTarget.of(_itself, _subtask_of)),
+        key=KeySpec(selector=CustomTarget.of(as_named, reader_of)),
     )
     reading = {"source": readers, "watermark_strategy": strategy}
     found = env.add_operator("enumerated_source", name, reading, output_type, (to_readers,))
@@ -54,11 +54,3 @@ def add_enumerated_source(
 def makes_watermarks(strategy: WatermarkStrategy | None) -> bool:
     """Whether a strategy makes any but the last."""
     return strategy is not None and (strategy.max_out_of_orderness_ms is not None or strategy.generator is not None)
-
-
-def _subtask_of(said: ForReader) -> int:
-    return said.subtask
-
-
-def _itself(subtask: int, readers: int) -> int:
-    return subtask

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
-from tidegate.datastream.sql.kernels import Kernel, cast_to
 from tidegate.datastream.sql.query import Node, arguments_of
 from tidegate.functions.expressions import Datum, Expression, call, col, if_else, lit
+from tidegate.functions.sql.kernels import Kernel, cast_to
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 AGGREGATES: dict[str, AggregateFunctionName] = {

@@ -1,8 +1,4 @@
-"""What has no translation into Arrow kernels is computed by DuckDB, a batch at a time, as further columns of the batch.
-
-Laws: rows stay where they are, none is added or dropped, so each keeps its timestamp; DuckDB reads the batch and nothing else.
-Its time zone is the query's (``zones``): left alone, it would be that of the process.
-"""
+"""What DuckDB is asked while a query is planned: the text of an expression, the types that it gives, what its aggregates are called."""
 
 from __future__ import annotations
 
@@ -15,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidegate.datastream.sql.database import connected, duckdb_module, planner
 from tidegate.datastream.sql.query import Node, Query
 from tidegate.datastream.sql.zones import labelled
+from tidegate.functions.sql.database import duckdb_module, planner
+from tidegate.functions.sql.duckdb_values import readable
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Json, Record
 
@@ -26,61 +23,6 @@ if TYPE_CHECKING:
 
 _ROW_BY_ROW = frozenset({"PROJECTION", "PYTHON_ARROW_SCAN"})
 """The steps of a plan that computes one row from one row."""
-
-
-class DuckDbValues:
-    """Arrays of expressions over a batch: one of ``kinds`` for each SQL text of ``expressions``."""
-
-    def __init__(
-        self, expressions: Sequence[str], kinds: Sequence[pa.DataType], columns: Sequence[str], zone: str
-    ) -> None:
-        """``columns``: those that are read; DuckDB need not know the types of others. ``zone``: in which instants are dates
-        and times of day."""
-        self._statement = f"SELECT {', '.join(expressions)} FROM input"
-        self._kinds = list(kinds)
-        self._columns = list(columns)
-        self._zone = zone
-        self._connection: DuckDBPyConnection | None = None
-
-    def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        if self._connection is None:
-            self._connection = connected(self._zone)
-        self._connection.register("input", readable(pa.Table.from_batches([batch]), self._columns))
-        computed = self._connection.sql(self._statement).to_arrow_table().combine_chunks()
-        return [
-            column.chunk(0).cast(kind) if column.num_chunks else pa.array([], kind)
-            for kind, column in zip(self._kinds, computed.columns, strict=True)
-        ]
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_connection": None}
-
-
-class DuckDbColumns:
-    """For ``map_batches``: the columns of the batch, then one for each of ``expressions``, which are SQL texts."""
-
-    def __init__(
-        self, expressions: Sequence[str], schema: pa.Schema, zone: str, columns: Sequence[str] | None = None
-    ) -> None:
-        """``schema``: of the result. ``columns``: those that are read, without them all."""
-        self._schema = schema
-        self._width = len(schema) - len(expressions)
-        own = schema.names[: self._width]
-        self._values = DuckDbValues(expressions, schema.types[self._width :], own if columns is None else columns, zone)
-
-    def keeps(self, column: str) -> bool:
-        """Whether it is one of the batch's own columns, which stay as they are."""
-        return column in self._schema.names[: self._width]
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([*batch.columns, *self._values(batch)], schema=self._schema)
-
-
-def readable(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """What DuckDB reads of a table: it refuses one with a column of a type that it has not, read or not."""
-    if columns:
-        return table.select(columns)
-    return pa.table({"__rows": pa.nulls(table.num_rows, pa.int8())})
 
 
 def text_of(query: Query, node: Node) -> str:

@@ -14,9 +14,9 @@ from tidegate.datastream._graph.transformation import (
     Transformation,
     UnionTransformation,
 )
-from tidegate.datastream.sql.engine import DuckDbColumns
 from tidegate.functions.adapters import FieldTimestamp
 from tidegate.functions.expressions import Expression
+from tidegate.functions.sql.duckdb_values import DuckDbColumns
 from tidegate.model.values import UserObject
 
 _KEEPS_ROWS = ("filter", "filter_columns")

@@ -21,8 +21,6 @@ from tidegate.common.time import Time
 from tidegate.datastream.aggregates import Aggregate
 from tidegate.datastream.sql.aggregation import HUGEINT, check_aggregate, check_result, parts_of, parts_together
 from tidegate.datastream.sql.engine import (
-    DuckDbColumns,
-    DuckDbValues,
     aggregate_names,
     interval_ms,
     text_of,
@@ -30,7 +28,6 @@ from tidegate.datastream.sql.engine import (
     types_of_aggregates,
 )
 from tidegate.datastream.sql.event_time import is_event_time
-from tidegate.datastream.sql.kernels import Exact
 from tidegate.datastream.sql.names import named_items, resolved_groups, with_columns, without_aliases
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, hugeint, parse, plain, replaced, walk
 from tidegate.datastream.sql.translation import column_name, is_moment, translated
@@ -42,6 +39,8 @@ from tidegate.datastream.window import (
     WindowAssigner,
 )
 from tidegate.functions.expressions import Expression, col, lit
+from tidegate.functions.sql.duckdb_values import DuckDbColumns, DuckDbValues
+from tidegate.functions.sql.kernels import Exact
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
 

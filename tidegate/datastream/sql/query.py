@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidegate.datastream.sql.database import planner
 from tidegate.datastream.sql.grammar import check_grammar
+from tidegate.functions.sql.database import planner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Json, JsonObject
 

@@ -16,11 +16,11 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.datastream.sql import kernels
 from tidegate.datastream.sql.engine import constant
-from tidegate.datastream.sql.kernels import Kernel, cast_to
 from tidegate.datastream.sql.query import Node, arguments_of
 from tidegate.functions.expressions import Datum, Expression, call, coalesce, col, if_else, lit
+from tidegate.functions.sql import kernels
+from tidegate.functions.sql.kernels import Kernel, cast_to
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _MOST_ALTERNATIVES = 16

@@ -17,7 +17,7 @@ from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common import WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
-from tidegate.datastream.sql.engine import DuckDbColumns
+from tidegate.functions.sql.duckdb_values import DuckDbColumns
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 ROWS = 2_000

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.tidegate.datastream.sql.zone_program import OF_DUCKDB, QUERIES, ROWS, result, rows, stream
-from tidegate.datastream.sql.engine import DuckDbColumns
+from tidegate.functions.sql.duckdb_values import DuckDbColumns
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, InvalidJob
 

@@ -21,7 +21,7 @@ from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.formats.avro_messages import rows_as_dicts
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
-from tidegate.datastream.sql.engine import DuckDbColumns
+from tidegate.functions.sql.duckdb_values import DuckDbColumns
 
 ROWS = 400
 _WORLDS = itertools.count()

@@ -10,8 +10,8 @@ import pyarrow as pa
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import Sink
 from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
-from tidegate.datastream._columns.frame_functions import Frame, PandasFunction, PolarsFunction, polars_module
 from tidegate.datastream._streams.operator_handle import DataStreamSink, OperatorHandle
+from tidegate.functions.adapted.frame_functions import Frame, PandasFunction, PolarsFunction, polars_module
 from tidegate.functions.expressions import Expression, Operand, col, lit
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import UserObject

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.datastream.sql.engine import DuckDbValues
 from tidegate.functions.expressions import Call, Datum, Expression
+from tidegate.functions.sql.duckdb_values import DuckDbValues
 
 
 class Kernel(Expression):

@@ -12,7 +12,7 @@ from tidegate.common import WatermarkStrategy
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
-from tidegate.datastream._columns.frame_functions import PandasFunction, PolarsFunction
+from tidegate.functions.adapted.frame_functions import PandasFunction, PolarsFunction
 from tidegate.model.errors import SchemaMismatch, TidegateError
 
 SCHEMA = pa.schema([("name", pa.string()), ("n", pa.int32())])

@@ -1,1 +1,0 @@
-"""What streams do with whole columns."""
