@@ -58,6 +58,9 @@ import pyarrow as pa
 from tidegate.common import Types
 from tidegate.common.time import Time
 from tidegate.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment, col
+from tidegate.common.serialization import Encoder
+from tidegate.datastream.connectors.file_system import FileSink, RollingPolicy
+from tidegate.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tests.enumerated_numbers import NumbersSource
 from tidegate.common.watermark_strategy import WatermarkStrategy
@@ -77,6 +80,12 @@ first.join(second).where(lambda n: n).equal_to(lambda n: n).window(windows).appl
 first.partition_custom(lambda key, n: key % n, lambda n: n).map(lambda n: n, Types.LONG()).print()
 env.from_source(NumbersSource(10, 5), WatermarkStrategy.no_watermarks(), "numbers").print()
 AsyncDataStream.ordered_wait(first, Same(), Time.seconds(1), 10, Types.LONG()).print()
+files = FileSink.for_row_format("/nowhere", Encoder.simple_string_encoder())
+rolling = RollingPolicy.default_rolling_policy()
+pairs.sink_to(files.with_rolling_policy(rolling).build())
+LONG = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}'
+both = (AvroRowDeserializationSchema(avro_schema_string=LONG), AvroRowSerializationSchema(avro_schema_string=LONG))
+first.map(lambda n: n if both else None, Types.LONG()).print()
 env.execute("others")
 """
 

@@ -1,66 +1,52 @@
-"""`DataStream` and `DataStreamSink`: a stream of records, and its end (PyFlink: ``pyflink.datastream.data_stream``).
+"""Streams of records (PyFlink: ``pyflink.datastream.data_stream``): `DataStream`, and `KeyedStream`, whose functions have state for each key.
 
 A stream stands for the last transformation of a program in the making; its methods add transformations. Functions of one
 record work on every stream. The columnar methods (``select``, ``filter`` with an expression, ``map_batches``, ``key_by`` with
 column names) need a stream with columns: one with an Arrow schema, or a record stream of a type that names its columns.
+
+A key is found by a selector of one record, or by columns. With columns the exchange deals whole Arrow batches; functions of
+one record then see the same key as a value (one column) or as a tuple (several).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import TYPE_CHECKING, overload
+from typing import NoReturn, overload
 
-import pyarrow as pa
-
-from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.record_text import RecordText
-from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.common.watermark_strategy import WatermarkStrategy
-from tidegate.connectors.base import Sink
-from tidegate.connectors.print_sink import PrintSink
-from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream._graph.transformation import (
-    ChainingStrategy,
     PartitionTransformation,
-    SideOutputTransformation,
     Transformation,
-    UnionTransformation,
 )
 from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-from tidegate.datastream._streams.closeable_iterator import CloseableIterator, execute_and_collect
-from tidegate.datastream._streams.column_methods import ColumnMethods
+from tidegate.datastream._streams.closeable_iterator import CloseableIterator
+from tidegate.datastream._streams.connected_streams import ConnectedStreams
+from tidegate.datastream._streams.interval_join import IntervalJoin
+from tidegate.datastream._streams.joined_streams import CoGroupedStreams, JoinedStreams
 from tidegate.datastream._streams.operator_handle import DataStreamSink
-from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, column_key, fields_of, type_of
-from tidegate.datastream.connectors.row_format import RecordsAsText
+from tidegate.datastream._streams.record_methods import RecordMethods
+from tidegate.datastream._streams.stream_types import TypeHint, column_key, type_of
+from tidegate.datastream._streams.windowed_stream import AllWindowedStream, WindowedStream
+from tidegate.datastream.aggregates import Aggregate, check_aggregates, check_running, distinct, key_fields
+from tidegate.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from tidegate.functions import adapters
-from tidegate.functions.adapted.custom_partitioning import CustomTarget
+from tidegate.functions import interfaces as functions
 from tidegate.functions.expressions import Expression
+from tidegate.functions.field_reduce import FieldReduce
 from tidegate.functions.interfaces import (
     FilterFunction,
     FlatMapFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
-    Partitioner,
-    ProcessFunction,
+    ReduceFunction,
 )
-from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import MapStateDescriptor
-from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
-from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.values import AssignedWindow, Key, Record, UserObject
-
-if TYPE_CHECKING:
-    from tidegate.datastream._streams.cached_stream import CachedDataStream
-    from tidegate.datastream._streams.connected_streams import ConnectedStreams
-    from tidegate.datastream._streams.joined_streams import CoGroupedStreams, JoinedStreams
-    from tidegate.datastream._streams.keyed_stream import KeyedStream
-    from tidegate.datastream._streams.windowed_stream import AllWindowedStream, WindowedStream
-    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from tidegate.datastream.window import WindowAssigner
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -75,72 +61,9 @@ __all__ = [
 ]
 
 
-class DataStream(ColumnMethods):
+class DataStream(RecordMethods):
     """A stream of records of one type (PyFlink: ``DataStream``). It stands for the last operator of a program in the
     making; methods that transform it add an operator and return another stream."""
-
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """Returns the environment to which the stream belongs."""
-        return self._env
-
-    def get_execution_config(self) -> ExecutionConfig:
-        """Returns the execution options of the stream's environment."""
-        return self._env.get_config()
-
-    # --- functions of one record -----------------------------------------------------------------
-
-    def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
-        """Emits one record for each record: what the function returns. Without ``output_type`` results travel pickled."""
-        adapters.check_function(func, MapFunction, "map")
-        return self._transform("map", "Map", {"func": func}, type_of(output_type))
-
-    def flat_map(
-        self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
-    ) -> DataStream:
-        """Emits any number of records for each record: the elements of what the function returns."""
-        adapters.check_function(func, FlatMapFunction, "flat_map")
-        return self._transform("flat_map", "FlatMap", {"func": func}, type_of(output_type))
-
-    def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
-        """Keeps the records for which the function, or the column expression, is true."""
-        if isinstance(func, Expression):
-            field = func.output_field(self._columns("filter"))
-            if not pa.types.is_boolean(field.type):
-                raise SchemaMismatch(f"filter needs a boolean expression, {func!r} is of type {field.type}")
-            return self._transform("filter_columns", "Filter", {"predicate": func}, self.get_type())
-        adapters.check_function(func, FilterFunction, "filter")
-        return self._transform("filter", "Filter", {"func": func}, self.get_type())
-
-    def process(self, func: ProcessFunction, output_type: TypeHint = None) -> DataStream:
-        """Applies a ``ProcessFunction``, which sees timestamps and may emit to side outputs. Raises ``InvalidJob`` for
-        any other function."""
-        if not isinstance(func, ProcessFunction):
-            raise InvalidJob(
-                f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)"
-            )
-        return self._transform("process", "PROCESS", {"func": func}, type_of(output_type))
-
-    def project(self, *field_indexes: int) -> DataStream:
-        """Keeps some fields of a stream of tuples or rows, in the order given. Raises ``InvalidJob`` for an index
-        outside of them."""
-        names, types = fields_of(self.get_type(), "project")
-        if any(not 0 <= index < len(names) for index in field_indexes) or not field_indexes:
-            raise InvalidJob(f"project{field_indexes}: the stream has the fields 0 to {len(names) - 1}")
-        output_type = Types.TUPLE([types[index] for index in field_indexes])
-        return self._transform("map", "Projection", {"func": adapters.Projection(field_indexes)}, output_type)
-
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Gives records event time, and emits the watermarks of the strategy. Event time that begins inside a source
-        (``from_source``) is better where a source has splits. Raises ``InvalidJob`` or ``SchemaMismatch`` when the
-        strategy does not fit the stream."""
-        strategy = self._bound_strategy(watermark_strategy)
-        made = self._transform(
-            "timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type()
-        )
-        made._operator("").follows_input = True
-        return made
-
-    # --- partitioning ----------------------------------------------------------------------------
 
     def key_by(
         self,
@@ -149,8 +72,6 @@ class DataStream(ColumnMethods):
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
-        from tidegate.datastream._streams.keyed_stream import KeyedStream
-
         if isinstance(key_selector, str):
             return KeyedStream(self, column_key(self._columns("key_by"), [key_selector, *more]))
         if not callable(getattr(key_selector, "get_key", key_selector)):
@@ -161,22 +82,6 @@ class DataStream(ColumnMethods):
                 raise InvalidJob("key_by takes a selector and a TypeInformation, or column names")
             key_type = given
         return KeyedStream(self, KeySpec(selector=adapters.key_function(key_selector), key_type=key_type))
-
-    def rebalance(self) -> DataStream:
-        """Deals records to all subtasks of the next operator in turn."""
-        return self._partitioned(Partitioning.REBALANCE)
-
-    def shuffle(self) -> DataStream:
-        """Deals records evenly. Here that is ``rebalance``, which is repeatable where a random choice is not."""
-        return self._partitioned(Partitioning.REBALANCE, "SHUFFLE")
-
-    def rescale(self) -> DataStream:
-        """Deals records in turn to the few subtasks of the next operator that belong to this one."""
-        return self._partitioned(Partitioning.RESCALE)
-
-    def forward(self) -> DataStream:
-        """Keeps records with the subtask of the same index; both operators need the same parallelism."""
-        return self._partitioned(Partitioning.FORWARD)
 
     @overload
     def broadcast(self) -> DataStream: ...
@@ -199,42 +104,9 @@ class DataStream(ColumnMethods):
             return made
         return BroadcastStream(made, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
-    def global_(self) -> DataStream:
-        """Sends every record to subtask 0."""
-        return self._partitioned(Partitioning.GLOBAL)
-
-    def partition_custom(
-        self, partitioner: Callable[[Key, int], int] | Partitioner, key_selector: Callable[[Record], Key] | KeySelector
-    ) -> DataStream:
-        """Sends each record to subtask ``partitioner(key, number of subtasks)``. Checkpoints are aligned on this edge."""
-        made = PartitionTransformation(
-            self._env.next_transformation_id(),
-            self.get_type(),
-            input=self._values_transformation(),
-            partitioner=Partitioning.CUSTOM,
-            key=KeySpec(selector=CustomTarget.of(partitioner, key_selector)),
-        )
-        return DataStream(self._env, made)
-
-    # --- several streams -------------------------------------------------------------------------
-
     def window_all(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> AllWindowedStream:
         """Groups all records, whatever their keys, into windows, which one subtask works on."""
-        from tidegate.datastream._streams.windowed_stream import AllWindowedStream  # which needs DataStream
-
         return AllWindowedStream(self, window_assigner)
-
-    def union(self, *streams: DataStream) -> DataStream:
-        """Merges streams of one type. Raises ``InvalidJob`` when the types differ."""
-        members = [self, *streams]
-        for stream in streams:
-            if stream.get_type() != self.get_type():
-                raise InvalidJob(
-                    f"union needs streams of one type: {self.get_type()!r} and {stream.get_type()!r} differ"
-                )
-        inputs = tuple(stream._values_transformation() for stream in members)
-        made = UnionTransformation(self._env.next_transformation_id(), self.get_type(), inputs=inputs)
-        return DataStream(self._env, made)
 
     @overload
     def connect(self, ds: DataStream) -> ConnectedStreams: ...
@@ -244,122 +116,232 @@ class DataStream(ColumnMethods):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Joins two streams for one operator with two inputs, which may share state."""
-        from tidegate.datastream._streams.connected_streams import ConnectedStreams
-
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs records with equal keys in one window: ``.where(...).equal_to(...).window(...).apply(...)``."""
-        from tidegate.datastream._streams.joined_streams import JoinedStreams
-
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups the records of both streams with equal keys in one window; the steps are those of ``join``."""
-        from tidegate.datastream._streams.joined_streams import CoGroupedStreams
-
         return CoGroupedStreams(self, other_stream)
-
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Returns the stream of what the operator emitted with this tag."""
-        self._operator("get_side_output()")
-        made = SideOutputTransformation(
-            self._env.next_transformation_id(), output_tag.type_info, input=self._transformation, tag=output_tag
-        )
-        return DataStream(self._env, made)
-
-    # --- sinks -----------------------------------------------------------------------------------
-
-    def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Ends the stream in a sink. Raises ``InvalidJob`` for what is not a sink of this package."""
-        if not isinstance(sink, Sink):
-            raise InvalidJob(f"sink_to needs one of tidegate's sinks (tidegate.connectors), not {sink!r}")
-        if isinstance(sink, RecordsAsText) and self.get_type() != Types.STRING():
-            return self.map(RecordText(self.get_type()), Types.STRING()).sink_to(sink)
-        made = self._env.add_operator("sink", "Sink", {"sink": sink}, None, (self._values_transformation(),))
-        return DataStreamSink(self._env, made)
-
-    def add_sink(self, sink_func: Sink | TwoPhaseCommitSinkFunction[Record, UserObject, UserObject]) -> DataStreamSink:
-        """Ends the stream in a function that commits in two phases, or in a sink, under PyFlink's older method."""
-        sink = TwoPhaseCommitSink(sink_func) if isinstance(sink_func, TwoPhaseCommitSinkFunction) else sink_func
-        return self.sink_to(sink)
-
-    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Writes each record as a line to the standard output of its subtask."""
-        return self.sink_to(PrintSink(sink_identifier or "")).name("Print to Std. Out")
-
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Record]:
-        """Executes the program and streams the records of this stream back. With ``limit`` the result is a list of at
-        most that many records, after which the job is cancelled. With checkpoints every record arrives exactly once,
-        when a checkpoint covers it."""
-        return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
 
     def cache(self) -> CachedDataStream:
         """Returns the same records for later jobs of this program, which compute them again."""
-        from tidegate.datastream._streams.cached_stream import CachedDataStream
-
         return CachedDataStream(self._env, self._values_transformation())
 
-    def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
-        """Refused, as Flink itself has given it up."""
-        raise InvalidJob(
-            "iterate() is not available in tidegate, and deprecated in Flink: a job has no cycles. Send what is to come back "
-            "through a topic or a table outside, and read it as a source"
+    def _behind(self, made: Transformation) -> DataStream:
+        """Returns the plain stream of what was added."""
+        return DataStream(self._env, made)
+
+    def _keyed_by(self, key: KeySpec) -> KeyedStream:
+        return KeyedStream(self, key)
+
+    def _itself(self) -> DataStream:
+        return self
+
+    def _key(self) -> KeySpec | None:
+        """Returns the key of records, if the stream is keyed."""
+        return None
+
+
+class KeyedStream(DataStream):
+    """A stream whose records are grouped by a key (PyFlink: ``KeyedStream``). All records of one key reach one subtask,
+    whose functions have state for each key. ``name``, ``uid`` and the like belong to the operators before and behind
+    it."""
+
+    def __init__(self, origin: DataStream, key: KeySpec) -> None:
+        env = origin.get_execution_environment()
+        made = PartitionTransformation(
+            env.next_transformation_id(),
+            origin.get_type(),
+            input=origin._values_transformation(),
+            partitioner=Partitioning.HASH,
+            key=key,
         )
+        super().__init__(env, made)
+        self._origin = origin
+        self._exchange_key = key
 
-    # --- settings of this operator that a sink does not have --------------------------------------
+    def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
+        """A MapFunction may use keyed state."""
+        if not isinstance(func, MapFunction):
+            return super().map(func, output_type)
+        return self._keyed("keyed_process", "Map", {"func": adapters.KeyedMap(func)}, type_of(output_type))
 
-    def start_new_chain(self) -> DataStream:
-        """Lets the operator begin a new chain."""
-        self._operator("start_new_chain()").chaining = ChainingStrategy.HEAD
-        return self
+    def flat_map(
+        self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
+    ) -> DataStream:
+        """A FlatMapFunction may use keyed state."""
+        if not isinstance(func, FlatMapFunction):
+            return super().flat_map(func, output_type)
+        return self._keyed("keyed_process", "FlatMap", {"func": adapters.KeyedFlatMap(func)}, type_of(output_type))
 
-    def force_non_parallel(self) -> DataStream:
-        """Fixes the operator's parallelism at 1, whatever the environment says."""
-        operator = self._operator("force_non_parallel()")
-        operator.parallelism, operator.is_non_parallel = 1, True
-        return self
+    def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
+        """A FilterFunction may use keyed state."""
+        if not isinstance(func, FilterFunction):
+            return super().filter(func)
+        return self._keyed("keyed_process", "Filter", {"func": adapters.KeyedFilter(func)}, self.get_type())
 
-    # --- inside ----------------------------------------------------------------------------------
+    def reduce(self, func: Callable[[Record, Record], Record] | ReduceFunction) -> DataStream:
+        """Combines each record with the result so far of its key, and emits the new result for every record (in BATCH
+        execution mode: once for each key, at the end)."""
+        adapters.check_function(func, ReduceFunction, "reduce")
+        return self._keyed("keyed_reduce", "Reduce", {"func": func}, self.get_type())
 
-    def _values_transformation(self) -> Transformation:
-        """What a further operator that does not care for keys reads."""
-        return self._transformation
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The running sum of a field; the other fields are those of the first record."""
+        return self._field_reduce("sum", position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The smallest value of a field; the other fields are those of the first record."""
+        return self._field_reduce("min", position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The largest value of a field; the other fields are those of the first record."""
+        return self._field_reduce("max", position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The first record with the smallest value of a field."""
+        return self._field_reduce("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The first record with the largest value of a field."""
+        return self._field_reduce("max_by", position_to_max_by)
+
+    def agg(self, *aggregates: Aggregate) -> DataStream:
+        """Ours: running aggregates of columns, without windows. For each batch one row for every key in it: the key columns
+        and the aggregates so far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or
+        bytes. Rows have no timestamps."""
+        keys = list(self._exchange_key.columns)
+        if not keys:
+            raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
+        check_aggregates(aggregates)
+        check_running(aggregates)
+        schema = self._columns("agg")
+        fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
+        named = [(a.output_name, a.function, a.column) for a in aggregates]
+        output_type = ArrowTypeInfo(distinct(fields))
+        options = {"keys": keys, "aggregates": named}
+        made = self._env.add_operator(
+            "columnar_aggregate", "Aggregate", options, output_type, (self._transformation,), self._exchange_key
+        )
+        return self._behind(made)
+
+    def process(self, func: KeyedProcessFunction, output_type: TypeHint = None) -> DataStream:  # type: ignore[override]  # as in PyFlink
+        """Applies a ``KeyedProcessFunction``, which has state and timers for each key. Raises ``InvalidJob`` for any
+        other function."""
+        if not isinstance(func, KeyedProcessFunction):
+            raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
+        return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
+
+    def window(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> WindowedStream:
+        """Groups the records of each key into windows."""
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of ``size`` records of a key, one each ``slide`` records (0: one beside the other). What never fills never
+        fires."""
+        if slide:
+            return self.window(CountSlidingWindowAssigner(size, slide))
+        return self.window(CountTumblingWindowAssigner(size))
+
+    def partition_custom(
+        self,
+        partitioner: Callable[[Key, int], int] | functions.Partitioner,
+        key_selector: Callable[[Record], Key] | functions.KeySelector,
+    ) -> DataStream:
+        raise InvalidJob("Cannot override partitioning for KeyedStream.")
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of records with equal keys and times near each other: ``.between(lower, upper).process(...)``."""
+        return IntervalJoin(self, other_stream)
+
+    def key_by(
+        self,
+        key_selector: Callable[[Record], Key] | functions.KeySelector | str,
+        *more: str | TypeInformation | None,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
+        return self._origin.key_by(key_selector, *more, key_type=key_type)
 
     def _collected(
         self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
     ) -> CloseableIterator | list[Record]:
-        results = execute_and_collect(self._env, stream, type_info, job_name)
-        if limit is None:
-            return results
-        with results:
-            return list(islice(results, limit))
+        """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
+        name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
+        pairs = self._env.add_operator(
+            "map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (self.before_exchange(),)
+        )
+        pairs.follows_input = True
+        return super()._collected(pairs, Types.PICKLED_BYTE_ARRAY(), job_name, limit)
+
+    def _partitioned(self, partitioner: Partitioning, shown_as: str = "") -> DataStream:
+        raise InvalidJob(
+            f"{(shown_as or partitioner.value).lower()}: the records of a keyed stream go where their keys belong; "
+            "redistribute them before key_by, or behind an operator"
+        )
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _values_transformation(self) -> Transformation:
+        """An operator that does not care for keys reads the records where their keys belong: a sink has all of one key in one
+        subtask, in their order. Follows ``KeyedStream._values`` of PyFlink."""
+        return self._transformation
+
+    def before_exchange(self) -> Transformation:
+        """The records where they are made, for what works on them before they go where their keys belong."""
+        return self._origin._values_transformation()
+
+    def record_key(self) -> KeySpec:
+        """The key for operators on single records: always by selector."""
+        key = self._exchange_key
+        if not key.columns:
+            return key
+        return KeySpec(selector=adapters.field_key(self.get_type(), key.columns), key_type=key.key_type)
+
+    def _key(self) -> KeySpec:
+        return self.record_key()
+
+    def exchange_key(self) -> KeySpec:
+        """Returns the key by which records are dealt to subtasks."""
+        return self._exchange_key
 
     def _transform(
         self, kind: OperatorKind, name: str, options: dict[str, UserObject], output_type: TypeInformation
     ) -> DataStream:
-        inputs = (self._values_transformation(),)
-        return DataStream(self._env, self._env.add_operator(kind, name, options, output_type, inputs))
+        return self._keyed(kind, name, options, output_type)
 
-    def _partitioned(self, partitioner: Partitioning, shown_as: str = "") -> DataStream:
-        made = PartitionTransformation(
-            self._env.next_transformation_id(),
-            self.get_type(),
-            input=self._values_transformation(),
-            partitioner=partitioner,
-            shown_as=shown_as,
-        )
-        return DataStream(self._env, made)
+    def _keyed(
+        self,
+        kind: OperatorKind,
+        name: str,
+        options: dict[str, UserObject],
+        output_type: TypeInformation,
+    ) -> DataStream:
+        """An operator behind the exchange by key."""
+        made = self._env.add_operator(kind, name, options, output_type, (self._transformation,), self.record_key())
+        return self._behind(made)
 
-    def _bound_strategy(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
-        """The strategy, checked against this stream; a timestamp column of a record stream becomes an assigner."""
-        if not isinstance(strategy, WatermarkStrategy):
-            raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
-        return bind_strategy(strategy, self.get_type())
+    def _field_reduce(self, function: str, position: int | str) -> DataStream:
+        return self.reduce(FieldReduce.on(function, position, self.get_type())).name(function.capitalize())
+
+
+class CachedDataStream(DataStream):
+    """The records of the stream that was cached, in this job and in later ones of the same program. Flink promises no more: it
+    computes a lost cache again. Here every job computes them, so what takes long is better written with a FileSink."""
+
+    def invalidate(self) -> None:
+        """Nothing is kept, so nothing is released."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Raises ``InvalidJob``: settings belong to the operator before ``cache()``."""
+        raise InvalidJob("a cached stream has no operator of its own: change or read its settings before cache()")
+
+    name = uid = set_uid_hash = set_parallelism = set_max_parallelism = force_non_parallel = get_name = _refuse
+    set_buffer_timeout = start_new_chain = disable_chaining = slot_sharing_group = set_description = _refuse
 
 
 __getattr__ = finding(
@@ -367,7 +349,7 @@ __getattr__ = finding(
     elsewhere("tidegate.datastream", "AllWindowedStream CachedDataStream ConnectedStreams KeyedStream WindowedStream"),
     elsewhere(
         "tidegate.functions.interfaces",
-        "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction WindowFunction",
+        "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction Partitioner ProcessFunction ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction WindowFunction",
     ),
     elsewhere(
         "tidegate.functions.state",
@@ -377,7 +359,9 @@ __getattr__ = finding(
         "tidegate.functions.windows",
         "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner",
     ),
-    elsewhere("tidegate.common", "Row TimestampAssigner"),
+    elsewhere("tidegate.common", "ExecutionConfig Row TimestampAssigner WatermarkStrategy"),
+    elsewhere("tidegate.connectors.base", "Sink"),
+    elsewhere("tidegate.functions.output_tag", "OutputTag"),
     elsewhere("tidegate.common.typeinfo", "RowTypeInfo"),
     elsewhere("tidegate.datastream.slot_sharing_group", "SlotSharingGroup"),
 )

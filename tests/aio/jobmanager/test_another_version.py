@@ -21,6 +21,7 @@ from tests.aio.jobmanager.cluster import (
 )
 from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, life, listed
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.versions import JOB_FORMAT
 
 OF_A_CLUSTER = (
     "tidegate.jobmanager.service.clients.submission",
@@ -60,13 +61,13 @@ async def test_a_job_in_another_form_is_refused_in_words_and_left_alone(
         await put_blob(client)
         await submit(client, make_graph())
     monkeypatch.setattr("tidegate.jobmanager.service.clients.submission.VERSION", "9.9.9")
-    monkeypatch.setattr("tidegate.jobmanager.service.clients.submission.JOB_FORMAT", 2)
+    monkeypatch.setattr("tidegate.jobmanager.service.clients.submission.JOB_FORMAT", JOB_FORMAT + 1)
     caplog.set_level(logging.ERROR)
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         assert await listed(client) == {}
     assert "the job is not recovered" in caplog.text
     assert (
-        "it was submitted to tidegate 0.1.0 in form 1 of jobs, and this JobManager is tidegate 9.9.9, which reads form 2; start tidegate 0.1.0 again"
+        f"it was submitted to tidegate 0.1.0 in form {JOB_FORMAT} of jobs, and this JobManager is tidegate 9.9.9, which reads form {JOB_FORMAT + 1}; start tidegate 0.1.0 again"
         in caplog.text
     )
     assert jobs_in(tmp_path) == [JOB]

@@ -58,11 +58,9 @@ class BroadcastConnectedStream:
     ) -> DataStream:
         """Applies a function to both streams; its type must fit whether the other stream is keyed. Raises
         ``InvalidJob`` otherwise."""
-        from tidegate.datastream._streams.keyed_stream import KeyedStream
-        from tidegate.datastream.data_stream import DataStream
-
         stream = self.non_broadcast_stream
-        is_keyed = isinstance(stream, KeyedStream)
+        key = stream._key()
+        is_keyed = key is not None
         wanted = KeyedBroadcastProcessFunction if is_keyed else BroadcastProcessFunction
         if not isinstance(func, wanted):
             where = "keyed" if is_keyed else "non-keyed"
@@ -79,6 +77,6 @@ class BroadcastConnectedStream:
             options,
             type_of(output_type),
             inputs,
-            stream.record_key() if isinstance(stream, KeyedStream) else None,
+            key,
         )
-        return DataStream(env, made)
+        return stream._behind(made)

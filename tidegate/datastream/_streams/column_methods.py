@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
-from tidegate.connectors.base import Sink
 from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
 from tidegate.datastream._streams.operator_handle import DataStreamSink, OperatorHandle
 from tidegate.functions.adapted.frame_functions import Frame, PandasFunction, PolarsFunction, polars_module
@@ -31,6 +30,8 @@ class ColumnMethods(OperatorHandle):
         def _transform(
             self, kind: OperatorKind, name: str, options: dict[str, UserObject], output_type: TypeInformation
         ) -> DataStream: ...
+
+        def _itself(self) -> DataStream: ...
 
     def get_type(self) -> TypeInformation:
         """Returns the type of the stream's records (PyFlink: ``DataStream.get_type``)."""
@@ -71,11 +72,9 @@ class ColumnMethods(OperatorHandle):
     def sql(self, query: str) -> DataStream:
         """``SELECT ... FROM input [WHERE ...]`` on the columns of this stream, or, with ``GROUP BY ..., TUMBLE(time column,
         INTERVAL '5' SECOND)``, aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
-        from tidegate.datastream.data_stream import DataStream
         from tidegate.datastream.sql.planning import sql_stream
 
-        assert isinstance(self, DataStream)
-        return sql_stream(self, query)
+        return sql_stream(self._itself(), query)
 
     def _columns(self, method: str) -> pa.Schema:
         """The columns that a columnar method works on."""
@@ -102,13 +101,7 @@ class ColumnMethods(OperatorHandle):
             raise InvalidJob(
                 "to_spark needs a stream whose type is declared: give the operator before it its output type"
             )
-        handle = self._sunk(SparkSink(write)).name("Spark sink")
+        handle = self._itself().sink_to(SparkSink(write)).name("Spark sink")
         operator = handle._operator("to_spark()")
         operator.parallelism, operator.is_non_parallel = 1, True
         return handle
-
-    def _sunk(self, sink: Sink) -> DataStreamSink:
-        from tidegate.datastream.data_stream import DataStream
-
-        assert isinstance(self, DataStream)
-        return self.sink_to(sink)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.datastream._streams.keyed_stream import KeyedStream
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
-from tidegate.datastream.data_stream import DataStream
 from tidegate.functions import adapters
 from tidegate.functions.interfaces import (
     CoFlatMapFunction,
@@ -19,6 +17,9 @@ from tidegate.functions.interfaces import (
 )
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key, Record, UserObject
+
+if TYPE_CHECKING:
+    from tidegate.datastream.data_stream import DataStream
 
 __all__ = ["ConnectedStreams"]
 
@@ -69,19 +70,19 @@ class ConnectedStreams:
         return self._connected("Keyed Co-Process" if self._is_keyed() else "Co-Process", func, output_type)
 
     def _is_keyed(self) -> bool:
-        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
+        return self.stream1._key() is not None and self.stream2._key() is not None
 
     def _connected(self, name: str, func: UserObject, output_type: TypeHint) -> DataStream:
         env = self.stream1.get_execution_environment()
         kind = type_of(output_type)
-        if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
-            keys = (self.stream1.record_key(), self.stream2.record_key())
+        keys = (self.stream1._key(), self.stream2._key())
+        if self._is_keyed():
             inputs = (self.stream1._transformation, self.stream2._transformation)
             made = env.add_operator("keyed_co_process", name, {"func": func}, kind, inputs, *keys)
         else:
             inputs = (self.stream1._values_transformation(), self.stream2._values_transformation())
             made = env.add_operator("co_process", name, {"func": func}, kind, inputs)
-        return DataStream(env, made)
+        return self.stream1._behind(made)
 
     def __getattr__(self, name: str) -> NoReturn:
         """Only reached for names that are not there."""

@@ -7,14 +7,18 @@ A pair joins when ``left + lower <= right <= left + upper``. Follows Flink's ``K
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidegate.common.time import Duration, Time, to_millis
-from tidegate.datastream._streams.keyed_stream import KeyedStream
+from tidegate.datastream._streams.record_methods import RecordMethods
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
-from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.join_functions import ProcessJoinFunction
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import UserObject
+
+if TYPE_CHECKING:
+    from tidegate.datastream.data_stream import DataStream, KeyedStream
 
 __all__ = ["IntervalJoin", "IntervalJoined"]
 
@@ -24,7 +28,7 @@ class IntervalJoin:
     ``InvalidJob`` unless both streams are keyed and belong to one environment."""
 
     def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
-        if not isinstance(right, KeyedStream):
+        if not isinstance(right, RecordMethods) or right._key() is None:
             raise InvalidJob("interval_join needs two keyed streams: put key_by behind the other one, too")
         if left.get_execution_environment() is not right.get_execution_environment():
             raise InvalidJob("the two streams belong to different environments")
@@ -97,4 +101,4 @@ class IntervalJoined:
         inputs = (left._transformation, right._transformation)
         keys = (left.record_key(), right.record_key())
         made = env.add_operator("interval_join", "Interval Join", options, type_of(output_type), inputs, *keys)
-        return DataStream(env, made)
+        return self._left._behind(made)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.common.time import Duration, Time
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.datastream._streams.record_methods import RecordMethods
 from tidegate.datastream._streams.stream_types import TypeHint
-from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.window import Evictor, Trigger, WindowAssigner
 from tidegate.functions.adapted.join_windows import (
     CoGroupWindow,
@@ -35,6 +35,7 @@ from tidegate.model.values import AssignedWindow, Key, Record, UserObject
 
 if TYPE_CHECKING:
     from tidegate.datastream._streams.windowed_stream import WindowedStream
+    from tidegate.datastream.data_stream import DataStream
 
 __all__ = ["CoGroupedStreams", "JoinedStreams"]
 
@@ -45,7 +46,7 @@ class CoGroupedStreams:
     _method = "co_group"
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
-        if not isinstance(stream2, DataStream):
+        if not isinstance(stream2, RecordMethods):
             raise InvalidJob(f"{self._method} needs another stream, not {stream2!r}")
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
             raise InvalidJob("the two streams belong to different environments")

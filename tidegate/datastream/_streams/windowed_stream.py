@@ -20,7 +20,6 @@ from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream._graph.transformation import PartitionTransformation
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
-from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
     Evictor,
@@ -47,7 +46,7 @@ from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.values import AssignedWindow, Key, Record, UserObject
 
 if TYPE_CHECKING:
-    from tidegate.datastream._streams.keyed_stream import KeyedStream
+    from tidegate.datastream.data_stream import DataStream, KeyedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = ["AllWindowedStream", "WindowedStream"]
@@ -272,7 +271,7 @@ class WindowedStream(WindowsOfStream):
             (exchange,),
             keyed.exchange_key(),
         )
-        return DataStream(env, made)
+        return keyed._behind(made)
 
     def _refuse_settings(self) -> None:
         settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
@@ -286,10 +285,8 @@ class AllWindowedStream(WindowsOfStream):
     _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Record, AssignedWindow]) -> None:
-        from tidegate.datastream._streams.keyed_stream import KeyedStream  # which needs WindowedStream
-
-        key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
-        super().__init__(KeyedStream(data_stream, key), window_assigner)
+        one_key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
+        super().__init__(data_stream._keyed_by(one_key), window_assigner)
 
     def apply(
         self, window_function: AllWindowFunction[Record, Record, AssignedWindow], output_type: TypeHint = None

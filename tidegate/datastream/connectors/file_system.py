@@ -15,6 +15,7 @@ from typing import Self, TypeAlias
 
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.java_only import java_only
+from tidegate.common.names.shipping import Shipped, shipped_as
 from tidegate.common.serialization import BulkWriterFactory, Encoder
 from tidegate.common.time import Duration
 from tidegate.connectors.file_sink import FileSink as OurFileSink
@@ -166,6 +167,9 @@ class RollingPolicy(OurRollingPolicy):
         """Ends files at checkpoints only."""
         return OnCheckpointRollingPolicy(2**62, 2**62)
 
+    def __reduce__(self) -> Shipped:
+        return shipped_as(OurRollingPolicy, self)
+
 
 class DefaultRollingPolicy(RollingPolicy):
     """What ``RollingPolicy.default_rolling_policy`` returns."""
@@ -236,6 +240,9 @@ class BucketAssigner:
 
 class RowFormatFileSink(OurFileSink, RecordsAsText):
     """Writes every record as one line, in the form in which Flink prints it."""
+
+    def __reduce__(self) -> Shipped:
+        return shipped_as(OurFileSink, self)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.shipping import Shipped, shipped_as
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.formats.avro_files import (
@@ -80,6 +81,9 @@ class AvroRowDeserializationSchema(AvroRows):
         registry = _registry(schema_registry_url, registry_properties)
         super().__init__(checked_schema(avro_schema_string, registry, subject), registry)
 
+    def __reduce__(self) -> Shipped:
+        return shipped_as(AvroRows, self)
+
 
 class AvroRowSerializationSchema(AvroMessages):
     """``subject`` (``<topic>-value``, usually): under which the schema is registered. Raises ``InvalidJob``, ``Unreachable``."""
@@ -98,6 +102,9 @@ class AvroRowSerializationSchema(AvroMessages):
         if registry is not None and not subject:
             raise InvalidJob("a schema registry needs the subject under which the schema is registered")
         super().__init__(checked_schema(avro_schema_string, registry, subject), registry, subject)
+
+    def __reduce__(self) -> Shipped:
+        return shipped_as(AvroMessages, self)
 
 
 def _no_class(record_class: str | None) -> None:
