@@ -18,7 +18,7 @@ from enum import Enum
 
 import msgspec
 
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import CorruptData, Misuse
 from tidegate.model.values import Committable
 from tidegate.wire.state_columns import ELEMENT
 
@@ -104,6 +104,41 @@ class TransactionLog(ABC):
     @abstractmethod
     def abort(self, transaction: Transaction) -> None:
         """Idempotent. Raises ``TidegateError``."""
+
+
+class FunctionLog(TransactionLog):
+    """A system that only the job's own function reaches: its transactions are listed, and resolved by a restore."""
+
+    @abstractmethod
+    def described(self, committable: Committable) -> tuple[str, str, int | None]:
+        """Returns a transaction's name, its place, and its size if that is known."""
+
+    def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
+        return [self._transaction(one) for one in listed]
+
+    def _transaction(self, one: Listed) -> Transaction:
+        name, place, size_bytes = self.described(one.committable)
+        return Transaction(
+            system=self.system,
+            name=name,
+            place=place,
+            operator=one.operator,
+            subtask=-1,
+            checkpoint_id=one.checkpoint_id,
+            status=TransactionStatus.UNKNOWN,
+            listed=True,
+            size_bytes=size_bytes,
+            committable=one.committable,
+        )
+
+    def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
+        return []
+
+    def commit(self, transaction: Transaction) -> None:
+        raise Misuse(self.refusal(transaction))
+
+    def abort(self, transaction: Transaction) -> None:
+        raise Misuse(self.refusal(transaction))
 
 
 def listed_in(path: str) -> list[Listed]:

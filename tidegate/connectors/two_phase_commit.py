@@ -10,16 +10,16 @@ A committable is ``[TAG, name, start time, transaction]``. Those of a subtask an
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
+from tidegate.connectors.transactions import FunctionLog, Transaction
 from tidegate.functions.two_phase_commit import TransactionHolder, TransactionSerializer, TwoPhaseCommitSinkFunction
-from tidegate.model.errors import CorruptData, Misuse, NotSerializable
+from tidegate.model.errors import CorruptData, NotSerializable
 from tidegate.model.values import Committable, Record, StateValue, UserObject
 
 TAG = "two-phase-commit"
@@ -233,7 +233,7 @@ class _Context(TwoPhaseCommitSinkFunction.Context):
         return self.stamp
 
 
-class FunctionTransactions(TransactionLog):
+class FunctionTransactions(FunctionLog):
     """What ``tidegate txn`` tells of them: their names. Only the function itself reaches its system."""
 
     system = "function"
@@ -241,36 +241,14 @@ class FunctionTransactions(TransactionLog):
     def takes(self, committable: Committable) -> bool:
         return isinstance(committable, list) and len(committable) == 4 and committable[0] == TAG
 
-    def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
-        return [
-            Transaction(
-                system=self.system,
-                name=str(one.committable[1]),
-                place=f"{one.committable[3]!r:.80}",
-                operator=one.operator,
-                subtask=-1,
-                checkpoint_id=one.checkpoint_id,
-                status=TransactionStatus.UNKNOWN,
-                listed=True,
-                committable=one.committable,
-            )
-            for one in listed
-        ]
-
-    def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
-        return []
+    def described(self, committable: Committable) -> tuple[str, str, int | None]:
+        return str(committable[1]), f"{committable[3]!r:.80}", None
 
     def refusal(self, transaction: Transaction) -> str:
         return (
             f"{transaction.name} belongs to a sink function, and only that function can resolve it: restore the job from the "
             f"checkpoint, or use the tools of its system for {transaction.place}"
         )
-
-    def commit(self, transaction: Transaction) -> None:
-        raise Misuse(self.refusal(transaction))
-
-    def abort(self, transaction: Transaction) -> None:
-        raise Misuse(self.refusal(transaction))
 
 
 def _dumped(value: UserObject, serializer: TransactionSerializer | None) -> Committable:

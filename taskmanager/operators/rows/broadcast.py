@@ -27,7 +27,7 @@ from tidegate.model.values import MapKey, StateValue, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, RecordContext, UnkeyedTimers
-from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped, user_error
+from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
@@ -239,13 +239,7 @@ class KeyedBroadcastProcessOperator(FunctionOperatorBase, KeyedOperator):
         self._collector.add_each(self._func.process_broadcast_element, self._writing, stamped(batch), self._name)
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
-        self._reading.domain = domain
-        self._reading.stamp = timer.timestamp
-        stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
-        try:
-            self._collector.add_all(self._func.on_timer(timer.timestamp, self._reading), stamp)
-        except Exception as error:
-            raise user_error(self._name, error) from error
+        self._call_on_timer(self._func, self._reading, timer, domain)
 
     def close(self) -> None:
         try:

@@ -102,6 +102,15 @@ class KeyedOperator(Operator):
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
 
+    def _call_on_timer(self, func: UserObject, context: KeyContext, timer: Timer, domain: TimeDomain) -> None:
+        """Lets a function of the user see the timer, and takes what it emits."""
+        stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
+        context.domain, context.stamp = domain, timer.timestamp
+        try:
+            self._collector.add_all(func.on_timer(timer.timestamp, context), stamp)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
     def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Canonical keys, checked to be this subtask's, and their key groups."""
         return self._keys_and_groups(batch, input_index)
@@ -224,13 +233,7 @@ class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
         self._schedule()
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
-        stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
-        self._record.domain = domain
-        self._record.stamp = timer.timestamp
-        try:
-            self._collector.add_all(self._func.on_timer(timer.timestamp, self._record), stamp)
-        except Exception as error:
-            raise user_error(self._name, error) from error
+        self._call_on_timer(self._func, self._record, timer, domain)
 
     def close(self) -> None:
         try:
