@@ -18,7 +18,7 @@ def _replaced() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and len(node.args) >= 2 and _called(node.func) in REPLACES:
                 owner, name = ast.unparse(node.args[0]), node.args[1]
-                if isinstance(name, ast.Constant):
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     yield f"{name_of(path)}:{node.lineno}", f"{owner}.{name.value}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -218,12 +218,12 @@ class RecordMethods(ColumnMethods):
 
     # --- settings of this operator that a sink does not have --------------------------------------
 
-    def start_new_chain(self) -> DataStream:
+    def start_new_chain(self) -> Self:
         """Lets the operator begin a new chain."""
         self._operator("start_new_chain()").chaining = ChainingStrategy.HEAD
         return self
 
-    def force_non_parallel(self) -> DataStream:
+    def force_non_parallel(self) -> Self:
         """Fixes the operator's parallelism at 1, whatever the environment says."""
         operator = self._operator("force_non_parallel()")
         operator.parallelism, operator.is_non_parallel = 1, True

@@ -1,4 +1,5 @@
-"""A source and its sink on one TaskManager, and checkpoint 1 triggered while they run: every state meets every event of the JobManager.
+"""A source and its sink on one TaskManager, and checkpoint 1 triggered while they run: every state meets every event of the JobManager
+(``Dispatcher``).
 
 Answers of the storage to what it was not asked for are a mistake of ours, and break an invariant.
 """
@@ -191,7 +192,7 @@ def state_of(cluster: Cluster) -> str:
     if view is None:
         return "NO JOB"
     if view.state is not JobState.RUNNING:
-        return view.state.value
+        return str(view.state.value)
     if cluster.of(c.WriteManifest) and E.RUNNING in cluster.states():
         return "WRITING"
     return "WAITING" if view.waiting_for else "DEPLOYING" if E.DEPLOYING in cluster.states() else "RUNNING"
