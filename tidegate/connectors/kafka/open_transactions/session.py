@@ -188,7 +188,7 @@ class TransactionSession:
             raise
 
     def look_up(self, prepared: Prepared) -> None:
-        """Finds out what became of one that the broker does not know any longer. Raises when nobody has noted it."""
+        """Finds out what became of one that the broker has forgotten. Raises when no note of it was left."""
         said = self._broker.notes(prepared.notes_topic, [prepared.name], prepared.prepared_at_ms).get(prepared.name)
         if said is None:
             raise lost(prepared, self._settings, self._context.now_ms())

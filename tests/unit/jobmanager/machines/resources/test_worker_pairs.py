@@ -77,7 +77,7 @@ def fires(kind: str) -> Step:
 
 
 class Failure:
-    """What jobs that wait are told."""
+    """Why jobs that wait may wait in vain, as they show it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
