@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ColumnMethods(OperatorHandle):
-    """Base of ``DataStream``, which adds the operators."""
+    """Base of ``RecordMethods``, and with them of ``DataStream``."""
 
     if TYPE_CHECKING:
 
