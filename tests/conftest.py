@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.servers import class_archive
+from tests.servers.class_archive import QUICK_JVM
 from tests.unit.taskmanager.runtime import collecting
 
 pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"]
@@ -19,8 +21,6 @@ TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 600
 SIM_TIMEOUT_S = 300
 EXIT_TIMEOUT_S = 60
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For the JVMs of tests, which live for seconds: one that compiles with the quick compiler alone starts with half the work."""
 PROCESSES = ("e2e", "browser", "conformance", "lakehouse")
 """The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else, and `.ci/versions` runs the last."""
 LONGEST = (
@@ -94,6 +94,9 @@ def _what_jobs_collected() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_jvms() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "SPARK_SUBMIT_OPTS", f"{class_archive.options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+        )
         patch.setenv("JDK_JAVA_OPTIONS", f"{QUICK_JVM} {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip())
         yield
 
