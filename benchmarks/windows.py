@@ -22,7 +22,7 @@ from rich.table import Table
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
-from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.local_windows import ColumnarWindowLocal
@@ -54,6 +54,8 @@ class _Out:
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         pass
+
+    def emit_event(self, event: UserEvent) -> None: ...
 
     def emit_idle(self, idle: bool) -> None:
         pass

@@ -35,6 +35,7 @@ from tidegate.functions.state import (
 )
 from tidegate.functions.windows import MergingWindowAssigner, Trigger
 from tidegate.model.accumulators import UserAccumulator
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
@@ -42,6 +43,7 @@ from tidegate.model.program import OperatorSpec
 from tidegate.model.values import UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.factory import key_of
+from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
 from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
@@ -101,6 +103,7 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
     found.keeps_operator_state = isinstance(user_function_of(function), CheckpointedFunction)
     if spec.kind == "async_wait":
         found.elements[ASYNC_STATE] = (StateRedistribution.SPLIT, async_state(spec.input_types[0]).elem_type_info)
+        found.elements[EVENTS_STATE.name] = (StateRedistribution.SPLIT, EVENTS_STATE.elem_type_info)
     for broadcast in spec.options.states if isinstance(spec.options, BroadcastOptions) else ():
         found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
     for name, descriptor in _shown_by(spec, user_function_of(function)):
@@ -239,6 +242,8 @@ class _Nowhere:
     def emit_watermark(self, timestamp_ms: int) -> None: ...
 
     def emit_idle(self, idle: bool) -> None: ...
+
+    def emit_event(self, event: UserEvent) -> None: ...
 
     def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.common.records.batch import ArrowBatch
-from tidegate.model.channel_events import Barrier, ChannelEvent, WatermarkEvent
+from tidegate.model.channel_events import Barrier, ChannelEvent, UserEvent, WatermarkEvent
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.wire.frames import EncodedBatch, OutgoingFrame
 
@@ -26,7 +26,7 @@ class RecordingEnded:
     checkpoint_id: int
 
 
-InFlightItem = EncodedBatch | WatermarkEvent
+InFlightItem = EncodedBatch | WatermarkEvent | UserEvent
 """What is persisted of a channel."""
 
 

@@ -3,7 +3,7 @@
     already queued when the snapshot began ─┐
     came afterwards ────────────────────────┴─▶ Recording ─▶ until the barrier of the checkpoint (or what stands for it)
 
-Laws: batches and watermarks only, in their order, each once. What came behind the barrier is not in it, even if the barrier
+Laws: batches, watermarks and user events only, in their order, each once. What came behind the barrier is not in it, even if the barrier
 had overtaken it in the queue: ``place`` (the sequence of the barrier's frame) decides. A barrier of a newer checkpoint, the
 cancel barrier and the end of the partition end a recording too.
 """
@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidegate.model.channel_events import Barrier, CancelBarrier, ChannelEvent, EndOfPartition, WatermarkEvent
+from tidegate.model.channel_events import (
+    Barrier,
+    CancelBarrier,
+    ChannelEvent,
+    EndOfPartition,
+    UserEvent,
+    WatermarkEvent,
+)
 from tidegate.taskmanager.exchange.base import InFlightItem
 from tidegate.wire.frames import EncodedBatch, Frame, FrameFlags
 
@@ -76,7 +83,7 @@ class Recording:
     def add(self, queued: QueuedFrame) -> None:
         if queued.event is None:
             self.items.append(queued.batch())
-        elif isinstance(queued.event, WatermarkEvent):
+        elif isinstance(queued.event, (WatermarkEvent, UserEvent)):
             self.items.append(queued.event)
 
 

@@ -22,7 +22,7 @@ from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, decode_message, encode_message
-from tidegate.wire.frames import Frame, FrameDecoder, FrameType, make_frame
+from tidegate.wire.frames import Frame, FrameDecoder, FrameType, OutgoingFrame, make_frame
 
 _FIRST_BACKOFF_MS = 5.0
 """Chosen, not measured; it doubles up to the one below."""
@@ -90,12 +90,21 @@ class DataClient:
     def grant(self, credit: GrantCredit) -> None:
         if self._framed is None or self._closed:
             return
-        payload = encode_message(Credit(credit.granted_bytes, credit.consumed_bytes))
-        self._framed.put(make_frame(FrameType.CREDIT, payload))
+        self._send(make_frame(FrameType.CREDIT, encode_message(Credit(credit.granted_bytes, credit.consumed_bytes))))
+
+    def send_event(self, payload: bytes) -> None:
+        """Against the stream, if the producer still listens."""
+        self._send(make_frame(FrameType.EVENT, payload))
+
+    def _send(self, frame: OutgoingFrame) -> None:
+        framed = self._framed
+        if framed is None or self._closed or not self._accepted:
+            return
+        framed.put(frame)
         try:
             self._write()
         except OSError as error:
-            self._broken(self._framed, error)
+            self._broken(framed, error)
 
     def _on_ready(self, readiness: int) -> None:
         framed = self._framed

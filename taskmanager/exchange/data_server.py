@@ -4,7 +4,8 @@
         │ no Hello in time, wrong token, attempt, edge, ...   └── peer closes before ──▶ the subpartition is gone
         └──▶ refused, closed, counted
 
-Before its token is proven a peer gets 4 KiB of memory and a few seconds; afterwards it can only send credit.
+Before its token is proven a peer gets 4 KiB of memory and a few seconds; afterwards it can only send credit, and events against the
+stream, which pass through unread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import errno
 import hmac
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.channel_events import ChannelUnavailable
@@ -25,6 +26,7 @@ from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.channel_messages import (
+    MAX_CONSUMER_BYTES,
     PROTOCOL_VERSION,
     Credit,
     Hello,
@@ -45,13 +47,19 @@ from tidegate.wire.frames import (
 
 log = logging.getLogger(__name__)
 
-_SMALL_BYTES = 4096
-"""Largest payload that a consumer may send."""
 _SEND_BUDGET = 1024 * 1024
 """Bytes taken out of a subpartition at a time: bytes that are handed to the socket cannot be overtaken."""
 _ACCEPTS = 64
 _ACCEPT_PAUSE_MS = 100.0
 """Chosen, not measured: the pause when the process has no descriptor left."""
+
+
+OnTaskEvent = Callable[[int, bytes], None]
+"""Takes the id of the edge whose consumer sent an event, and its payload. Called from the I/O thread."""
+
+
+def nobody_listens(edge_id: int, payload: bytes) -> None:
+    """For an endpoint whose subtask takes no events of its consumers."""
 
 
 @dataclass(slots=True)
@@ -69,6 +77,7 @@ class DataServer:
     token: str
     outputs: Mapping[tuple[int, int], Subpartition]
     """By edge id and consumer subtask index."""
+    on_task_event: OnTaskEvent = nobody_listens
     counts: ServerCounts = field(default_factory=ServerCounts)
     open_handshakes: set[_Peer] = field(default_factory=set)
 
@@ -131,8 +140,9 @@ class _Peer:
 
     def __init__(self, server: DataServer, sock: socket.socket) -> None:
         self._server = server
-        self._framed = FramedSocket(sock, FrameDecoder("a consumer's connection", _SMALL_BYTES))
+        self._framed = FramedSocket(sock, FrameDecoder("a consumer's connection", MAX_CONSUMER_BYTES))
         self._subpartition: Subpartition | None = None
+        self._edge_id = -1
         self._interest = READ
         self._end_taken = False
         self._closed = False
@@ -181,6 +191,8 @@ class _Peer:
         elif frame.type is FrameType.CREDIT:
             credit = decode_message(memoryview(frame.payload), Credit)
             self._subpartition.credit.on_credit(credit.granted_bytes, credit.consumed_bytes)
+        elif frame.type is FrameType.EVENT:
+            self._server.on_task_event(self._edge_id, frame.payload.to_pybytes())
         else:
             self._close(f"a consumer sent a {frame.type.name} frame")
 
@@ -199,7 +211,7 @@ class _Peer:
         self._server.open_handshakes.discard(self)
         self._server.counts.accepted += 1
         self._server.serving.add(self)
-        self._subpartition = answer
+        self._subpartition, self._edge_id = answer, hello.edge_id
         self._framed.decoder.where = f"the connection of consumer {hello.consumer}"
         self._framed.put(make_frame(FrameType.ACCEPTED))
         answer.attach(hello.consumer, lambda: self._server.loop.call_soon(self._pump_safely))

@@ -10,20 +10,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.errors import InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
 from tidegate.taskmanager.exchange.data_client import DataClient
-from tidegate.taskmanager.exchange.data_server import DataServer, ServerCounts
+from tidegate.taskmanager.exchange.data_server import DataServer, OnTaskEvent, ServerCounts, nobody_listens
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines.credit import GrantCredit
-from tidegate.wire.channel_messages import Hello
+from tidegate.wire.channel_messages import Hello, encode_event
 
 
 class DataEndpoint:
@@ -38,6 +40,7 @@ class DataEndpoint:
         wakeup: Callable[[], None],
         settings: ExchangeSettings | None = None,
         open_loop: OpenLoop = IoLoop,
+        on_task_event: OnTaskEvent = nobody_listens,
     ) -> None:
         self._attempt = attempt
         self._token = token
@@ -46,9 +49,11 @@ class DataEndpoint:
         self._settings = settings or ExchangeSettings()
         self._loop = open_loop(f"exchange-{attempt.subtask}", self._settings.clock, self._on_crash)
         self._subpartitions: dict[tuple[int, int], Subpartition] = {}
-        self._server = DataServer(self._loop, self._settings, attempt, token, self._subpartitions)
+        self._server = DataServer(self._loop, self._settings, attempt, token, self._subpartitions, on_task_event)
         self._gate = ChannelInputGate((), self._settings, wakeup, self._send_credit)
         self._inputs: list[tuple[int, AttemptId]] = []
+        self._input_indices: list[int] = []
+        """Says of each channel which input of the head it belongs to."""
         self._clients: dict[int, DataClient] = {}
         self._connected = 0
         self._address = ""
@@ -73,6 +78,7 @@ class DataEndpoint:
             for producer in deployment.producers:
                 names.append((index, f"channel {len(names)} from producer {producer} (edge {deployment.edge_id})"))
                 self._inputs.append((deployment.edge_id, producer))
+                self._input_indices.append(deployment.input_index)
         self._gate = ChannelInputGate(names, self._settings, self._wakeup, self._send_credit)
         return self._gate
 
@@ -118,6 +124,13 @@ class DataEndpoint:
     def lose(self, reason: str) -> None:
         """The attempt failed, and what consumers have not received is lost: they get a notice. ``close`` follows."""
         self._loop.call_soon(lambda: self._server.lose(reason))
+
+    def send_task_event(self, event: UserEvent, input_index: int | None) -> None:
+        """Against the stream: once to each producer of this input, or of all. Lost where a connection is closed, or breaks meanwhile."""
+        payload = encode_event(event)
+        for channel, index in enumerate(self._input_indices):
+            if input_index in (None, index) and channel in self._clients:
+                self._loop.call_soon(partial(self._clients[channel].send_event, payload))
 
     def close(self) -> None:
         """Ends the I/O thread and all connections; what was not received by a consumer is lost."""

@@ -2,7 +2,7 @@
 
     subtask's thread: push ─▶ queue ─▶ take: I/O thread           (a lock, held for a few operations only)
 
-A barrier that overtakes goes to the front; what it overtook (batches and watermarks) is handed to the caller, who persists
+A barrier that overtakes goes to the front; what it overtook (batches, watermarks, user events) is handed to the caller, who persists
 it, and stays in the queue. A barrier that may time out is remembered until it leaves (``holds``): ``prioritise`` lets it
 overtake afterwards.
 

@@ -20,6 +20,7 @@ from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import InvalidJob, Misuse
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
@@ -31,6 +32,7 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.factory import make_operator
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.outputs import ChainOutput
+from tidegate.wire.user_events import user_event, value_of
 
 MAX_PARALLELISM = 128
 ASYNC_TIMEOUT_S = 60.0
@@ -53,6 +55,7 @@ class _Collected:
     values: list[Record] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
+    events: list[object] = field(default_factory=list)
 
     def accept(self, batch: BothShapes) -> None:
         records = batch.checked_records()
@@ -64,6 +67,9 @@ class _Collected:
 
     def idle(self, idle: bool) -> None:
         """Ignores idleness: no operator follows."""
+
+    def event(self, event: UserEvent) -> None:
+        self.events.append(value_of(event))
 
 
 class _SideKeeping(ChainOutput):
@@ -96,6 +102,9 @@ class _Input:
     def idle(self, idle: bool) -> None:
         self._operator.on_idle(idle)
 
+    def event(self, event: UserEvent) -> None:
+        self._operator.on_user_event(event, self._index)
+
 
 class OperatorHarness:
     """``piece`` takes one stream for each of ``input_types`` and returns the stream whose records are looked at::
@@ -126,6 +135,7 @@ class OperatorHarness:
         self._counts = Counts()
         self._end = _Collected()
         self._taken = 0
+        self._task_events: list[object] = []
         self._sides: dict[str, list[Record]] = {}
         self._operators: dict[OperatorId, Operator] = {}
         self._entries: list[list[_Input | _Collected]] = [[] for _ in input_types]
@@ -163,6 +173,18 @@ class OperatorHarness:
         for entry in self._entries[input]:
             entry.watermark(timestamp)
 
+    def push_event(self, event: object, input: int = 0) -> None:
+        """An event along the stream, of a registered type."""
+        for entry in self._entries[input]:
+            entry.event(user_event(event))
+
+    def push_task_event(self, event: object) -> None:
+        """An event against the stream, from behind the piece: the first function on the way up that listens takes it."""
+        sent = user_event(event)
+        for operator in reversed(self._operators.values()):
+            if operator.on_task_event(sent):
+                return
+
     def advance_processing_time(self, to: int) -> None:
         """Set the clock (ms) and fire the processing-time timers up to there, in their order."""
         self._timers.advance_to(to)
@@ -197,6 +219,16 @@ class OperatorHarness:
     def watermarks(self) -> list[int]:
         """The watermarks that came out so far."""
         return list(self._end.watermarks)
+
+    @property
+    def events(self) -> list[object]:
+        """The events that came out along the stream so far."""
+        return list(self._end.events)
+
+    @property
+    def task_events(self) -> list[object]:
+        """The events that functions have sent against the stream so far."""
+        return list(self._task_events)
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -284,6 +316,7 @@ class OperatorHarness:
                 restored=None if found is None else _restored(found),
                 restored_checkpoint_id=restore.checkpoint_id if restore and found else None,
                 segments=MemoryStore() if found else None,
+                send_task_event=lambda event, _: self._task_events.append(value_of(event)),
                 open_async_calls=lambda ready: AsyncCalls(lambda: self._mails.put(ready)),
             )
         )

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.common.records.batch import Batch
 from tidegate.model.accumulators import UserAccumulator
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.coordinators.operator_events import CoordinatorEvent, OperatorEvent
 from tidegate.model.errors import UnknownEvent
@@ -39,6 +40,9 @@ class Output(Protocol):
 
     def emit_idle(self, idle: bool) -> None:
         """Watermark status: while idle, this stream holds no watermark back."""
+
+    def emit_event(self, event: UserEvent) -> None:
+        """To all consumers of all outputs, behind everything that was emitted before."""
 
 
 class Clock(Protocol):
@@ -144,6 +148,10 @@ class OperatorContext:
     """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
     send_operator_event: Callable[[CoordinatorEvent], None] | None = None
     """To its coordinator, from any thread. ``None``: there is no JobManager, as in a test harness."""
+    send_task_event: Callable[[UserEvent, int], None] | None = None
+    """Against the stream, to the operators that feed this input. ``None``: the operator stands alone."""
+    has_ended: bool = False
+    """The operator may emit nothing more: its end of data is behind it, or the job is being stopped."""
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
     """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
@@ -196,11 +204,16 @@ class Operator(ABC):
     def on_idle(self, idle: bool) -> None:
         self.context.output.emit_idle(idle)
 
-    def on_user_event(self, value: object, input_index: int) -> None:
-        """An event that a producer sent among the records, of a registered type. Refused where nothing waits for any."""
-        raise UnknownEvent(
-            f"{self.context.operator_name} takes no user events, but got one of type {type(value).__qualname__}"
-        )
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        """An event that a function further up emitted among the records. Passed on where no function listens."""
+        self.context.output.emit_event(event)
+
+    def on_task_event(self, event: UserEvent) -> bool:
+        """An event that a consumer sent against the stream. Whether it was taken; it goes on up where no function listens."""
+        return False
+
+    def leave_key(self) -> None:  # noqa: B027  (optional hook)
+        """What comes next belongs to no key: keyed state is not to be reached."""
 
     def on_operator_event(self, event: OperatorEvent) -> None:
         """From its coordinator in the JobManager. Refused where nothing waits for any."""

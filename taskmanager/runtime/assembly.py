@@ -24,6 +24,7 @@ from tidegate.taskmanager.operators.factory import make_operator
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.measuring.task_figures import Entered, HeadInput, watch_operator
 from tidegate.taskmanager.runtime.outputs import (
@@ -51,6 +52,8 @@ class ChainParts:
     """From any thread: have this called in the subtask's."""
     tell_coordinator: Callable[[OperatorId, CoordinatorEvent], None] | None = None
     """In the subtask's thread: to the coordinator of an operator."""
+    send_task_event: SendTaskEvent | None = None
+    """In the subtask's thread: to the producers of its inputs."""
     wakeup: Callable[[], None] | None = None
     listener: socket.socket | None = None
 
@@ -80,7 +83,10 @@ def assemble_chain(
             link.tag,
             target_types[0] if target_types else None,
         )
+    task_events = TaskEventDispatcher(program, operators, parts.mail, parts.send_task_event)
     contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
+    for position, context in enumerate(contexts):
+        context.send_task_event = task_events.sender(position)
     keys: list[OpenKeys] = []
     for output in program.outputs:
         selected = None
@@ -95,7 +101,8 @@ def assemble_chain(
     for context, came, went in zip(contexts, entered, outputs, strict=True):
         parts.counters.operator_ids[context.operator_name] = context.operator_id
         watch_operator(context.metrics, came, went)
-    chain = OperatorChain(operators, program.operators, _inputs(program, deployment), keys=keys)
+    inputs_of_head = _inputs(program, deployment)
+    chain = OperatorChain(operators, program.operators, inputs_of_head, keys=keys, task_events=task_events)
     return AssembledChain(chain, contexts, outputs[0])
 
 

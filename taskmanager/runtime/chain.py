@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import InternalError
@@ -20,6 +21,7 @@ from tidegate.model.program import InputSpec, OperatorSpec
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
 from tidegate.taskmanager.state.base import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
@@ -76,13 +78,16 @@ class OperatorChain:
         inputs: Sequence[InputSpec],
         *,
         keys: Sequence[OpenKeys] = (),
+        task_events: TaskEventDispatcher | None = None,
     ) -> None:
-        """``keys``: those of the outputs that are keyed by a function of one record."""
+        """``keys``: those of the outputs that are keyed by a function of one record. ``task_events``: ``None`` for a chain that
+        had finished."""
         self._operators = list(operators)
         self._specs = list(specs)
         self._head = self._operators[0]
         self._inputs = list(inputs)
         self._set_up: list[Operator] = []
+        self._task_events = task_events
         self._keys = list(keys)
         self._open_keys: list[KeyFunction] = []
         self._finished = 0
@@ -144,9 +149,13 @@ class OperatorChain:
             f"an event of a coordinator is for operator {event.operator_id}, which is not in this chain"
         )
 
-    def on_user_event(self, value: object, edge: int) -> None:
-        """Raises ``UnknownEvent`` unless the head takes such events."""
-        self._head.on_user_event(value, self._inputs[edge].input_index)
+    def on_user_event(self, event: UserEvent, edge: int) -> None:
+        self._head.on_user_event(event, self._inputs[edge].input_index)
+
+    def on_task_event(self, edge_id: int, payload: bytes) -> None:
+        """A consumer of this outgoing edge sent an event against the stream."""
+        if self._task_events is not None:
+            self._task_events.on_arrived(edge_id, payload)
 
     def finish(self) -> Finishing:
         """No more records will come: everything that was held back is emitted, from the head on. To be called until DONE."""
@@ -157,6 +166,7 @@ class OperatorChain:
             if self._finished:
                 operator.end_input(0)
             operator.finish()
+            operator.context.has_ended = True
             self._finished += 1
         return Finishing.DONE
 
@@ -165,6 +175,7 @@ class OperatorChain:
         self.flush()
         for operator in self._operators:
             operator.suspend()
+            operator.context.has_ended = True
 
     def flush(self) -> None:
         """What operators hold back for the sake of larger batches goes out; nothing is finished."""

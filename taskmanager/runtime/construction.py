@@ -27,8 +27,8 @@ from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, O
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
-from tidegate.taskmanager.runtime.coordinator_events import CoordinatorEvents
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from tidegate.taskmanager.runtime.events.coordinator_events import CoordinatorEvents
 from tidegate.taskmanager.runtime.failures import failure_info
 from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
@@ -38,10 +38,7 @@ from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.task_figures import input_figures, mailbox_figures, output_figures
 from tidegate.taskmanager.runtime.outputs import KeyedPartition
-from tidegate.taskmanager.runtime.ports import (
-    CallMail,
-    ControlPort,
-)
+from tidegate.taskmanager.runtime.ports import CallMail, ControlPort, TaskEventArrived
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
@@ -76,6 +73,7 @@ class SubtaskBuilder:
             wakeup=self.mailbox.wake,
             settings=replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms),
             open_loop=self.environment.open_io,
+            on_task_event=lambda edge_id, payload: self.mailbox.put(TaskEventArrived(edge_id, payload)),
         )
         self.resources.push(lambda _, error, __: self._close(endpoint, error))
         return endpoint
@@ -100,6 +98,7 @@ class SubtaskBuilder:
         partitions: dict[int, KeyedPartition],
         listener: socket.socket | None,
         services: SubtaskServices,
+        endpoint: DataEndpoint,
     ) -> AssembledChain:
         """Operators made, restored and open."""
         restore = self.deployment.restore
@@ -118,6 +117,7 @@ class SubtaskBuilder:
             run_async=pool.submit,
             mail=lambda call: self.mailbox.put(CallMail(call)),
             tell_coordinator=CoordinatorEvents(self.port).tell,
+            send_task_event=endpoint.send_task_event,
             wakeup=self.mailbox.wake,
             listener=listener,
         )

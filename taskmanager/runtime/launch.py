@@ -34,9 +34,11 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     ControlPort,
     Mail,
+    TaskEventArrived,
 )
 from tidegate.taskmanager.runtime.result_listener import open_listener
 from tidegate.taskmanager.state.files.local_copies import open_copies
+from tidegate.wire.user_events import adopt_user_events
 
 PEER_LOSS_GRACE_MS = 300.0
 """How long a subtask whose producer went away waits to be canceled before it calls that its own failure."""
@@ -88,6 +90,8 @@ class SubtaskRun:
         self._counters = TaskCounters()
         self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
+        self._early: list[TaskEventArrived] = []
+        """Consumers may run before this subtask does."""
         self._closing_errors: list[BaseException] = []
         self._shown_record = ShownRecord.NONE
 
@@ -108,6 +112,7 @@ class SubtaskRun:
 
     def _run(self, resources: ExitStack) -> Steps:
         deployment, began_ms = self._deployment, self._clock.monotonic_ms()
+        adopt_user_events(self._program.events)
         settings = RuntimeSettings.of(deployment.configuration)
         self._shown_record = settings.shown_record
         self._life = settings.make_life(has_inputs=bool(deployment.inputs))
@@ -122,7 +127,7 @@ class SubtaskRun:
         self._on_life(life.InitializationStarted())
         build.copies = open_copies(self._environment.local_state_dir, deployment)
         services = build.make_services(endpoint)
-        assembled = build.initialize(partitions, listener, services)
+        assembled = build.initialize(partitions, listener, services, endpoint)
         loop = build.make_loop(services, assembled, partitions, gate)
         build.probe("initialized", {})
         yield from self._await_inputs(endpoint)
@@ -138,6 +143,8 @@ class SubtaskRun:
             profiler = Profiler(threading.get_ident(), self._counters, lambda: loop.is_congested)
             resources.callback(profiler.close)
             profiler.start()
+        for event in self._early:
+            loop.handle(event)
         yield from loop.steps()
 
     def _builder(self, settings: RuntimeSettings, resources: ExitStack) -> SubtaskBuilder:
@@ -182,6 +189,8 @@ class SubtaskRun:
                 )
             case CallMail(call):
                 call()
+            case TaskEventArrived():
+                self._early.append(mail)
             case _:
                 pass
 

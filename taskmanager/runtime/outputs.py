@@ -3,7 +3,7 @@
     operator ─▶ ChainOutput ┬─▶ ChainedTarget  (an operator of the same chain, called directly)
                             └─▶ NetworkTarget  (a ResultPartition; keys of records are computed here)
 
-A batch changes its shape only for a target that needs the other one. Watermarks and statuses go to every target, side
+A batch changes its shape only for a target that needs the other one. Watermarks, statuses and user events go to every target, side
 outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.model.channel_events import NO_WATERMARK, WatermarkEvent, WatermarkStatus
+from tidegate.model.channel_events import NO_WATERMARK, UserEvent, WatermarkEvent, WatermarkStatus
 from tidegate.model.values import Key
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.operators.base import Operator
@@ -35,6 +35,8 @@ class Target(Protocol):
     def watermark(self, timestamp_ms: int) -> None: ...
 
     def idle(self, idle: bool) -> None: ...
+
+    def event(self, event: UserEvent) -> None: ...
 
 
 @dataclass(slots=True)
@@ -66,6 +68,9 @@ class ChainedTarget:
     def idle(self, idle: bool) -> None:
         self._operator.on_idle(idle)
 
+    def event(self, event: UserEvent) -> None:
+        self._operator.on_user_event(event, 0)
+
 
 class NetworkTarget:
     """An outgoing edge. ``keys`` is set when the edge is keyed by a function of one record."""
@@ -93,6 +98,9 @@ class NetworkTarget:
 
     def idle(self, idle: bool) -> None:
         self._partition.broadcast(WatermarkStatus(idle))
+
+    def event(self, event: UserEvent) -> None:
+        self._partition.broadcast(event)
 
 
 class ChainOutput:
@@ -141,3 +149,7 @@ class ChainOutput:
     def emit_idle(self, idle: bool) -> None:
         for target in self._all:
             target.idle(idle)
+
+    def emit_event(self, event: UserEvent) -> None:
+        for target in self._all:
+            target.event(event)

@@ -63,12 +63,21 @@ class CoordinatorTold:
     event: OperatorEvent
 
 
+@dataclass(frozen=True, slots=True)
+class TaskEventArrived:
+    """A consumer of this outgoing edge sent an event against the stream: an encoded ``UserEvent``, as it came."""
+
+    edge_id: int
+    payload: bytes
+
+
 Mail = (
     ConnectInputs
     | Barrier
     | ConfirmCheckpoint
     | AbortCheckpoint
     | CoordinatorTold
+    | TaskEventArrived
     | CancelTask
     | ControlLost
     | CallMail

@@ -32,6 +32,7 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     Mail,
+    TaskEventArrived,
 )
 from tidegate.taskmanager.runtime.services import SubtaskServices
 
@@ -121,6 +122,8 @@ class SubtaskLoop:
                 self._work.abort(checkpoint_id)
             case CoordinatorTold(event):
                 self._chain.on_operator_event(event)
+            case TaskEventArrived(edge_id, payload):
+                self._chain.on_task_event(edge_id, payload)
             case CancelTask():
                 self._on_life(life.CancelRequested())
             case ControlLost():

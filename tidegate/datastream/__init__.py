@@ -56,6 +56,7 @@ from tidegate.functions.interfaces import (
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    EventListener,
     FilterFunction,
     FlatJoinFunction,
     FlatMapFunction,
@@ -75,6 +76,7 @@ from tidegate.functions.interfaces import (
     ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
+    TaskEventListener,
     WindowFunction,
 )
 from tidegate.functions.java_functions import SinkFunction, SourceFunction
@@ -82,6 +84,7 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
 from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
+from tidegate.wire.user_events import register_user_event
 
 __all__ = [
     "AggregateFunction",
@@ -112,6 +115,7 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
+    "EventListener",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
@@ -147,6 +151,7 @@ __all__ = [
     "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
+    "TaskEventListener",
     "TimeDomain",
     "TimeWindow",
     "TimerService",
@@ -162,6 +167,7 @@ __all__ = [
     "col",
     "if_else",
     "lit",
+    "register_user_event",
 ]
 
 __getattr__ = finding(__name__, flink_1(__name__))

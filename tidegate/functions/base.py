@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
@@ -23,7 +23,7 @@ from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.values import MapKey, Record, StateValue
 
-__all__ = ["Function", "KeyedStateStore", "RuntimeContext"]
+__all__ = ["EventListener", "Function", "KeyedStateStore", "RuntimeContext", "TaskEventListener"]
 
 
 class KeyedStateStore(ABC):
@@ -111,6 +111,25 @@ class RuntimeContext(KeyedStateStore):
     def get_histogram(self, name: str) -> Histogram:
         """Returns the accumulator that counts equal values, and creates it when it is new."""
 
+    @abstractmethod
+    def emit_event(self, event: object) -> None:
+        """Sends an event along the stream, to every subtask behind this one, in order with what this function emits.
+
+        For process functions; the event is of a type that was registered (``register_user_event``). It is handled as a record is:
+        checkpoints hold it while it is on its way. Functions that are no ``EventListener`` pass it on. After the end of data it
+        does nothing. Raises ``UnknownEvent`` for another type, ``InvalidJob`` outside of process functions.
+        """
+
+    @abstractmethod
+    def send_task_event(self, event: object, input_index: int = 0) -> None:
+        """Sends an event against the stream, to every subtask that feeds this input (1: the second one of connected streams).
+
+        For process functions; the event is of a type that was registered, and takes less than 4 KB. It travels beside the
+        records and is in no checkpoint: it comes at most once, and is lost when either subtask fails meanwhile. Functions that are no
+        ``TaskEventListener`` pass it on up. Raises ``UnknownEvent`` for another type, ``UserError`` for one that is too large,
+        ``InvalidJob`` outside of process functions.
+        """
+
 
 class Function(ABC):  # noqa: B024  (its methods are hooks)
     """Base of all user functions."""
@@ -120,6 +139,38 @@ class Function(ABC):  # noqa: B024  (its methods are hooks)
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """After the last record, also when the subtask failed."""
+
+
+class EventListener(ABC):
+    """A process function that hears of events which functions further up emit (``RuntimeContext.emit_event``). Flink's runtime has such
+    events (``EventSerializer.java``) and gives none to users; its ``onWatermark`` (FLIP-467) comes nearest.
+
+    A function that goes by the latest price list::
+
+        class Prices(ProcessFunction, EventListener, CheckpointedFunction):
+            def on_event(self, event):
+                self.version.update([event.version])
+    """
+
+    @abstractmethod
+    def on_event(self, event: object) -> Iterable[Record] | None:
+        """Handles one event, behind all records that its sender had emitted before it; yields or returns what is emitted.
+
+        The event goes no further: ``emit_event`` it again for functions further down. It belongs to no key, so there is no keyed state
+        here; operator state is as exact as it is for records. An event comes once from each subtask that passes it on.
+        """
+
+
+class TaskEventListener(ABC):
+    """A process function that hears of events which functions further down send to it (``RuntimeContext.send_task_event``). Flink has them
+    in its runtime only (``TaskEventDispatcher.java``)."""
+
+    @abstractmethod
+    def on_task_event(self, event: object) -> Iterable[Record] | None:
+        """Handles one event between two records; yields or returns what is emitted.
+
+        The event goes no further. It comes at most once: what is on its way when a subtask fails, or when this one has ended, is lost.
+        """
 
 
 UserCode: TypeAlias = Function | Callable[..., Any]

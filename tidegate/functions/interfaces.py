@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
-from tidegate.functions.base import Function, KeyedStateStore, RuntimeContext
+from tidegate.functions.base import EventListener, Function, KeyedStateStore, RuntimeContext, TaskEventListener
 from tidegate.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -54,6 +54,7 @@ __all__ = [
     "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "EventListener",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
@@ -79,6 +80,7 @@ __all__ = [
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "TaskEventListener",
     "WindowContext",
     "WindowFunction",
 ]

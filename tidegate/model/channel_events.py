@@ -73,9 +73,9 @@ class ChannelUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class UserEvent:
-    """An event of a type that was registered by name (``tidegate.wire.user_events``); for the head of the chain."""
+    """An event of a user's function, as ``tidegate.wire.user_events`` encodes it: its value is made where a function listens."""
 
-    value: object
+    content: bytes
 
 
 ChannelEvent = (

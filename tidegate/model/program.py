@@ -9,7 +9,7 @@ cloudpickle by the client, stored as a blob, and unpickled in subtask processes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from tidegate.model.graph import Partitioner
@@ -125,6 +125,13 @@ class VertexProgram:
     outputs: tuple[OutputSpec, ...] = ()
     buffer_timeout_ms: int | None = None
     """How long a record waits for its batch to fill; -1: until it is full; ``None``: as the job says."""
+    events: tuple[tuple[str, UserObject], ...] = ()
+    """Names and types of user events that no other process can import (``tidegate.wire.user_events``)."""
+
+    def __setstate__(self, state: list[object]) -> None:
+        """A program that an earlier version pickled lacks the fields that came later."""
+        for position, found in enumerate(fields(self)):
+            object.__setattr__(self, found.name, state[position] if position < len(state) else found.default)
 
     def flush_ms(self, of_job: int | None) -> int | None:
         """The time in effect; ``None``: batches leave when they are full."""

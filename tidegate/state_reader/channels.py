@@ -3,16 +3,17 @@
 Two states of an operator: ``in-flight.input``, of the head of a chain, had reached the consumer; ``in-flight.output``, of its
 tail, still waited at the producer. A row stands for one record, in the order of its channel:
 
-    edge │ producer │ consumer │ direction │ batch │ watermark │ the record's columns ... │ __timestamp (where records have one)
+    edge │ producer │ consumer │ direction │ batch │ watermark │ event │ the record's columns ... │ __timestamp (where records have one)
 
 ``batch`` counts the batches of a channel. ``watermark`` is one that stands in front of the row (in milliseconds), on the first
-row of a batch only; one behind the last row has a row of its own, with nulls for the record.
+row of a batch only; one behind the last row has a row of its own, with nulls for the record. So has a user's ``event``, as JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,8 +23,8 @@ from tidegate.state_reader.segments import VerifiedSegments
 
 INPUT, OUTPUT = "in-flight.input", "in-flight.output"
 KIND = "in_flight"
-CHANNEL_COLUMNS = ("edge", "producer", "consumer", "direction", "batch", "watermark")
-_WATERMARK_KEY = b"tidegate.watermark"
+CHANNEL_COLUMNS = ("edge", "producer", "consumer", "direction", "batch", "watermark", "event")
+_WATERMARK_KEY, _EVENT_KEY = b"tidegate.watermark", b"tidegate.event"
 
 
 def read_channel(source: VerifiedSegments, channel: ChannelStateHandle, state_name: str, place: str) -> pa.Table:
@@ -34,7 +35,7 @@ def read_channel(source: VerifiedSegments, channel: ChannelStateHandle, state_na
     try:
         with pa.ipc.open_stream(pa.py_buffer(source.read(handle))) as reader:
             parts = list(_parts(reader, channel, state_name.rpartition(".")[2]))
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, msgspec.DecodeError) as error:
         raise CorruptData(f"{name} is not a readable Arrow stream ({error}); use another checkpoint") from error
     filled = sum(has_rows for _, has_rows in parts)
     if filled != channel.batches:
@@ -53,24 +54,27 @@ def _parts(
         except StopIteration:
             return
         batch.validate(full=True)
-        mark = None if metadata is None else dict(metadata).get(_WATERMARK_KEY)
+        stored = {} if metadata is None else dict(metadata)
         records = pa.Table.from_batches([batch]).replace_schema_metadata(None)
         has_rows = records.num_rows > 0
-        if not has_rows:  # a watermark behind everything
+        if not has_rows:  # an event, or a watermark behind everything
             nulls = [pa.nulls(1, field.type) for field in records.schema]
             records = pa.table(nulls, schema=pa.schema([f.with_nullable(True) for f in records.schema]))
-        yield _with_channel(records, channel, direction, number, None if mark is None else int(mark)), has_rows
+        yield _with_channel(records, channel, direction, number, stored), has_rows
         number += has_rows
 
 
 def _with_channel(
-    records: pa.Table, channel: ChannelStateHandle, direction: str, number: int, watermark: int | None
+    records: pa.Table, channel: ChannelStateHandle, direction: str, number: int, stored: dict[bytes, bytes]
 ) -> pa.Table:
     rows = max(records.num_rows, 1)
-    watermarks = pa.array([watermark, *[None] * (rows - 1)], pa.int64())
+    mark, event = stored.get(_WATERMARK_KEY), stored.get(_EVENT_KEY)
+    others = [None] * (rows - 1)
+    watermarks = pa.array([None if mark is None else int(mark), *others], pa.int64())
+    events = pa.array([None if event is None else _as_json(event), *others], pa.string())
     values = (channel.edge_id, channel.producer, channel.consumer)
     columns = [pa.array(np.full(rows, value, np.int32)) for value in values]
-    columns += [pa.array([direction] * rows), pa.array(np.full(rows, number, np.int32)), watermarks]
+    columns += [pa.array([direction] * rows), pa.array(np.full(rows, number, np.int32)), watermarks, events]
     fields = [records.schema.field(name) for name in records.schema.names]
     return pa.table(
         [*columns, *records.columns],
@@ -81,3 +85,7 @@ def _with_channel(
             ]
         ),
     )
+
+
+def _as_json(event: bytes) -> str:
+    return msgspec.json.encode(msgspec.msgpack.decode(event)).decode()

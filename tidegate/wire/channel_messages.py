@@ -4,10 +4,11 @@
        Hello(token, attempts, edge, index)  ──▶
                                             ◀──  Accepted  |  Refused(code, message), then closed
        Credit(granted, consumed)            ──▶        consumer's bounds, cumulative
+       EVENT: a UserEvent                   ──▶        against the stream, for the operator that feeds the edge
                                             ◀──  SCHEMA, BATCH, EVENT frames; BACKLOG when credit is out
 
 Payloads are MessagePack. An event is ``[name, fields]``, the name that of its class in ``model.channel_events``; the fields
-of a user event are those of ``tidegate.wire.user_events``. All decoders raise ``CorruptFrame``.
+of a user event are those of ``tidegate.wire.user_events``, and stay as they are. All decoders raise ``CorruptFrame``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ import msgspec
 from tidegate.model import channel_events
 from tidegate.model.channel_events import ChannelEvent, ChannelUnavailable
 from tidegate.model.errors import CorruptFrame
-from tidegate.wire.user_events import decode_user_event, encode_user_event
 
 PROTOCOL_VERSION = 1
 """Changes when a peer of the version before could not talk to us."""
+MAX_CONSUMER_BYTES = 4096
+"""The largest payload that a consumer may send: its handshake, a grant of credit, or an event against the stream. A peer whose token is
+not proven gets no more memory."""
+MAX_TASK_EVENT_BYTES = MAX_CONSUMER_BYTES - 96
+"""How large a user event against the stream may be: its envelope, of which most is the name of its class, fits into the rest."""
 
 _Message = TypeVar("_Message", "Hello", "Refused", "Credit")
 
@@ -87,9 +92,8 @@ _fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
 
 
 def encode_event(event: ChannelEvent | ChannelUnavailable) -> bytes:
-    """Encodes an event. Raises ``UnknownEvent`` for a user event of a type that was not registered."""
     if isinstance(event, channel_events.UserEvent):
-        return _encoder.encode((_USER_EVENT, msgspec.Raw(encode_user_event(event.value))))
+        return _encoder.encode((_USER_EVENT, msgspec.Raw(event.content)))
     return _encoder.encode((type(event).__name__, event))
 
 
@@ -97,7 +101,7 @@ def decode_event(payload: bytes | memoryview) -> ChannelEvent | ChannelUnavailab
     try:
         name, fields = _envelope.decode(payload)
         if name == _USER_EVENT:
-            return channel_events.UserEvent(decode_user_event(memoryview(fields)))
+            return channel_events.UserEvent(bytes(fields))
         decoder = _fields.get(name)
         if decoder is None:
             raise CorruptFrame(_unknown_event(name))

@@ -24,7 +24,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options.job import ExecutionOptions
 from tidegate.model.units import parse_size_bytes
@@ -43,6 +43,10 @@ STEP_ROWS = 512
 
 _GROUP = struct.Struct(">H")
 """The key group stands behind the bytes of a key, which tell where they end."""
+_NO_PLACE = (
+    "operator '{}' sorts its input in BATCH execution mode, where an event has no place among the records: run the job in STREAMING mode, "
+    "or put what the event says into records"
+)
 
 
 class InputMode(Enum):
@@ -114,6 +118,9 @@ class SortedInputs(Operator):
 
     def on_idle(self, idle: bool) -> None:
         """Nor has idleness."""
+
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        raise InvalidJob(_NO_PLACE.format(self._name))
 
     def has_in_flight(self) -> bool:
         return not self._done
@@ -196,6 +203,9 @@ class GatheringOutput:
     def emit_watermark(self, timestamp_ms: int) -> None: ...
 
     def emit_idle(self, idle: bool) -> None: ...
+
+    def emit_event(self, event: UserEvent) -> None:
+        raise InvalidJob(_NO_PLACE.format(self._context.operator_name))
 
     def flush(self) -> None:
         for tag in list(self._held):

@@ -3,12 +3,14 @@
     record ─▶ AsyncWaitQueue ── Invoke ─▶ event loop of the subtask ─▶ answer, as a mail ─▶ queue ─▶ results, marks ─▶ emit
                    └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
 
-Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks and
-statuses go through the queue as marks. After ``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
+Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks,
+statuses and user events go through the queue as marks; what is frozen keeps the events among its records. After ``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.state import ListStateDescriptor
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.values import Record
 from tidegate.taskmanager.machines.async_wait import (
@@ -36,6 +39,10 @@ from tidegate.taskmanager.operators.user_code.user_function import FunctionOpera
 from tidegate.taskmanager.state.base import FrozenState
 
 STATE_NAME = "_async_wait_operator_state_"
+EVENTS_STATE = ListStateDescriptor(
+    "_async_wait_events_", RowTypeInfo([Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE())], ["records", "event"])
+)
+"""User events among the records in flight, each with how many of these are in front of it."""
 
 
 @dataclass(slots=True)
@@ -69,6 +76,8 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._queue = AsyncWaitQueue(capacity=capacity, ordered=ordered)
         self._records: dict[int, _Held] = {}
         self._marks: dict[int, Callable[[], None]] = {}
+        self._events: dict[int, UserEvent] = {}
+        """Those marks that are events. They are not sent again, so they are part of the state."""
         self._next = 0
         self._is_suspended = False
         self._calls: AsyncCallsPort | None = None
@@ -87,9 +96,15 @@ class AsyncWaitOperator(FunctionOperatorBase):
             raise InvalidJob(f"operator '{self._name}': there is no event loop for its coroutines here")
         self._calls = context.open_async_calls(self._on_answers)
         self._kept = self._user.restore(context).get_list_state(self._descriptor)
+        self._kept_events = self._user.restore(context).get_list_state(EVENTS_STATE)
         self._user.open(context)
-        for value, stamp in self._kept.get():
+        events = deque(sorted((int(place), bytes(content)) for place, content in self._kept_events.get()))
+        for place, (value, stamp) in enumerate(self._kept.get()):
+            while events and events[0][0] <= place:
+                self._pass_in_turn(UserEvent(events.popleft()[1]))
             self._accept(value, stamp)
+        for _, content in events:
+            self._pass_in_turn(UserEvent(content))
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
@@ -102,6 +117,9 @@ class AsyncWaitOperator(FunctionOperatorBase):
     def on_idle(self, idle: bool) -> None:
         self._mark(lambda: self.context.output.emit_idle(idle))
 
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        self._pass_in_turn(event)
+
     def has_room(self) -> bool:
         return self._queue.has_room
 
@@ -112,8 +130,11 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._is_suspended = True
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        held = (self._records[number] for number in self._queue.in_flight)
+        numbers = self._queue.in_flight
+        held = (self._records[number] for number in numbers)
         self._kept.update([(record.value, record.stamp) for record in held])
+        events = sorted(self._events.items())
+        self._kept_events.update([(bisect(numbers, number), event.content) for number, event in events])
         return super().freeze(checkpoint_id)
 
     def close(self) -> None:
@@ -130,6 +151,11 @@ class AsyncWaitOperator(FunctionOperatorBase):
         self._next += 1
         self._marks[self._next] = passes
         self._on(MarkArrived(self._next))
+
+    def _pass_in_turn(self, event: UserEvent) -> None:
+        number = self._next + 1
+        self._events[number] = event
+        self._mark(lambda: self.context.output.emit_event(self._events.pop(number)))
 
     def _on_answers(self) -> None:
         """Mail of the event loop: there are answers."""

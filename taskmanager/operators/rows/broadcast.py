@@ -25,10 +25,12 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.model.values import MapKey, StateValue, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.keys.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped
-from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
+from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
 from tidegate.taskmanager.state.handles import StateStore
@@ -36,6 +38,10 @@ from tidegate.taskmanager.state.timers import Timer
 
 BROADCAST_INPUT = 1
 """Behind the keyed or plain one, as in Flink's broadcast operators."""
+_ELEMENTS_HAVE_NO_KEY = (
+    "broadcast elements belong to no key, so process_broadcast_element has no keyed state of its own: use "
+    "ctx.apply_to_keyed_state(descriptor, function)"
+)
 
 
 class BroadcastStates:
@@ -157,25 +163,7 @@ class _KeyedWriting(_Writing, KeyedBroadcastProcessFunction.Context):
             backend.set_current(*before)
 
 
-class NoCurrentKey:
-    """Stands where a key would be while there is none; reading or writing keyed state then raises an error that says
-    so."""
-
-    def __init__(self, operator: str) -> None:
-        self._operator = operator
-
-    def __hash__(self) -> NoReturn:
-        raise InvalidJob(
-            f"operator '{self._operator}': broadcast elements belong to no key, so process_broadcast_element has no keyed "
-            "state of its own: use ctx.apply_to_keyed_state(descriptor, function)"
-        )
-
-    def __reduce__(self) -> NoReturn:
-        hash(self)
-        raise AssertionError
-
-
-class BroadcastProcessOperator(FunctionOperatorBase):
+class BroadcastProcessOperator(ListeningOperator):
     works_on = "records"
 
     def __init__(self, name: str, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
@@ -192,7 +180,7 @@ class BroadcastProcessOperator(FunctionOperatorBase):
     def open(self) -> None:
         states = BroadcastStates(self._name, self._descriptors, self._user.restore(self.context))
         self._contexts = (_Reading(self._timers, states), _Writing(self._timers, states))
-        self._user.open(self.context)
+        self._user.open(self.context, collector=self._collector)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
@@ -207,7 +195,7 @@ class BroadcastProcessOperator(FunctionOperatorBase):
         self._user.close()
 
 
-class KeyedBroadcastProcessOperator(FunctionOperatorBase, KeyedOperator):
+class KeyedBroadcastProcessOperator(ListeningOperator, KeyedOperator):
     def __init__(self, name: str, key: KeySpec, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
         super().__init__(name, [key])
         self._func = func
@@ -218,8 +206,8 @@ class KeyedBroadcastProcessOperator(FunctionOperatorBase, KeyedOperator):
         states = BroadcastStates(self._name, self._descriptors, self._user.restore(self.context))
         self._reading = _KeyedReading(self._timers, self._backend, states)
         self._writing = _KeyedWriting(self._timers, states, self._backend)
-        self._no_key = NoCurrentKey(self._name)
-        self._user.open(self.context, StateStore(self._backend))
+        self._no_key = NoCurrentKey(self._name, _ELEMENTS_HAVE_NO_KEY)
+        self._user.open(self.context, StateStore(self._backend), self._collector)
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:

@@ -22,9 +22,11 @@ from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Key, Record, UserObject
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.keys.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, user_error
+from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import FrozenState
@@ -35,6 +37,10 @@ from tidegate.taskmanager.state.timers import Timer
 
 _AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
 """Keys of these types are canonical."""
+_EVENTS_HAVE_NO_KEY = (
+    "events belong to no key, so on_event and on_task_event have no keyed state: keep what they say in operator state "
+    "(CheckpointedFunction), or in the function"
+)
 
 
 class KeyedOperator(Operator):
@@ -114,6 +120,9 @@ class KeyedOperator(Operator):
     def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Canonical keys, checked to be this subtask's, and their key groups."""
         return self._keys_and_groups(batch, input_index)
+
+    def leave_key(self) -> None:
+        self._backend.set_current(NoCurrentKey(self._name, _EVENTS_HAVE_NO_KEY), self._backend.owned.start)
 
     def begin_key(self, key: Key, group: int) -> None:
         """In BATCH execution mode: all records until ``end_of_key`` are of this key."""
@@ -201,7 +210,7 @@ class KeyedOperator(Operator):
             )
 
 
-class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
+class KeyedProcessOperator(ListeningOperator, KeyedOperator):
     """``KeyedProcessFunction`` (one input), ``KeyedCoProcessFunction`` and ``CoProcessFunction`` (two)."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: UserObject, methods: tuple[str, ...]) -> None:
@@ -212,7 +221,7 @@ class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
 
     def open(self) -> None:
         self._record = KeyContext(self._timers, self._backend)
-        self._user.open(self.context, StateStore(self._backend))
+        self._user.open(self.context, StateStore(self._backend), self._collector)
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:

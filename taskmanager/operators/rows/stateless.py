@@ -6,6 +6,7 @@ from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, Collector, method_of, stamped, user_error
+from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 
 
@@ -69,7 +70,7 @@ class FlatMapOperator(FunctionOperator):
         collector.flush()
 
 
-class ProcessOperator(FunctionOperatorBase):
+class ProcessOperator(ListeningOperator):
     """``ProcessFunction`` (one input) and ``CoProcessFunction`` (two), without keys."""
 
     works_on = "records"
@@ -82,13 +83,13 @@ class ProcessOperator(FunctionOperatorBase):
     def open(self) -> None:
         self._timers = UnkeyedTimers(self.context)
         self._record = RecordContext(self._timers)
-        self._user.open(self.context)
+        self._collector = Collector(self.context.output)
+        self._user.open(self.context, collector=self._collector)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        collector = Collector(self.context.output)
-        collector.add_each(self._calls[input_index], self._record, stamped(batch), self._name)
-        collector.flush()
+        self._collector.add_each(self._calls[input_index], self._record, stamped(batch), self._name)
+        self._collector.flush()
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._timers.watermark = timestamp_ms

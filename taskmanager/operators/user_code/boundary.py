@@ -36,12 +36,14 @@ from tidegate.functions.state import (
 )
 from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
-from tidegate.model.errors import InvalidJob, TidegateError, UserFunctionError
+from tidegate.model.errors import InvalidJob, TidegateError, UserError, UserFunctionError
 from tidegate.model.values import MapKey, Record, StateValue
 from tidegate.taskmanager.operators.base import OperatorContext, Output
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
 from tidegate.taskmanager.state.handles import StateStore
+from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES
+from tidegate.wire.user_events import user_event
 
 EMIT_RECORDS = 4096
 """What functions emit goes on in batches of about this size."""
@@ -190,11 +192,14 @@ def _batch(values: list[Record], stamps: list[int | None]) -> RecordsBatch:
 
 
 class FunctionContext(RuntimeContext):
-    """``RuntimeContext`` of a function; ``store`` is ``None`` where there are no keys."""
+    """``RuntimeContext`` of a function; ``store`` is ``None`` where there are no keys, and ``collector`` where no events are sent."""
 
-    def __init__(self, context: OperatorContext, store: StateStore | None = None) -> None:
+    def __init__(
+        self, context: OperatorContext, store: StateStore | None = None, collector: Collector | None = None
+    ) -> None:
         self._context = context
         self._store = store
+        self._collector = collector
         self._job_parameters: dict[str, str] | None = None
         self._metrics = OperatorMetricGroup(context.metrics, context.clock)
         self._accumulators = FunctionAccumulators(context.metrics, context.operator_name)
@@ -259,6 +264,31 @@ class FunctionContext(RuntimeContext):
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
         return self._keyed(state_descriptor).get_aggregating_state(state_descriptor)
+
+    def emit_event(self, event: object) -> None:
+        emitted, sent = self._emitted("emit_event"), user_event(event)
+        if not self._context.has_ended:
+            emitted.flush()
+            self._context.output.emit_event(sent)
+
+    def send_task_event(self, event: object, input_index: int = 0) -> None:
+        self._emitted("send_task_event")
+        sent = user_event(event)
+        if len(sent.content) > MAX_TASK_EVENT_BYTES:
+            raise UserError(
+                f"operator '{self._context.operator_name}': a {type(event).__qualname__} of {len(sent.content)} bytes is too large to be sent "
+                f"against the stream, where an event may take {MAX_TASK_EVENT_BYTES} bytes: send what it takes to find the rest"
+            )
+        if self._context.send_task_event is not None:
+            self._context.send_task_event(sent, input_index)
+
+    def _emitted(self, method: str) -> Collector:
+        if self._collector is None:
+            raise InvalidJob(
+                f"operator '{self._context.operator_name}': {method} is for process functions, whose events keep their place among "
+                "what is emitted: put a process() with this call behind or in front of it"
+            )
+        return self._collector
 
     def _keyed(self, descriptor: StateDescriptor) -> StateStore:
         if self._store is None:

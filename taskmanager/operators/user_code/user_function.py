@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.adapters import user_function_of
-from tidegate.functions.base import UserCode
+from tidegate.functions.base import EventListener, TaskEventListener, UserCode
 from tidegate.functions.checkpointed_function import (
     CheckpointedFunction,
     CheckpointListener,
@@ -26,7 +26,13 @@ from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
+from tidegate.taskmanager.operators.user_code.boundary import (
+    Collector,
+    FunctionContext,
+    close_function,
+    open_function,
+    user_error,
+)
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.function_state import FunctionStateBackend
 from tidegate.taskmanager.state.handles import StateStore
@@ -47,7 +53,7 @@ class UserFunction:
         self._own_states = own_states
         self._keeps = keeps_operator_state
         self._func = func
-        self._given = user_function_of(func)
+        self._given: UserCode = user_function_of(func)
         self._operator = operator
         self._context: OperatorContext | None = None
         self._backend: FunctionStateBackend | None = None
@@ -61,9 +67,21 @@ class UserFunction:
                 self._backend.restore(self._of_function(context.restored), context.segments)
         return self._backend
 
-    def open(self, context: OperatorContext, store: StateStore | None = None) -> None:
-        """``store``: keyed state, where there are keys. Raises ``CorruptData``, ``StorageError`` and what the function
-        raises."""
+    @property
+    def given(self) -> UserCode:
+        """The user's own object."""
+        return self._given
+
+    def open(
+        self, context: OperatorContext, store: StateStore | None = None, collector: Collector | None = None
+    ) -> None:
+        """``store``: keyed state, where there are keys. ``collector``: what the function emits goes there, and its events keep their
+        place in it. Raises ``CorruptData``, ``StorageError`` and what the function raises."""
+        if collector is None and isinstance(self._given, (EventListener, TaskEventListener)):
+            raise InvalidJob(
+                f"operator '{self._operator}': {type(self._given).__qualname__} listens to events, which only process functions can: "
+                "put a process() with this listener in front of it"
+            )
         self._context = context
         restored = context.restored
         if self._keeps or isinstance(self._given, CheckpointedFunction) or (restored is not None and restored.operator):
@@ -71,7 +89,7 @@ class UserFunction:
         if isinstance(self._given, CheckpointedFunction):
             given = InitializationContext(context, self.restore(context), store)
             self._call(lambda: self._given.initialize_state(given))
-        open_function(self._func, context, FunctionContext(context, store))
+        open_function(self._func, context, FunctionContext(context, store, collector))
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         """The function brings its state up to date, then what it keeps is encoded."""

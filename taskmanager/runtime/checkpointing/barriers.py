@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.model.channel_events import Barrier, CancelBarrier, WatermarkEvent
+from tidegate.model.channel_events import Barrier, CancelBarrier, UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.ids import OperatorId
 from tidegate.taskmanager.exchange.base import Overtaken, ResultPartition
@@ -92,7 +92,7 @@ class BarrierSender:
                 items,
             )
             for consumer, frames in overtaken
-            if (items := _items(frames))
+            if (items := items_in_flight(frames))
         ]
 
 
@@ -101,13 +101,14 @@ def has_timeout(barrier: Barrier) -> bool:
     return barrier.options.alignment is Alignment.ALIGNED and barrier.options.aligned_timeout_ms is not None
 
 
-def _items(frames: list[OutgoingFrame]) -> list[Item]:
+def items_in_flight(frames: list[OutgoingFrame]) -> list[Item]:
+    """What is persisted of frames that a barrier overtook."""
     items: list[Item] = []
     for frame in frames:
         if frame.type is FrameType.BATCH:
             items.append(encoded_batch(frame))
         else:
             event = decode_event(frame.payload)
-            if isinstance(event, WatermarkEvent):
+            if isinstance(event, (WatermarkEvent, UserEvent)):
                 items.append(event)
     return items

@@ -1,9 +1,10 @@
 """Data in flight on its way into a checkpoint, and back: what is written of one channel, and how.
 
-    EncodedBatch · record batch · watermark ... ─▶ Arrow IPC streams, one for each run of batches with one schema
+    EncodedBatch · record batch · watermark · user event ... ─▶ Arrow IPC streams, one for each run of batches with one schema
 
-A watermark stands in the metadata of the batch behind it (``tidegate.watermark``), or of an empty last batch. The schema's
-metadata holds, under ``tidegate``, what is known of the channel (``ChannelDescription``). Written in the snapshot thread.
+A watermark stands in the metadata of the batch behind it (``tidegate.watermark``), or of an empty last batch; a user event has an empty
+batch of its own (``tidegate.event``), in whose metadata a watermark in front of it stands too. The schema's metadata holds, under
+``tidegate``, what is known of the channel (``ChannelDescription``). Written in the snapshot thread.
 
 Law: a channel's handles stand in the order of its data; without data there is no handle.
 """
@@ -17,7 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle, OperatorSnapshot, SubtaskSnapshot
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
@@ -25,10 +26,12 @@ from tidegate.taskmanager.exchange.base import InFlightItem
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.wire.frames import EncodedBatch
 
-FORMAT_VERSION = 1
-"""The version of files of channel state; a reader refuses a newer one."""
+FORMAT_VERSION = 2
+"""The version of files of channel state; a reader refuses a newer one. A file without user events is written as version 1, which had
+none, so that those of before read it."""
 METADATA_KEY = b"tidegate"
 WATERMARK_KEY = b"tidegate.watermark"
+EVENT_KEY = b"tidegate.event"
 IN_FLIGHT = "in_flight"
 
 Item: TypeAlias = InFlightItem | pa.RecordBatch
@@ -47,8 +50,8 @@ class ChannelDescription:
     input_index: int
     direction: str
 
-    def to_metadata(self, operator: str) -> dict[bytes, bytes]:
-        content = {"version": FORMAT_VERSION, "kind": IN_FLIGHT, "operator": operator, **asdict(self)}
+    def to_metadata(self, operator: str, version: int) -> dict[bytes, bytes]:
+        content = {"version": version, "kind": IN_FLIGHT, "operator": operator, **asdict(self)}
         return {METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
 
 
@@ -64,10 +67,20 @@ class ChannelContent:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """Read back. ``watermark``: it came before the rows."""
+    """Read back. ``watermark``: it came before the rows, and before ``event``, which has no rows with it."""
 
     data: pa.RecordBatch
     watermark: int | None = None
+    event: UserEvent | None = None
+
+    @property
+    def metadata(self) -> dict[bytes, bytes] | None:
+        found = {}
+        if self.watermark is not None:
+            found[WATERMARK_KEY] = str(self.watermark).encode()
+        if self.event is not None:
+            found[EVENT_KEY] = self.event.content
+        return found or None
 
 
 def write_channels(store: SegmentStore, contents: Iterable[ChannelContent]) -> dict[OperatorId, OperatorSnapshot]:
@@ -125,14 +138,21 @@ def _stored(reader: pa.ipc.RecordBatchStreamReader) -> Iterator[StoredBatch]:
         except StopIteration:
             return
         batch.validate(full=True)
-        mark = None if metadata is None else dict(metadata).get(WATERMARK_KEY)
-        yield StoredBatch(batch.replace_schema_metadata(own), None if mark is None else int(mark))
+        stored = {} if metadata is None else dict(metadata)
+        mark, event = stored.get(WATERMARK_KEY), stored.get(EVENT_KEY)
+        yield StoredBatch(
+            batch.replace_schema_metadata(own),
+            None if mark is None else int(mark),
+            None if event is None else UserEvent(event),
+        )
 
 
 def _description_of(schema: pa.Schema) -> ChannelDescription | None:
     content = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if content.get("kind") != IN_FLIGHT:
         return None
+    if content["version"] > FORMAT_VERSION:
+        raise ValueError(f"version {content['version']}; this version of tidegate reads up to {FORMAT_VERSION}")
     return ChannelDescription(**{name: content[name] for name in ChannelDescription.__slots__})
 
 
@@ -141,11 +161,11 @@ def _write(store: SegmentStore, content: ChannelContent) -> Iterator[ChannelStat
     for batches in _runs(content.items):
         schema = batches[0].data.schema
         sink = pa.BufferOutputStream()
-        metadata = {**(schema.metadata or {}), **about.to_metadata(content.operator)}
+        version = FORMAT_VERSION if any(batch.event is not None for batch in batches) else 1
+        metadata = {**(schema.metadata or {}), **about.to_metadata(content.operator, version)}
         with pa.ipc.new_stream(sink, schema.with_metadata(metadata)) as writer:
             for batch in batches:
-                mark = None if batch.watermark is None else {WATERMARK_KEY: str(batch.watermark).encode()}
-                writer.write_batch(batch.data, custom_metadata=mark)
+                writer.write_batch(batch.data, custom_metadata=batch.metadata)
         hint = f"in-flight-{about.direction}-{about.edge_id}-{about.producer}-{about.consumer}"
         handle = store.write(hint, [memoryview(sink.getvalue())])
         rows = sum(batch.data.num_rows > 0 for batch in batches)
@@ -153,12 +173,16 @@ def _write(store: SegmentStore, content: ChannelContent) -> Iterator[ChannelStat
 
 
 def _runs(items: Sequence[Item]) -> Iterator[list[StoredBatch]]:
-    """Batches of one schema, each with the watermark in front of it; a watermark at the end goes with an empty batch."""
+    """Batches of one schema, each with the watermark in front of it; an event, and a watermark at the end, go with an empty batch."""
     run: list[StoredBatch] = []
     mark: int | None = None
     for item in items:
         if isinstance(item, WatermarkEvent):
             mark = item.timestamp_ms
+            continue
+        if isinstance(item, UserEvent):
+            run.append(StoredBatch(_empty_like(run), mark, item))
+            mark = None
             continue
         data = item.decode() if isinstance(item, EncodedBatch) else item
         if run and not run[0].data.schema.equals(data.schema, check_metadata=True):
@@ -167,7 +191,10 @@ def _runs(items: Sequence[Item]) -> Iterator[list[StoredBatch]]:
         run.append(StoredBatch(data, mark))
         mark = None
     if mark is not None:
-        empty = run[0].data.slice(0, 0) if run else pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-        run.append(StoredBatch(empty, mark))
+        run.append(StoredBatch(_empty_like(run), mark))
     if run:
         yield run
+
+
+def _empty_like(run: Sequence[StoredBatch]) -> pa.RecordBatch:
+    return run[0].data.slice(0, 0) if run else pa.RecordBatch.from_arrays([], schema=pa.schema([]))

@@ -5,8 +5,9 @@
 Laws: the order is that of the handles. On an edge dealt by key each row is kept by exactly the subtask that owns its key
 group, by the hash that the producers deal with. A watermark keeps its place if the channel exists as it was (the same edge
 between as many subtasks). After a rescale, the least of what all old producers had promised counts for the whole edge,
-behind all of its rows; nothing, as long as one of them had promised nothing. What has not been replayed when a snapshot
-begins is in flight again.
+behind all of its rows; nothing, as long as one of them had promised nothing. A user event keeps its place among the rows of its old
+channel, and comes to each subtask that takes rows of that channel over. What has not been replayed when a snapshot begins is in
+flight again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidegate.common.records.batch import ArrowBatch, from_wire
-from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle
 from tidegate.model.deployment import InputDeployment, OutputDeployment, TaskDeployment
 from tidegate.model.errors import InvalidJob
@@ -37,7 +38,7 @@ class Replayed:
     """``channel``: of the gate; where the old channel has none, the edge's first one stands for it."""
 
     channel: int
-    item: ArrowBatch | WatermarkEvent
+    item: ArrowBatch | WatermarkEvent | UserEvent
 
 
 class Replay:
@@ -87,6 +88,8 @@ class Replay:
                 self._items.append(Replayed(channel, WatermarkEvent(batch.watermark)))
             elif batch.watermark is not None and about is not None and self._is_edge(edge, handle):
                 self._promises.setdefault(edge, _Promises(about.producers)).add(handle.producer, batch.watermark)
+            if batch.event is not None:
+                self._items.append(Replayed(place, batch.event))
             if batch.data.num_rows:
                 kept = self._filter_of(edge)(from_wire(batch.data))
                 if len(kept):

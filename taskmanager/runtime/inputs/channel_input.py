@@ -217,8 +217,10 @@ class ChannelInput:
                 self._align(a.BarrierAnnounced(channel, barrier))
             case RecordingEnded(checkpoint_id):
                 self._align(a.ChannelDrained(channel, checkpoint_id))
-            case UserEvent(value):
-                self._chain.on_user_event(value, self._gate.input_of(channel))
+            case UserEvent():
+                if channel not in self._open_data:
+                    raise CorruptFrame(f"a user event on channel {channel} behind its end of data")
+                self._chain.on_user_event(event, self._gate.input_of(channel))
             case _:
                 assert_never(event)
 

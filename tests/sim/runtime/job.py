@@ -1,12 +1,17 @@
 """The job that the simulated runtime runs: numbers, counted by key from state, into a sink that commits in two phases.
 
-    rows (value, ts) ─▶ map ═ by key ═▶ count: (value, how many of its key so far) ═ rebalance or rescale ═▶ sink
+    rows (value, ts) ─▶ values ═ by key ═▶ count: (value, how many of its key so far) ═ rebalance or rescale ═▶ sink
+                          │ ▲ └── Passed(value), behind every 25th value ─▶ │ ── (-1 - value, 0) for each that it hears of
+                          │ └──────────────── Noted(number), against ────────┘
 
-Each value must come out once, and the counts of each key must be 1, 2, 3, ... The functions check event time on the way.
+Each value must come out once, and the counts of each key must be 1, 2, 3, ... The functions check event time on the way. Of each event
+along the stream every subtask must hear once, in order with the records of its split; while counters are as many as they were.
+After a rescale each of the old ones' must be heard, and places are theirs no more. Against the stream, nothing comes twice or later.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +28,42 @@ from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.connectors.number_sequence import DataGeneratorSource, ranges
+from tidegate.datastream import (
+    EventListener,
+    KeyedProcessFunction,
+    ProcessFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    TaskEventListener,
+    register_user_event,
+)
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.functions.state import ValueStateDescriptor
 
 KEYS, TOTAL, BATCH_ROWS = 5, 200, 12
-OUTPUT, TIME = 0, 10
-"""Numbers of the laws that are checked here (``tests.sim.watch``): the exact output, and event time."""
+OUTPUT, TIME, EVENTS = 0, 10, 12
+"""Numbers of the laws that are checked here (``tests.sim.watch``): the exact output, event time, and events of functions."""
+EVERY, EVERY_NOTE = 25, 20
+"""Behind so many values an event is emitted, and behind so many counted ones one is sent against the stream."""
+MOST_SOURCES = 3
+_CUTS = sorted({int(split.payload[0]) for parts in range(1, MOST_SOURCES + 1) for split in ranges(0, TOTAL - 1, parts)})
+"""Between two of them values come from one source, in their order, whatever its parallelism."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    value: int
+
+
+@dataclass(frozen=True)
+class Noted:
+    sender: str
+    number: int
+
+
+register_user_event("sim.passed", Passed)
+register_user_event("sim.noted", Noted)
 
 
 @dataclass
@@ -41,6 +74,10 @@ class Outside:
     completed: set[int] = field(default_factory=set)
     committed: dict[str, list[Any]] = field(default_factory=dict)
     broken: LawBroken | None = None
+    counters: set[int] = field(default_factory=set)
+    """How many subtasks counted, in all executions."""
+    noted: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By receiver and sender: the last event against the stream."""
     bank: Bank = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,11 +93,14 @@ class Outside:
         self.committed.setdefault(identity, rows)
 
     def check_output(self, *, exactly_once: bool) -> None:
-        rows = [tuple(row) for rows in self.committed.values() for row in rows]
+        everything = [tuple(row) for rows in self.committed.values() for row in rows]
+        rows = [row for row in everything if row[0] >= 0]
+        heard = Counter(-1 - value for value, _ in everything if value < 0)
         found, wanted = Counter(value for value, _ in rows), Counter(range(TOTAL))
         if not exactly_once:
             if wanted - found:
                 raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}")
+            self._check_events(heard, exactly_once=False)
             return
         if found != wanted:
             raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
@@ -70,6 +110,25 @@ class Outside:
             raise LawBroken(
                 OUTPUT, f"(key, count) lost {sorted(expected - counts)}, too many {sorted(counts - expected)}"
             )
+        self._check_events(heard, exactly_once=True)
+
+    def _check_events(self, heard: Counter[int], *, exactly_once: bool) -> None:
+        is_exact, least = exactly_once and len(self.counters) == 1, min(self.counters)
+        for value in range(0, TOTAL, EVERY):
+            if heard[value] < least or (is_exact and heard[value] > least):
+                raise LawBroken(
+                    EVENTS, f"the event behind {value} was heard of {heard[value]} times by {self.counters} subtasks"
+                )
+        if strange := [value for value in heard if value % EVERY]:
+            raise LawBroken(EVENTS, f"nobody sent events behind {strange}")
+
+    def note(self, receiver: str, note: Noted) -> None:
+        before = self.noted.get((receiver, note.sender), 0)
+        self.noted[receiver, note.sender] = note.number
+        if note.number <= before:
+            self.fail(EVENTS, f"{receiver} got event {note.number} of {note.sender} after {before}")
+        if receiver.rpartition("#")[2] != note.sender.rpartition("#")[2]:
+            self.fail(EVENTS, f"{receiver} got an event of another attempt: {note.sender}")
 
 
 outside = Outside()
@@ -87,12 +146,47 @@ def numbers(first: int, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(index), pa.array(index)], names=["value", "ts"])
 
 
-class Count(KeyedProcessFunction):
+class Values(ProcessFunction, TaskEventListener):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+        yield value[0]
+        if value[0] % EVERY == 0:
+            self.context.emit_event(Passed(value[0]))
+
+    def on_task_event(self, event: object) -> None:
+        assert isinstance(event, Noted)
+        outside.note(self.context.get_task_name_with_subtasks(), event)
+
+
+class Count(KeyedProcessFunction, EventListener):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.context = runtime_context
+        self.processed = 0
+        self.last_value: dict[int, int] = {}
+        """By piece of the values; of this attempt only."""
+        self.last_event: dict[int, int] = {}
+
+    def on_event(self, event: object) -> Iterable[Any]:
+        assert isinstance(event, Passed)
+        piece = bisect(_CUTS, event.value)
+        before = self.last_value.get(piece, -1)
+        if before > event.value and len(outside.counters) == 1:
+            outside.fail(EVENTS, f"the event behind {event.value} came behind {before}")
+        self.last_event[piece] = event.value
+        yield -1 - event.value, 0
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         outside.work()
+        self.processed += 1
+        if self.processed % EVERY_NOTE == 0:
+            self.context.send_task_event(Noted(self.context.get_task_name_with_subtasks(), self.processed))
+        piece = bisect(_CUTS, value)
+        if value <= self.last_event.get(piece, -1) and len(outside.counters) == 1:
+            outside.fail(EVENTS, f"{value} came behind the event behind {self.last_event[piece]}")
+        self.last_value[piece] = value
         timestamp, watermark = ctx.timestamp(), ctx.timer_service().current_watermark()
         if timestamp is not None and timestamp <= watermark:
             outside.fail(TIME, f"a record of {timestamp} came behind the watermark {watermark}")
@@ -157,7 +251,7 @@ def build(
     source = DataGeneratorSource(numbers, TOTAL, batch_rows=BATCH_ROWS)
     types = Types.TUPLE([Types.LONG(), Types.LONG()])
     stream = env.from_source(source, strategy, "rows").uid("rows").set_parallelism(sources)
-    values = stream.map(lambda row: row[0], Types.LONG()).set_parallelism(sources)
+    values = stream.process(Values(), Types.LONG()).set_parallelism(sources)
     counted = values.key_by(lambda value: value % KEYS, Types.LONG()).process(Count(), types).uid("count")
     dealt = counted.rescale() if pointwise else counted.rebalance()
     sink = dealt.add_sink(BankSink()) if by_function else dealt.sink_to(OutsideSink())

@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from tests.sim.plant import Plant, patched
 from tests.sim.runtime.gates import OVERTAKING
-from tests.sim.runtime.job import OUTPUT, TIME
+from tests.sim.runtime.job import EVENTS, OUTPUT, TIME
 from tests.sim.runtime.transactions import TRANSACTIONS, BankSink
 from tests.sim.runtime.world import LIVENESS
 from tidegate.connectors.two_phase_commit import Transactions
-from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData
+from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData, UserEvent
 from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason
 from tidegate.taskmanager.exchange import input_gate
+from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.subpartition import Subpartition
@@ -27,16 +28,19 @@ from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.barrier_states import Aligning, BarrierState, Persisting
 from tidegate.taskmanager.machines.credit import SenderCredit
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 from tidegate.taskmanager.runtime.chain import OperatorChain
-from tidegate.taskmanager.runtime.checkpointing import replay
+from tidegate.taskmanager.runtime.checkpointing import barriers, replay
 from tidegate.taskmanager.runtime.checkpointing.async_part import Answer
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
 from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
+from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import Mail
 from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable, StateTable
 from tidegate.wire.frames import FrameType, OutgoingFrame
+from tidegate.wire.user_events import user_event
 
 _broadcast, _emit = PipelinedResultPartition.broadcast, PipelinedResultPartition.emit
 _emit_with_keys = PipelinedResultPartition.emit_with_keys
@@ -206,8 +210,39 @@ def _follows_the_fastest_channel(valve: w.WatermarkValve, event: w.ValveEvent, n
 
 _valve_on = w.WatermarkValve.on
 
+# ---- events of functions -------------------------------------------------------------------------------------------------
+
+
+def _records_no_events(recording: Recording, queued: QueuedFrame) -> None:
+    if not isinstance(queued.event, UserEvent):
+        _add(recording, queued)
+
+
+def _captures_no_events(frames: list[OutgoingFrame]) -> list[Any]:
+    return [item for item in _items_in_flight(frames) if not isinstance(item, UserEvent)]
+
+
+def _reads_events_last(source: SegmentSource, handle: ChannelStateHandle) -> tuple[Any, Sequence[Any]]:
+    about, batches = _read_channel(source, handle)
+    return about, sorted(batches, key=lambda batch: batch.event is not None)
+
+
+def _emits_an_event_at_once(context: FunctionContext, event: object) -> None:
+    context._context.output.emit_event(user_event(event))
+
+
+def _hears_twice(dispatcher: TaskEventDispatcher, edge_id: int, payload: bytes) -> None:
+    _on_arrived(dispatcher, edge_id, payload)
+    _on_arrived(dispatcher, edge_id, payload)
+
+
+_add, _items_in_flight, _on_arrived = Recording.add, barriers.items_in_flight, TaskEventDispatcher.on_arrived
+
+_HEARD = frozenset({EVENTS})
 _EXACT = frozenset({OUTPUT})
-_DOUBLED = frozenset({OUTPUT, TIME})
+_IN_FLIGHT = frozenset({OUTPUT, EVENTS})
+"""What is in flight may be an event alone."""
+_DOUBLED = frozenset({OUTPUT, TIME, EVENTS})
 """Watermarks are in flight as rows are: behind one of the first copy, the rows of the second are late."""
 
 
@@ -218,8 +253,10 @@ def _lost(*_: object) -> list[Any]:
 PLANTS = (
     Plant("barriers leave behind the next rows", _EXACT, _barriers_leave_behind_the_next_rows),
     Plant("a barrier blocks no channel", _EXACT, patched(ChannelInputGate, "block", lambda gate, channel: None)),
-    Plant("what overtook is not persisted", _EXACT, patched(BarrierSender, "send", _overtakes_and_persists_nothing)),
-    Plant("what had arrived is not persisted", _EXACT, patched(ChannelInputGate, "take_persisted", _lost)),
+    Plant(
+        "what overtook is not persisted", _IN_FLIGHT, patched(BarrierSender, "send", _overtakes_and_persists_nothing)
+    ),
+    Plant("what had arrived is not persisted", _IN_FLIGHT, patched(ChannelInputGate, "take_persisted", _lost)),
     Plant("a frame is dropped", frozenset({OUTPUT, LIVENESS}), _drops_a_frame),
     Plant("a grant counts twice", frozenset({LIVENESS}), patched(SenderCredit, "on_credit", _counts_a_grant_twice)),
     Plant("a barrier overtakes nothing", frozenset({OVERTAKING}), patched(BarrierSender, "send", _overtakes_nothing)),
@@ -234,13 +271,13 @@ PLANTS = (
         frozenset({LIVENESS}),
         patched(Aligning, "on_timed_out", _switches_and_stays_blocked),
     ),
-    Plant("the channels are not awaited", _EXACT, patched(Persisting, "start", _awaits_no_channel)),
+    Plant("the channels are not awaited", _IN_FLIGHT, patched(Persisting, "start", _awaits_no_channel)),
     Plant(
         "what had arrived is persisted twice", _DOUBLED, patched(ChannelInputGate, "take_persisted", _persists_twice)
     ),
     Plant(
         "what comes behind the barrier is persisted",
-        frozenset({OUTPUT, LIVENESS}),
+        frozenset({OUTPUT, LIVENESS, EVENTS}),
         patched(input_gate, "ends_recording", lambda event, checkpoint_id: False),
     ),
     Plant(
@@ -261,7 +298,10 @@ PLANTS = (
     ),
     Plant("what was in flight is replayed twice", _DOUBLED, patched(replay, "read_channel", _reads_all_batches_twice)),
     Plant(
-        "what is to be replayed is not persisted again", _EXACT, patched(replay.Replay, "rest", _lost), first_seed=223
+        "what is to be replayed is not persisted again",
+        _IN_FLIGHT,
+        patched(replay.Replay, "rest", _lost),
+        first_seed=223,
     ),
     Plant(
         "a confirm commits what is newer",
@@ -285,4 +325,9 @@ PLANTS = (
         frozenset({TIME}),
         patched(w.WatermarkValve, "on", _follows_the_fastest_channel),
     ),
+    Plant("events that had arrived are not persisted", _HEARD, patched(Recording, "add", _records_no_events)),
+    Plant("events that were overtaken are not persisted", _HEARD, patched(barriers, "items_in_flight", _captures_no_events)),
+    Plant("events are replayed behind the records", _HEARD, patched(replay, "read_channel", _reads_events_last)),
+    Plant("an event overtakes records", _HEARD, patched(FunctionContext, "emit_event", _emits_an_event_at_once)),
+    Plant("an event against the stream comes twice", _HEARD, patched(TaskEventDispatcher, "on_arrived", _hears_twice)),
 )

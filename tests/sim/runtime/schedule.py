@@ -66,8 +66,10 @@ class Schedule:
         job.enter(self._outside)
         latest, attempt, incremental = None, 0, self._random.random() < 0.5
         while True:
+            shape = self._random.choice(_SHAPES)
+            self._outside.counters.add(shape[1])
             built = job.build(
-                *self._random.choice(_SHAPES),
+                *shape,
                 incremental=incremental,
                 exactly_once=self._exactly_once,
                 pointwise=self._pointwise,

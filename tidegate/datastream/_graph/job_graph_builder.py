@@ -40,6 +40,7 @@ from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import default_max_parallelism
 from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
 from tidegate.model.values import UserObject
+from tidegate.wire.user_events import events_of_the_script
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ class _Builder:
             buffer_timeout_ms=min((t for t in timeouts if t >= 0), default=-1) if timeouts else None,
             operators=tuple(self._spec(node) for node in chain.nodes),
             links=tuple(links),
+            events=events_of_the_script(),
             inputs=tuple(InputSpec(self._edge_id(e), e.input_index, e.type_info, e.key) for e in chain.head.inputs),
             outputs=tuple(
                 OutputSpec(self._edge_id(e), chain.position_of(e.source), e.partitioner, e.type_info, e.key, e.tag)

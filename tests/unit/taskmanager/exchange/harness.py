@@ -16,6 +16,7 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.taskmanager.exchange.base import RecordingEnded
+from tidegate.taskmanager.exchange.data_server import OnTaskEvent, nobody_listens
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
@@ -79,10 +80,19 @@ class Net:
             timer.cancel()
 
     def endpoint(
-        self, attempt: AttemptId, token: str = TOKEN, settings: ExchangeSettings | None = None
+        self,
+        attempt: AttemptId,
+        token: str = TOKEN,
+        settings: ExchangeSettings | None = None,
+        on_task_event: OnTaskEvent = nobody_listens,
     ) -> DataEndpoint:
         made = DataEndpoint(
-            attempt=attempt, token=token, listen=self.listen, wakeup=self.wakeup, settings=settings or self.settings
+            attempt=attempt,
+            token=token,
+            listen=self.listen,
+            wakeup=self.wakeup,
+            settings=settings or self.settings,
+            on_task_event=on_task_event,
         )
         self.endpoints.append(made)
         return made

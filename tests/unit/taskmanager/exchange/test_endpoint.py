@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.exchange.harness import (
+    EDGE,
     Net,
     output_of,
     producer_id,
@@ -18,7 +19,7 @@ from tests.unit.taskmanager.exchange.harness import (
 )
 from tests.unit.taskmanager.exchange.raw_peers import fake_producer
 from tidegate.common.records.batch import ArrowBatch
-from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition, WatermarkEvent
+from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition, UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.deployment import OutputDeployment, ProducerAddress
 from tidegate.model.errors import SubtaskLost, UnknownAttempt, Unreachable, UserError
@@ -26,6 +27,7 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OutputSpec
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
+from tidegate.wire.channel_messages import encode_event
 
 BARRIER = Barrier(1, 2, CheckpointOptions("file:///c"))
 SMALL = WindowBounds(1000, 50_000, 25.0)
@@ -54,6 +56,27 @@ def test_batches_and_events_keep_their_order_to_the_end(directory: Path, listen:
     net.wait_for(partition.is_drained, "the end to be received")
     assert gate.poll() is None
     net.close()
+
+
+def test_a_consumer_sends_events_against_the_stream_to_the_producers_of_an_input(net: Net) -> None:
+    came: list[tuple[int, bytes]] = []
+    endpoint = net.endpoint(producer_id(0), on_task_event=lambda edge_id, payload: came.append((edge_id, payload)))
+    partition = endpoint.add_output(output_of(Partitioner.REBALANCE, 1), spec_of(Partitioner.REBALANCE))
+    gate = net.consumer(0, [ProducerAddress(producer_id(0), endpoint.start())])
+    consumer = net.endpoints[-1]
+    net.wait_for(consumer.all_connected, "the connection")
+    for input_index in (0, 1, None):
+        consumer.send_task_event(UserEvent(bytes([input_index or 7])), input_index)
+    partition.emit(rows(1))
+    partition.flush()
+    assert net.next_values(gate) == [1], "and the stream goes on"
+    net.wait_for(lambda: len(came) == 2, "two events: there is no input 1")
+    assert came == [(EDGE, encode_event(UserEvent(b"\x07")))] * 2
+    partition.broadcast(EndOfPartition())
+    assert net.next_event(gate) == EndOfPartition()
+    net.wait_for(partition.is_drained, "the end to be received")
+    consumer.send_task_event(UserEvent(b"late"), 0)
+    consumer.check()
 
 
 def test_flush_sends_what_was_gathered(net: Net) -> None:

@@ -41,9 +41,12 @@ def tight(directory: Path) -> Iterable[Net]:
 
 
 def values(items: Iterable[InFlightItem]) -> list[object]:
-    return [
-        item.decode().column("a").to_pylist() if isinstance(item, EncodedBatch) else item.timestamp_ms for item in items
-    ]
+    def value(item: InFlightItem) -> object:
+        if isinstance(item, EncodedBatch):
+            return item.decode().column("a").to_pylist()
+        return item.timestamp_ms if isinstance(item, WatermarkEvent) else item.content
+
+    return [value(item) for item in items]
 
 
 def sent_values(overtaken: Overtaken) -> list[object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -10,7 +11,16 @@ import pytest
 
 from tidegate.common import Time, Types
 from tidegate.common.accumulators import IntCounter
-from tidegate.datastream import AsyncDataStream, AsyncFunction, DataStream, OutputTag
+from tidegate.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    DataStream,
+    EventListener,
+    OutputTag,
+    ProcessFunction,
+    TaskEventListener,
+    register_user_event,
+)
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.functions.interfaces import CoMapFunction, KeyedProcessFunction, MapFunction, RuntimeContext
 from tidegate.functions.state import ValueStateDescriptor
@@ -185,3 +195,42 @@ def test_what_is_no_piece() -> None:
         OperatorHarness(sums)
     with pytest.raises(InvalidJob, match="must return a stream, not int"):
         OperatorHarness(lambda s: 5, Types.INT())  # type: ignore[arg-type,return-value]
+
+
+@dataclass(frozen=True)
+class Rung:
+    times: int
+
+
+register_user_event("test.rung", Rung)
+
+
+class Counts(ProcessFunction, EventListener, TaskEventListener):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterator[Any]:
+        yield value
+        self.context.emit_event(Rung(value))
+
+    def on_event(self, event: object) -> Iterator[Any]:
+        assert isinstance(event, Rung)
+        self.context.send_task_event(Rung(event.times + 1))
+        yield -event.times
+
+    def on_task_event(self, event: object) -> Iterator[Any]:
+        assert isinstance(event, Rung)
+        yield 100 * event.times
+
+
+def test_events_go_in_and_come_out_on_both_ways() -> None:
+    def piece(stream: DataStream) -> DataStream:
+        return stream.process(Counts(), Types.INT()).map(lambda value: value, Types.INT())
+
+    with OperatorHarness(piece, Types.INT()) as harness:
+        harness.push(3)
+        harness.push_event(Rung(5))
+        harness.push_task_event(Rung(7))
+        assert harness.take() == [3, -5, 700]
+        assert harness.events == [Rung(3)]
+        assert harness.task_events == [Rung(6)]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.connectors.operator_options import make_options
 from tidegate.model.accumulators import Accumulator
+from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
@@ -65,6 +66,9 @@ class Recorder:
 
     def emit_idle(self, idle: bool) -> None:
         self.idle.append(idle)
+
+    def emit_event(self, event: UserEvent) -> None:
+        self.order.append("event")
 
     def add(self, name: str, amount: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + amount

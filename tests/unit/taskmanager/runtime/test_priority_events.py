@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -10,17 +10,13 @@ from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
+    EndOfData,
     UserEvent,
 )
 from tidegate.model.checkpoint import Alignment
-from tidegate.model.errors import UnknownEvent
+from tidegate.model.errors import CorruptFrame
 from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
-
-
-@dataclass(frozen=True)
-class Unexpected:
-    number: int
 
 
 def unaligned(n: int) -> Barrier:
@@ -82,8 +78,16 @@ def test_the_end_of_all_recordings_completes_the_checkpoint() -> None:
     assert found.port.of("ack") == [("ack", 1)]
 
 
-def test_a_user_event_is_refused_by_an_operator_that_takes_none() -> None:
-    found = subtask()
-    found.gate.queues[0].append(UserEvent(Unexpected(3)))
-    with pytest.raises(UnknownEvent, match="op takes no user events, but got one of type Unexpected"):
+def test_a_user_event_passes_an_operator_that_does_not_listen() -> None:
+    found, event = subtask(), UserEvent(b"unread")
+    found.gate.queues[0].append(event)
+    found.loop.step()
+    assert event in found.partition.items
+
+
+def test_a_user_event_behind_the_end_of_its_channels_data_is_no_event_of_a_sane_peer() -> None:
+    found = subtask(1)
+    found.gate.queues[0] += [EndOfData(), UserEvent(b"late")]
+    found.loop.step()
+    with pytest.raises(CorruptFrame, match="a user event on channel 0 behind its end of data"):
         found.loop.step()

@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
+import msgspec
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -17,13 +19,14 @@ from tests.unit.taskmanager.runtime.fakes import FakeStore
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.state_reader.real_checkpoint import write_manifest
 from tidegate.cli.main import main
-from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import Alignment, StateHandle
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.state_reader import compare, open_checkpoint
 from tidegate.state_reader.channels import CHANNEL_COLUMNS, INPUT
 from tidegate.state_reader.channels import read_channel as read_table
+from tidegate.taskmanager.runtime.checkpointing import in_flight
 from tidegate.taskmanager.runtime.checkpointing.in_flight import (
     ChannelContent,
     ChannelDescription,
@@ -47,14 +50,14 @@ def test_states_and_data_in_flight_are_all_that_the_sources_read(location: str) 
     checkpoint = open_checkpoint(location)
     counted = sum(checkpoint.table("count", "count")["value"].to_pylist())
     states = [(o, s) for o in checkpoint.operators for s in o.states if s.channels]
-    in_flight = [checkpoint.table_of(state) for _, state in states]
-    assert in_flight
+    tables = [checkpoint.table_of(state) for _, state in states]
+    assert tables
     splits = [json.loads(text) for text in checkpoint.table("Source: rows", "splits")["element_json"].to_pylist()]
     read = sum(position - first for _, (first, _), position, _ in splits)
-    records = sum(table.num_rows - table[table.schema.names[-1]].null_count for table in in_flight)
+    records = sum(table.num_rows - table[table.schema.names[-1]].null_count for table in tables)
     assert counted + records == read, "a row of nulls is a watermark behind the last record"
-    for (_, state), table in zip(states, in_flight, strict=True):
-        assert tuple(table.schema.names[:6]) == CHANNEL_COLUMNS
+    for (_, state), table in zip(states, tables, strict=True):
+        assert tuple(table.schema.names[:7]) == CHANNEL_COLUMNS
         assert set(table["direction"].to_pylist()) == {state.name.rpartition(".")[2]}
         assert checkpoint.kind_of(state) == "in_flight"
         assert state.redistribution == "CHANNELS"
@@ -132,6 +135,35 @@ def test_watermarks_keep_their_places_and_schemas_may_change() -> None:
     }
     last = read_table(_Source(store.contents[1]), second, INPUT, "chk-1")
     assert (last["watermark"].to_pylist(), last["b"].to_pylist()) == ([None, 9], ["x", None])
+
+
+def test_events_have_rows_of_their_own_and_only_their_files_the_newer_version() -> None:
+    content = msgspec.msgpack.encode(("shop.price-list-changed", {"version": 7}))
+    store = _Store()
+    items = [batch(a=[1]), WatermarkEvent(5), UserEvent(content), batch(a=[2])]
+    (snapshot,) = write_channels(store, [ChannelContent(OperatorId("c" * 32), "count", ABOUT, items)]).values()
+    (channel,) = snapshot.input_channels
+    assert channel.batches == 2
+    table = read_table(_Source(store.contents[0]), channel, INPUT, "chk-1")
+    assert table.select(["batch", "watermark", "event", "a"]).to_pydict() == {
+        "batch": [0, 1, 1],
+        "watermark": [None, 5, None],
+        "event": [None, '["shop.price-list-changed",{"version":7}]', None],
+        "a": [1, None, 2],
+    }
+    write_channels(store, [ChannelContent(OperatorId("c" * 32), "count", ABOUT, items[:1])])
+    versions = [json.loads(pa.ipc.open_stream(c).schema.metadata[b"tidegate"])["version"] for c in store.contents]
+    assert versions == [2, 1]
+
+
+def test_a_file_of_a_later_version_is_refused() -> None:
+    store = _Store()
+    with mock.patch.object(in_flight, "FORMAT_VERSION", 3):
+        event = UserEvent(msgspec.msgpack.encode(("a", {})))
+        (snapshot,) = write_channels(store, [ChannelContent(OperatorId("c" * 32), "count", ABOUT, [event])]).values()
+    (channel,) = snapshot.input_channels
+    with pytest.raises(CorruptData, match="version 3; this version of tidegate reads up to 2"):
+        read_channel(_Source(store.contents[0]), channel)
 
 
 def test_only_a_watermark_in_flight_is_kept_and_nothing_leaves_no_file() -> None:

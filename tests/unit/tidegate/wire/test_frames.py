@@ -17,7 +17,6 @@ from tidegate.model.channel_events import (
     ChannelUnavailable,
     EndOfData,
     EndOfPartition,
-    UserEvent,
     WatermarkEvent,
     WatermarkStatus,
 )
@@ -47,7 +46,7 @@ from tidegate.wire.frames import (
     make_header,
     read_schema,
 )
-from tidegate.wire.user_events import register_user_event
+from tidegate.wire.user_events import register_user_event, user_event
 
 
 class BatchDecoder:
@@ -89,7 +88,7 @@ EVENTS: list[ChannelEvent | ChannelUnavailable] = [
     EndOfPartition(),
     BarrierAnnouncement(Barrier(8, 1, CheckpointOptions("x")), 3),
     ChannelUnavailable("the disk of its producer is gone"),
-    UserEvent(PriceListChanged(7)),
+    user_event(PriceListChanged(7)),
 ]
 
 

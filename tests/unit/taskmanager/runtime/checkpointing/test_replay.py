@@ -13,7 +13,7 @@ from tests.unit.taskmanager.runtime.fakes import context_of
 from tidegate.common import Types
 from tidegate.common.keys.hashing import hash_columns, key_groups, subtasks_of
 from tidegate.common.records.batch import ArrowBatch
-from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle
 from tidegate.model.deployment import InputDeployment, TaskDeployment
 from tidegate.model.errors import InvalidJob
@@ -80,8 +80,18 @@ def taken(replay: Replay) -> list[tuple[int, Any]]:
     found: list[tuple[int, Any]] = []
     while (one := replay.next()) is not None:
         item = one.item
-        found.append((one.channel, item.data["k"].to_pylist() if isinstance(item, ArrowBatch) else item.timestamp_ms))
+        found.append((one.channel, shown(item)))
     return found
+
+
+def shown(item: ArrowBatch | WatermarkEvent | UserEvent) -> Any:
+    match item:
+        case ArrowBatch():
+            return item.data["k"].to_pylist()
+        case WatermarkEvent(timestamp_ms):
+            return timestamp_ms
+        case UserEvent(content):
+            return content
 
 
 def rows(*keys: int) -> pa.RecordBatch:
@@ -93,6 +103,30 @@ ITEMS: list[Item] = [rows(1, 2), WatermarkEvent(7), rows(3), WatermarkEvent(9)]
 
 def test_at_the_same_parallelism_everything_keeps_its_channel_and_order() -> None:
     assert taken(Restored(ITEMS, producer=1).replay()) == [(1, [1, 2]), (1, 7), (1, [3]), (1, 9)]
+
+
+def test_events_keep_their_places_among_rows_and_watermarks() -> None:
+    items: list[Item] = [
+        UserEvent(b"first"),
+        rows(1),
+        WatermarkEvent(7),
+        UserEvent(b"second"),
+        WatermarkEvent(8),
+        rows(2),
+    ]
+    items += [UserEvent(b"third"), UserEvent(b"fourth")]
+    found = [what for _, what in taken(Restored(items).replay())]
+    assert found == [b"first", [1], 7, b"second", 8, [2], b"third", b"fourth"]
+    assert taken(Restored([UserEvent(b"alone")]).replay()) == [(0, b"alone")]
+
+
+def test_after_a_rescale_an_event_comes_to_each_that_takes_rows_of_its_channel_over() -> None:
+    items: list[Item] = [rows(1), UserEvent(b"between"), rows(2)]
+    for subtask in range(3):
+        replay = Restored(items).replay(
+            parallelism=3, subtask=subtask, partitioner=Partitioner.HASH, key=KeySpec(("k",))
+        )
+        assert b"between" in [what for _, what in taken(replay)]
 
 
 @pytest.mark.parametrize("changed", [{"producers": 3}, {"parallelism": 3}, {"edge_ids": (8,)}, {"subtask": 1}])

@@ -1,0 +1,1 @@
+"""Events of operators, to their coordinators and against the stream."""

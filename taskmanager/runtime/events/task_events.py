@@ -1,0 +1,75 @@
+"""Events against the stream, in one subtask: from its operators to those in front of them (Flink: ``TaskEventDispatcher.java``).
+
+    operator 2 of the chain ─ send ─▶ mail ─▶ operator 1 ── no listener ──▶ operator 0 ── no listener ──▶ producers of all inputs
+    a consumer ─ EVENT frame ─▶ mail ─▶ the operator that feeds its edge ──▶ ... the same way up
+
+Laws: an event meets a function between two records, never inside one. It is in no checkpoint: what is on its way when a subtask ends is
+lost. An operator that may emit nothing more hears nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidegate.model.channel_events import UserEvent
+from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.model.program import VertexProgram
+from tidegate.taskmanager.operators.base import Operator
+from tidegate.wire.channel_messages import decode_event
+
+HEAD = 0
+"""Its position in the chain."""
+SendTaskEvent = Callable[[UserEvent, int | None], None]
+"""To the producers of this input of the head, or of all inputs."""
+
+
+class TaskEventDispatcher:
+    """Used from the subtask's thread."""
+
+    def __init__(
+        self,
+        program: VertexProgram,
+        operators: Sequence[Operator],
+        mail: Callable[[Callable[[], None]], None] | None,
+        send: SendTaskEvent | None,
+    ) -> None:
+        """``mail`` and ``send`` are ``None`` where a chain stands alone, as in a test harness: events go no further than the chain."""
+        self._operators = operators
+        self._in_front_of = {link.target: link.source for link in program.links}
+        self._feeding = {output.edge_id: output.operator for output in program.outputs}
+        self._mail = mail
+        self._send = send
+
+    def sender(self, position: int) -> Callable[[UserEvent, int], None]:
+        """What the operator at ``position`` sends with."""
+
+        def send(event: UserEvent, input_index: int) -> None:
+            if position == HEAD:
+                self._send_up(event, input_index)
+            elif self._mail is not None:
+                self._mail(lambda: self._deliver(self._in_front_of[position], event))
+
+        return send
+
+    def on_arrived(self, edge_id: int, payload: bytes) -> None:
+        """A consumer of this edge sent it. Raises ``CorruptFrame``, and what the function raises that listens."""
+        event = decode_event(payload)
+        if not isinstance(event, UserEvent):
+            raise CorruptFrame(f"a consumer sent {type(event).__name__} against the stream (edge {edge_id})")
+        if edge_id not in self._feeding:
+            raise InternalError(f"an event came from a consumer of edge {edge_id}, which this chain does not feed")
+        self._deliver(self._feeding[edge_id], event)
+
+    def _deliver(self, position: int, event: UserEvent) -> None:
+        while True:
+            operator = self._operators[position]
+            if operator.context.has_ended or operator.on_task_event(event):
+                return
+            if position == HEAD:
+                self._send_up(event, None)
+                return
+            position = self._in_front_of[position]
+
+    def _send_up(self, event: UserEvent, input_index: int | None) -> None:
+        if self._send is not None:
+            self._send(event, input_index)
