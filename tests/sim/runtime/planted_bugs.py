@@ -326,7 +326,11 @@ PLANTS = (
         patched(w.WatermarkValve, "on", _follows_the_fastest_channel),
     ),
     Plant("events that had arrived are not persisted", _HEARD, patched(Recording, "add", _records_no_events)),
-    Plant("events that were overtaken are not persisted", _HEARD, patched(barriers, "items_in_flight", _captures_no_events)),
+    Plant(
+        "events that were overtaken are not persisted",
+        _HEARD,
+        patched(barriers, "items_in_flight", _captures_no_events),
+    ),
     Plant("events are replayed behind the records", _HEARD, patched(replay, "read_channel", _reads_events_last)),
     Plant("an event overtakes records", _HEARD, patched(FunctionContext, "emit_event", _emits_an_event_at_once)),
     Plant("an event against the stream comes twice", _HEARD, patched(TaskEventDispatcher, "on_arrived", _hears_twice)),
