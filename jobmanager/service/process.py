@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tidegate.aio.process import Services, Shutdown, collect_seldom
+from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.service.app import Listening, start_services
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded
 from tidegate.jobmanager.service.reporting.startup_log import announce
@@ -45,5 +46,7 @@ async def _lead_once(configuration: Configuration, on_ready: Callable[[Listening
         for end in ends:
             end.cancel()
         _log.info("shutting down: %s", shutdown.reason or "another JobManager leads")
+    except Deposed as error:  # before it had begun to lead
+        _log.info("shutting down: %s", error.message)
     finally:
         await services.stop_all()

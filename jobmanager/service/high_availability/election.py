@@ -7,18 +7,24 @@ driver's threads ──▶ loop ──▶ Leadership ──▶ WaitForTurn, Give
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 from tidegate.aio.process import Shutdown
-from tidegate.coordination.port import Election
+from tidegate.coordination.port import Deposed, Election, Unavailable
 from tidegate.jobmanager.machines import leadership as lead
 from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, StoreRefused
 
 LOOK_S = 0.1
 """Between two looks whether the process is to end, while it does not lead."""
+
+ASK_AGAIN_S = 0.5
+"""Between two tries of what the store did not answer: as long as ``FencedWrites`` waits at first."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger("jobmanager")
 
@@ -40,6 +46,7 @@ class Term:
         self.number = number
         self.is_over = asyncio.Event()
         self.followers: list[Follower] = []
+        self._why = ""
 
     def pause(self) -> None:
         for follower in reversed(self.followers):
@@ -52,7 +59,19 @@ class Term:
     def end(self, reason: str) -> None:
         for follower in reversed(self.followers):
             follower.depose(reason)
+        self._why = reason
         self.is_over.set()
+
+    async def answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asks the store until it answers, as long as the term lasts: it was there when the term began. Raises ``Deposed`` after that."""
+        while not self.is_over.is_set():
+            try:
+                return await ask()
+            except Unavailable as error:
+                _log.warning("the job store does not answer: %s; asking again", error.message)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.is_over.wait(), ASK_AGAIN_S)
+        raise Deposed(f"this JobManager leads no more: {self._why}")
 
 
 class ElectionService:

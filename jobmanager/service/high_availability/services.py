@@ -12,6 +12,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tidegate.aio.pool import Pool
@@ -24,6 +25,7 @@ from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs, KeptJobs, NoJobStore
 from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
 from tidegate.jobmanager.service.high_availability.standby import Standby
+from tidegate.jobmanager.service.high_availability.store_check import check_store
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.fencing import UNORDERED, make_generation
@@ -108,15 +110,19 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
         term = await _wait_to_lead(service, configuration, shutdown)
         if term is None:
             raise StandbyEnded
+        entries = service.election.entries(term.number)
+        elsewhere = kind is HighAvailabilityType.ZOOKEEPER
+        check = partial(check_store, entries, directory, has_files_elsewhere=elsewhere)
+        await term.answered(lambda: pool.submit(check))
     except BaseException:
         await release()
         raise
-    store = JobStore(directory, service.election.entries(term.number))
+    store = JobStore(directory, entries)
     jobs = KeptJobs(store, pool, lambda reason: service.refused(term.number, reason))
     term.followers.append(jobs)
 
     async def publish(contact: Contact) -> None:
-        await pool.submit(lambda: service.election.publish(term.number, contact))
+        await term.answered(lambda: pool.submit(lambda: service.election.publish(term.number, contact)))
 
     generation = make_generation(term.number, secrets.token_hex(8))
     blobs = f"{directory}/blobs"
