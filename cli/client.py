@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
@@ -186,8 +187,12 @@ class JobManagerClient:
             statuses.close()
 
     def cancel(self, job_id: str) -> None:
-        """Returns when the JobManager has accepted it."""
-        _raise_if(self._call(lambda: self._stub.CancelJob(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S)))
+        """Returns when the JobManager, or the next one, has accepted it: this one or a later one cancels the job then."""
+
+        def ask() -> None:
+            _raise_if(self._call(lambda: self._stub.CancelJob(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S)))
+
+        self._beyond(ask)
 
     def list_jobs(self, include_terminal: bool) -> list[pb.JobStatus]:
         request = pb.ListJobsRequest(include_terminal=include_terminal)
@@ -202,7 +207,9 @@ class JobManagerClient:
 
     def savepoint(self, job_id: str, directory: str, timeout_s: float) -> pb.SnapshotResponse:
         """A finished one. ``directory``: empty for the configured one. Raises why it failed, or that it takes longer."""
-        request = pb.TriggerSavepointRequest(job_id=job_id, target_directory=directory, wait_ms=int(timeout_s * 1000))
+        request = pb.TriggerSavepointRequest(
+            job_id=job_id, target_directory=directory, wait_ms=int(timeout_s * 1000), request_id=secrets.token_hex(16)
+        )
         return self._taken(
             lambda limit_s: self._stub.TriggerSavepoint(request, timeout=limit_s), "savepoint", timeout_s
         )
@@ -217,7 +224,11 @@ class JobManagerClient:
     def stop(self, job_id: str, directory: str, drain: bool, timeout_s: float) -> pb.SnapshotResponse:
         """The savepoint of a job that has FINISHED with it; errors likewise."""
         request = pb.StopWithSavepointRequest(
-            job_id=job_id, target_directory=directory, drain=drain, wait_ms=int(timeout_s * 1000)
+            job_id=job_id,
+            target_directory=directory,
+            drain=drain,
+            wait_ms=int(timeout_s * 1000),
+            request_id=secrets.token_hex(16),
         )
         return self._taken(lambda limit_s: self._stub.StopWithSavepoint(request, timeout=limit_s), "stop", timeout_s)
 
@@ -230,14 +241,36 @@ class JobManagerClient:
         return answer
 
     def _taken(self, take: Callable[[float], pb.SnapshotResponse], what: str, timeout_s: float) -> pb.SnapshotResponse:
-        answer: pb.SnapshotResponse = self._call(lambda: take(timeout_s + CALL_TIMEOUT_S))
-        _raise_if(answer)
+        """Asked again of the next JobManager, when this one is lost: the id of the request tells that it is the same one."""
+
+        def ask() -> pb.SnapshotResponse:
+            answer = self._call(lambda: take(timeout_s + CALL_TIMEOUT_S))
+            _raise_if(answer)
+            return answer
+
+        answer = self._beyond(ask)
         if answer.in_progress:
             raise ExternalError(
                 f"the {what} is not completed after {timeout_s:g} s and goes on; `tidegate checkpoints` shows it, "
                 "--timeout waits longer"
             )
         return answer
+
+    def _beyond(self, ask: Callable[[], T]) -> T:
+        """Asks the next JobManager again, where jobs outlive theirs and this one is lost. Raises what ``ask`` raises."""
+        outlives = self._learn_standbys()
+        lost_at = 0.0
+        while True:
+            try:
+                return ask()
+            except UnknownJob as error:
+                if lost_at:
+                    raise UnknownJob(
+                        f"the JobManager was lost meanwhile, and the job has ended: {error.message}"
+                    ) from None
+                raise
+            except Unreachable as error:
+                lost_at = self._outwait(error, lost_at, outlives=outlives)
 
     def _put(self, content: bytes) -> None:
         self._call(lambda: self._stub.PutBlob(_chunks(content), timeout=CALL_TIMEOUT_S * 10))

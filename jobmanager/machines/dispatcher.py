@@ -182,8 +182,6 @@ class Dispatcher:
         match event:
             case JobCancelRequested():
                 job.cancel()
-            case SnapshotRequested():
-                job.on_snapshot_requested(event)
             case TaskStateChanged():
                 job.on_task_state(event)
             case EndOfDataReached():
@@ -191,7 +189,8 @@ class Dispatcher:
             case OperatorEventReceived():
                 job.operators.on_event(event)
             case (
-                SubtaskAcknowledged()
+                SnapshotRequested()
+                | SubtaskAcknowledged()
                 | SubtaskDeclined()
                 | LocationCreated()
                 | ManifestWritten()

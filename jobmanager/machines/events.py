@@ -79,6 +79,8 @@ class JobRecovered:
     """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
     past: JobPast | None = None
     """What is shown of the earlier life. Nothing is decided by it."""
+    asked: tuple[JobCancelRequested | SnapshotRequested, ...] = ()
+    """What clients had asked for in the earlier life, and was not finished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import Event, SnapshotRequested
+from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import (
     AttemptView,
     ClusterView,
@@ -42,8 +42,15 @@ class Snapshots(Protocol):
     """Snapshots that users asked for."""
 
     def begin(
-        self, job_id: JobId, snapshot_type: SnapshotType, target_directory: str | None = None, *, is_full: bool = False
+        self,
+        job_id: JobId,
+        snapshot_type: SnapshotType,
+        target_directory: str | None = None,
+        *,
+        is_full: bool = False,
+        request_id: str = "",
     ) -> SnapshotRequested: ...
+    def is_known(self, job_id: JobId, request_id: str) -> bool: ...
     async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None: ...
 
 
@@ -68,7 +75,7 @@ class Core(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def watchers(self) -> Changes: ...
-    def post(self, event: Event) -> None: ...
+    async def ask(self, asked: JobCancelRequested | SnapshotRequested) -> None: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
 
@@ -96,7 +103,7 @@ class Backend:
     process: Process
     configuration: Configuration
     snapshots: Snapshots
-    post: Callable[[Event], None]
+    ask: Callable[[JobCancelRequested | SnapshotRequested], Awaitable[None]]
     has_savepoint_directory: Callable[[JobId], bool]
     watch: Callable[[JobId | None], AbstractContextManager[asyncio.Event]]
     dispose: Callable[[str], Awaitable[None]]

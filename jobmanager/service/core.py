@@ -35,6 +35,7 @@ from tidegate.jobmanager.machines.events import (
 )
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.clients.asked import Asked, AskedRequests
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
@@ -81,8 +82,8 @@ class JobManagerCore:
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()
         self.process = OwnProcess()
-        self.snapshots = SnapshotRequests()
-        self.watermarks = WatermarkReports()
+        self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
+        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of)
         self._blobs = blobs
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
@@ -122,11 +123,17 @@ class JobManagerCore:
         if _changes_a_job(event):
             self.on_asked()
 
+    async def ask(self, asked: Asked) -> None:
+        """What a client wants of a job; this JobManager or the next one does it. Raises ``Unreachable`` once another one leads."""
+        await self._asked.keep(asked)
+        self.post(asked)
+
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
         self._begin(submitted, submitted.graph.job_id, directories)
 
     def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
         """A job of an earlier JobManager."""
+        self._asked.went_on(recovered.asked)
         if recovered.past is not None:
             job_id = recovered.submitted.graph.job_id
             self.attempts.recall(job_id, recovered.past.figures, recovered.past.late_records)
@@ -263,7 +270,9 @@ class JobManagerCore:
                 self._on_job_terminated(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
-                self.snapshots.reported(command)
+                rest = self._asked.reported(command)
+                if rest is not None:
+                    self._finishing(rest)
                 self.on_asked()
             case cmd.AnnounceWatermark():
                 self.watermarks.announced(command)

@@ -14,6 +14,7 @@ from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
@@ -35,7 +36,7 @@ async def recover_jobs(
 ) -> None:
     """Before TaskManagers and clients are answered. Raises ``StorageError`` when the store itself cannot be listed."""
     if availability.store is not None:
-        await Recovery(availability.store, submission, core, blobs, storage, pool).run()
+        await Recovery(availability.store, submission, core, blobs, storage, pool).run(availability.term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,10 @@ class Recovery:
     storage: CheckpointStorage
     pool: Pool
 
-    async def run(self) -> None:
-        """Raises ``StorageError`` when the store itself cannot be listed."""
+    async def run(self, term: Term) -> None:
+        """Raises ``StorageError`` when the store itself cannot be listed, ``Deposed`` when another one leads meanwhile."""
         is_complete = True
-        for stored in await self.pool.submit(lambda: list(self.store.jobs())):
+        for stored in await term.answered(lambda: self.pool.submit(lambda: list(self.store.jobs()))):
             is_complete &= await self._recovered(stored)
         if is_complete:  # otherwise a job that is left alone may need them
             self.blobs.remove_unclaimed()
@@ -79,6 +80,6 @@ class Recovery:
         begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None
         noted = stored.attempts
-        recovered = JobRecovered(submitted, found, noted.highest + 1, noted, next_id, stored.past)
+        recovered = JobRecovered(submitted, found, noted.highest + 1, noted, next_id, stored.past, stored.asked)
         self.core.recover(recovered, directories)
         return True

@@ -64,7 +64,7 @@ class RestEndpoint:
             core.process,
             core.configuration,
             core.snapshots,
-            core.post,
+            core.ask,
             core.has_savepoint_directory,
             core.watchers.watch,
             outside.dispose,

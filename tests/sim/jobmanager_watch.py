@@ -126,6 +126,8 @@ class JobManagerWatch:
                 self._reasons_to_start += 1
             case e.SnapshotRequested() | e.EndOfDataReached():
                 self._reasons_to_start += 1
+            case e.JobRecovered():
+                self._reasons_to_start += len(event.asked)
             case e.SubtaskAcknowledged():
                 self._acknowledged.setdefault(event.checkpoint_id, set()).add(event.attempt)
             case e.LocationCreated() if event.error is None:

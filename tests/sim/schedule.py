@@ -171,7 +171,8 @@ class Schedule:
         shell.observers[:] = [self._job_watch, self]
         submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
         noted = self._noted.get(run.job_id, NotedAttempts())
-        shell.tell(e.JobRecovered(submitted, tuple(found), noted.highest + 1, noted, past=self._past))
+        past, asked = self._past, self.user.asked()
+        shell.tell(e.JobRecovered(submitted, tuple(found), noted.highest + 1, noted, past=past, asked=asked))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1

@@ -58,6 +58,8 @@ class User:
     is_done: bool = False
     _start_from: str | None = None
     _open: dict[str, SnapshotType] = field(default_factory=dict)
+    _kept: list[e.JobCancelRequested | e.SnapshotRequested] = field(default_factory=list)
+    """What a highly available JobManager keeps of what it was asked for, until it is over."""
     _stopped_at: str | None = None
 
     @property
@@ -86,17 +88,28 @@ class User:
         request_id = f"{kind.value}-{self.world.now_ms}-{self.world.events}"
         self._open[request_id] = kind
         target = "/sp" if kind.is_savepoint else None
-        shell.tell(e.SnapshotRequested(self.run.job_id, request_id, kind, target, is_full))
+        request = e.SnapshotRequested(self.run.job_id, request_id, kind, target, is_full)
+        if kind.is_savepoint:
+            self._kept.append(request)
+        shell.tell(request)
 
     def cancel(self, shell: Shell) -> None:
-        if shell.machine.job(self.run.job_id) is not None:
+        job = shell.machine.job(self.run.job_id)
+        if job is not None:
+            if not job.state.is_terminal:
+                self._kept.append(e.JobCancelRequested(self.run.job_id))
             shell.tell(e.JobCancelRequested(self.run.job_id))
+
+    def asked(self) -> tuple[e.JobCancelRequested | e.SnapshotRequested, ...]:
+        """What the next JobManager knows of it."""
+        return tuple(self._kept)
 
     def on_report(self, report: c.ReportSnapshot) -> None:
         kind = self._open.pop(report.request_id, None)
         if kind is None:
             raise LawBroken(0, f"{report.request_id} was told its end twice, or was never asked")
         self.reports += 1
+        self._kept = [one for one in self._kept if getattr(one, "request_id", "") != report.request_id]
         if kind.is_synchronous and report.path:
             self._stopped_at = report.path
         if report.path and report.path not in self.storage.manifests:
@@ -108,6 +121,9 @@ class User:
         """Its end was told, with everything that had to be told before."""
         if self._open:
             raise LawBroken(0, f"nobody was told the end of {sorted(self._open)}")
+        if state is not JobState.CANCELED and any(isinstance(one, e.JobCancelRequested) for one in self._kept):
+            raise LawBroken(0, f"it was canceled, and is {state.value}")
+        self._kept.clear()
         if self._stopped_at is not None:
             self._check_stop(self._stopped_at, state)
             self._again("stopped" if state is JobState.FINISHED else "failed behind the savepoint", self._stopped_at)
@@ -123,10 +139,13 @@ class User:
 
     def on_jobmanager_died(self, last_state: JobState | None, *, goes_on: bool) -> None:
         """``last_state`` is what was shown last; ``goes_on``: another JobManager takes the run over."""
-        self._open.clear()
         if goes_on:
+            self._open = {request_id: kind for request_id, kind in self._open.items() if kind.is_savepoint}
             self.ends.append("taken over")
-        elif last_state is JobState.FINISHED and self._stopped_at is None:
+            return
+        self._open.clear()
+        self._kept.clear()
+        if last_state is JobState.FINISHED and self._stopped_at is None:
             self.ends.append("finished")
             self.is_done = True
         elif self.runs:

@@ -789,21 +789,25 @@ class TriggerSavepointRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     TARGET_DIRECTORY_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     target_directory: _builtins.str
     """empty: execution.checkpointing.savepoint-dir"""
     wait_ms: _builtins.int
     """0: answer at once"""
+    request_id: _builtins.str
+    """chosen by the client, 32 hex digits: asked again with it, also by another JobManager, it is the same one"""
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         target_directory: _builtins.str = ...,
         wait_ms: _builtins.int = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "request_id", b"request_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -843,12 +847,15 @@ class StopWithSavepointRequest(_message.Message):
     TARGET_DIRECTORY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     target_directory: _builtins.str
     """empty: execution.checkpointing.savepoint-dir"""
     drain: _builtins.bool
     """event time ends first: all timers fire"""
     wait_ms: _builtins.int
+    request_id: _builtins.str
+    """as in TriggerSavepointRequest"""
     def __init__(
         self,
         *,
@@ -856,10 +863,11 @@ class StopWithSavepointRequest(_message.Message):
         target_directory: _builtins.str = ...,
         drain: _builtins.bool = ...,
         wait_ms: _builtins.int = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "job_id", b"job_id", "request_id", b"request_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

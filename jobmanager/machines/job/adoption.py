@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Origin
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.events import (
     EndOfDataReached,
@@ -27,6 +28,7 @@ from tidegate.jobmanager.machines.events import (
     TaskStateChanged,
 )
 from tidegate.jobmanager.machines.resources.task_managers import Placement
+from tidegate.jobmanager.machines.restore.restore import finished_in
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
 from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
@@ -64,6 +66,13 @@ class Verdict:
     present: tuple[Reported, ...]
     finished: tuple[SubtaskId, ...]
     lacking: frozenset[SubtaskId]
+
+
+def adoption_of(graph: ExecutionGraph, origin: Origin) -> Adoption:
+    """Waits for the attempts of a job that begins with ``origin``."""
+    newest = origin.newest
+    finished = finished_in(origin.graph, newest.manifest) if newest else frozenset()
+    return Adoption(graph, newest, finished, origin.noted)
 
 
 class Adoption:

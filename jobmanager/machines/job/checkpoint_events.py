@@ -12,13 +12,15 @@ from tidegate.jobmanager.machines.events import (
     ManifestWriteFailed,
     ManifestWritten,
     SharedFilesDiscarded,
+    SnapshotRequested,
     SubtaskAcknowledged,
     SubtaskDeclined,
 )
 from tidegate.model.errors import ErrorInfo
 
 CheckpointEvent = (
-    SubtaskAcknowledged
+    SnapshotRequested
+    | SubtaskAcknowledged
     | SubtaskDeclined
     | LocationCreated
     | ManifestWritten
@@ -38,6 +40,8 @@ class Handled:
 
 def handle_checkpoint_event(coordinator: CheckpointCoordinator, event: CheckpointEvent) -> Handled:
     match event:
+        case SnapshotRequested():
+            return Handled(coordinator.on_snapshot_requested(event))
         case SubtaskAcknowledged():
             is_last = coordinator.is_last(event)
             return Handled(coordinator.on_acknowledged(event), is_last)

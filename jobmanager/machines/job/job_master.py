@@ -22,16 +22,16 @@ from tidegate.jobmanager.machines.events import (
     EndOfDataReached,
     JobRecovered,
     JobSubmitted,
-    SnapshotRequested,
     TaskStateChanged,
 )
-from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent
+from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent, adoption_of
+from tidegate.jobmanager.machines.job.asked_before import AskedBefore
 from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
 from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
 from tidegate.jobmanager.machines.job.task_invariants import check_tasks
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
-from tidegate.jobmanager.machines.restore.restore import Restoring, finished_in
+from tidegate.jobmanager.machines.restore.restore import Restoring
 from tidegate.jobmanager.machines.scheduling.attempts import Attempts
 from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
@@ -72,7 +72,7 @@ class JobMaster:
         restarts = make_restart_strategy(settings.restart, effects.draws)
         self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
         self.life = JobStatusHistory(self.job_id, graph.name, effects)
-        self._is_reported_terminated = False
+        self._is_reported_terminated, self._asked = False, AskedBefore(event, effects)
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
         self._adoption: Adoption | None = None  # set while the job is RECONCILING
 
@@ -88,23 +88,20 @@ class JobMaster:
             return
         self.life.on(JobEvent.ACCEPTED)
         if self._adoption_timeout_ms > 0:
-            newest = self._origin.newest
-            finished = finished_in(self._origin.graph, newest.manifest) if newest else frozenset()
-            self._adoption = Adoption(self.executions, newest, finished, self._origin.noted)
+            self._adoption = adoption_of(self.executions, self._origin)
             self.life.on(JobEvent.AWAITED)
             self._fx.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
             return
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.life.on(JobEvent.SCHEDULED)
         self._deploy_all()
+        if self._asked.is_cancellation:
+            self.cancel()
 
     def cancel(self) -> None:
         self._reconcile()
         if self.life.on(JobEvent.CANCEL_REQUESTED):
             self._stop()
-
-    def on_snapshot_requested(self, event: SnapshotRequested) -> None:
-        self._after_coordinator(self.coordinator.on_snapshot_requested(event))
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -120,7 +117,7 @@ class JobMaster:
             case _E.FINISHED:
                 self._on_finished(execution)
             case _E.CANCELED if execution.state is _E.CANCELING:
-                self._on_over(execution, _E.CANCELED)
+                self._move(execution, _E.CANCELED)
             case _E.CANCELED | _E.FAILED:
                 what = f"{self.executions.describe(execution)} {event.state.value.lower()} without saying why"
                 self._on_failed(execution, event.error or ErrorInfo.of(SubtaskLost(what)))
@@ -152,7 +149,7 @@ class JobMaster:
         if call.kind is CallKind.CANCEL:
             # The TaskManager does not know it: it is over. If it could not be reached, its heartbeats will tell.
             if error.code == "unknown-attempt" and execution.state is _E.CANCELING:
-                self._on_over(execution, _E.CANCELED)
+                self._move(execution, _E.CANCELED)
             return
         if call.kind in (CallKind.CONNECT, CallKind.OPERATOR_EVENT) and error.code == "unknown-attempt":
             return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
@@ -232,7 +229,9 @@ class JobMaster:
         parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._fx)
         failed = Reconciliation(self._origin, *parts).carry_out(verdict)
         self.life.on(JobEvent.RECONCILED)
-        if not verdict.present:
+        if self._asked.is_cancellation:
+            self.cancel()
+        elif not verdict.present:
             self._deploy_all()
             return
         for execution, error in failed:
@@ -255,17 +254,15 @@ class JobMaster:
         """INITIALIZING or RUNNING; what is older than what is known, or too late since it is being canceled, is ignored."""
         if execution.state is _E.CANCELING or _PROGRESS[state] <= _PROGRESS.get(execution.state, 0):
             return
-        self.executions.move(execution, state, self._fx.now_ms)
-        self._fx.changed(self.job_id)
-        self._proceed()
+        self._move(execution, state)
 
     def _on_finished(self, execution: Execution) -> None:
         self.executions.note_end_of_data(execution)
-        self._on_over(execution, _E.FINISHED)
+        self._move(execution, _E.FINISHED)
         self.scheduler.on_finished(execution)
         self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
 
-    def _on_over(self, execution: Execution, state: ExecutionState) -> None:
+    def _move(self, execution: Execution, state: ExecutionState) -> None:
         self.executions.move(execution, state, self._fx.now_ms)
         self._fx.changed(self.job_id)
         self._proceed()
@@ -273,7 +270,7 @@ class JobMaster:
     def _on_failed(self, execution: Execution, error: ErrorInfo) -> None:
         """One attempt has failed. While it is being canceled, that is just how it ended."""
         if execution.state is _E.CANCELING:
-            self._on_over(execution, _E.CANCELED)
+            self._move(execution, _E.CANCELED)
             return
         failure = replace(error, origin=error.origin or self.executions.describe(execution))
         if execution.state is _E.SCHEDULED:
@@ -338,6 +335,8 @@ class JobMaster:
                 self._end()
             case _J.RUNNING if self.executions.all_running_or_finished:
                 self.coordinator.activate()
+                for asked in self._asked.take():
+                    self.on_checkpoint_event(asked)
             case _J.RESTARTING if not self.coordinator.is_settling:
                 self._restart()
             case _J.FAILING | _J.CANCELLING if self.executions.all_terminal:
@@ -377,6 +376,7 @@ class JobMaster:
     def _end(self) -> None:
         self.scheduler.close()
         self.coordinator.close(self.life.state)
+        self._asked.close(self.life.state)
         self._report_terminated()
 
     def _report_terminated(self) -> None:
@@ -386,8 +386,8 @@ class JobMaster:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
-        parts = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
-        for part in (*parts, self._adoption) if self._adoption is not None else parts:
+        own = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
+        for part in (*own, self._asked, self._adoption or self.life):
             part.check_invariants()
         state = self.life.state
         assert self.awaits_attempts == (state is _J.RECONCILING), f"{state.value} is a mistake"

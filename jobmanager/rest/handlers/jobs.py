@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.machines.views import JobView
@@ -132,7 +132,7 @@ class JobHandlers:
         """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{request.base_url}/jobmanager/log"}
 
-    def _terminate(self, request: RestRequest) -> JsonObject:
+    def _terminate(self, request: RestRequest) -> Awaitable[JsonObject]:
         request.json_object()
         mode = request.query.get("mode", "cancel").lower()
         if mode == "stop":
@@ -142,7 +142,7 @@ class JobHandlers:
             raise bad_query("mode", mode, "cancel")
         return self._cancel(request)
 
-    def _cancel(self, request: RestRequest) -> JsonObject:
+    def _cancel(self, request: RestRequest) -> Awaitable[JsonObject]:
         """Again for a job that was canceled: nothing happens, and it is no error."""
         job = self._backend.job(request)
         if job.state.is_terminal and job.state is not JobState.CANCELED:
@@ -151,10 +151,14 @@ class JobHandlers:
                 "Job cancellation failed because the job has already reached another terminal state "
                 f"({job.state.value}).",
             )
-        self._backend.post(JobCancelRequested(job.job_id))
-        return {}
 
-    def _cancel_application(self, request: RestRequest) -> JsonObject:
+        async def ask() -> JsonObject:
+            await self._backend.ask(JobCancelRequested(job.job_id))
+            return {}
+
+        return ask()
+
+    def _cancel_application(self, request: RestRequest) -> Awaitable[JsonObject]:
         """Cancels a job. As in Flink, one that has ended is not found."""
         if self._backend.job(request).state.is_terminal:
             raise not_found("Application could not be found.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from enum import Enum
 
 from tidegate.jobmanager.machines.commands import ReportSnapshot
@@ -14,7 +15,7 @@ from tidegate.jobmanager.rest.responses.checkpoints import external_path
 from tidegate.jobmanager.rest.routes import Route, reads, writes
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import UnknownJob
-from tidegate.model.ids import JobId
+from tidegate.model.ids import JobId, hex_id
 from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import JsonObject
 
@@ -91,15 +92,26 @@ class SnapshotHandlers:
         if directory is None and self._has_no_directory(job_id):
             raise bad_request(_NO_DIRECTORY)
 
+        trigger_id = trigger_id_of(body) or secrets.token_hex(16)
+
         async def work() -> JsonObject:
-            end = await self._take(job_id, kind, directory, is_full=False)
+            end = await self._take(job_id, kind, directory, request_id=hex_id(job_id, trigger_id))
             if cancels:
-                self._backend.post(JobCancelRequested(job_id))
+                await self._backend.ask(JobCancelRequested(job_id))
             return {"location": external_path(end.path)}
 
-        return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
+        return self._operations.begin(f"savepoint-{job_id}", trigger_id, work)
 
     def _savepoint_status(self, request: RestRequest) -> JsonObject:
+        """Also of one that was triggered at an earlier JobManager and is not over."""
+        job_id, trigger_id = request.job_id(), request.hex_id("triggerid")
+        kind, request_id = f"savepoint-{job_id}", hex_id(job_id, trigger_id)
+
+        async def work() -> JsonObject:
+            return {"location": external_path((await self._end_of(job_id, request_id)).path)}
+
+        if self._operations.find(kind, trigger_id) is None and self._backend.snapshots.is_known(job_id, request_id):
+            self._operations.begin(kind, trigger_id, work)
         return self._status(request, "savepoint", "failure-cause")
 
     def _dispose(self, request: RestRequest) -> JsonObject:
@@ -137,15 +149,25 @@ class SnapshotHandlers:
         return not self._backend.has_savepoint_directory(job_id)
 
     async def _take(
-        self, job_id: JobId, snapshot_type: SnapshotType, directory: str | None, *, is_full: bool
+        self,
+        job_id: JobId,
+        snapshot_type: SnapshotType,
+        directory: str | None,
+        *,
+        is_full: bool = False,
+        request_id: str = "",
     ) -> ReportSnapshot:
         """Until it is over. Raises what made it fail."""
         if self._backend.views.job(job_id) is None:
             raise UnknownJob(f"Could not find Flink job ({job_id})")
-        begun = self._backend.snapshots.begin(job_id, snapshot_type, directory, is_full=is_full)
-        self._backend.post(begun)
+        begun = self._backend.snapshots.begin(job_id, snapshot_type, directory, is_full=is_full, request_id=request_id)
+        await self._backend.ask(begun)
+        return await self._end_of(job_id, begun.request_id)
+
+    async def _end_of(self, job_id: JobId, request_id: str) -> ReportSnapshot:
+        """Raises what made it fail."""
         while True:
-            end = await self._backend.snapshots.end_of(job_id, begun.request_id, _WAIT_MS)
+            end = await self._backend.snapshots.end_of(job_id, request_id, _WAIT_MS)
             if end is not None:
                 break
         if end.error is not None:

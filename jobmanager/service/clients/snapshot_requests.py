@@ -1,6 +1,6 @@
 """Snapshots that users asked for: from the request to its end, which is kept for a while.
 
-    begin ─▶ SnapshotRequested ─▶ machine ─▶ ReportSnapshot ─▶ reported ─▶ waiting and later callers
+    begin, go_on ─▶ SnapshotRequested ─▶ machine ─▶ ReportSnapshot ─▶ reported ─▶ waiting and later callers
 
 A caller that stops waiting does not stop the snapshot. Ends are forgotten after ``KEPT_MS`` (Flink: ``rest.async.store-duration``).
 """
@@ -28,22 +28,39 @@ class SnapshotRequests:
         self._jobs: dict[str, JobId] = {}
 
     def begin(
-        self, job_id: JobId, snapshot_type: SnapshotType, target_directory: str | None = None, *, is_full: bool = False
+        self,
+        job_id: JobId,
+        snapshot_type: SnapshotType,
+        target_directory: str | None = None,
+        *,
+        is_full: bool = False,
+        request_id: str = "",
     ) -> SnapshotRequested:
-        """The event to post; its ``request_id`` is the name of the request from now on."""
-        request_id = secrets.token_hex(16)
-        self._jobs[request_id] = job_id
-        self._ends[job_id, request_id] = asyncio.get_running_loop().create_future()
-        return SnapshotRequested(job_id, request_id, snapshot_type, target_directory, is_full)
+        """The event to ask the JobManager with; its ``request_id``, which the client may have chosen, is the name of the request from now on."""
+        request = SnapshotRequested(
+            job_id, request_id or secrets.token_hex(16), snapshot_type, target_directory, is_full
+        )
+        self.go_on(request)
+        return request
 
-    def reported(self, report: ReportSnapshot) -> None:
-        """It is over."""
+    def go_on(self, request: SnapshotRequested) -> None:
+        """With one that was made to an earlier JobManager: clients may ask how it ended."""
+        self._jobs[request.request_id] = request.job_id
+        self._ends[request.job_id, request.request_id] = asyncio.get_running_loop().create_future()
+
+    def is_known(self, job_id: JobId, request_id: str) -> bool:
+        """It is under way, or ended not long ago."""
+        return (job_id, request_id) in self._ends
+
+    def reported(self, report: ReportSnapshot) -> JobId | None:
+        """It is over. Returns its job, the first time."""
         job_id = self._jobs.pop(report.request_id, None)
         end = self._ends.get((job_id, report.request_id)) if job_id is not None else None
         if job_id is None or end is None or end.done():
-            return
+            return None
         end.set_result(report)
         asyncio.get_running_loop().call_later(KEPT_MS / 1000, self._ends.pop, (job_id, report.request_id), None)
+        return job_id
 
     async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None:
         """How it ended; ``None`` when it goes on after so long. Raises ``Misuse`` for a request that is not known."""

@@ -5,6 +5,7 @@
     jobs/<job id>/checkpoint_id_counter        the highest id that a checkpoint may have
     jobs/<job id>/checkpoints/<n>              where completed checkpoint n is: the pointer, which makes it one
     jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
+    jobs/<job id>/asked/cancel │ <request id>  what a client has asked for and is not finished: a cancellation, a savepoint, a stop
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
     <storageDir>/submissions/<job id>-<random> the request
     <storageDir>/pasts/<job id>                what is shown of the job's earlier lives; nothing is decided by it, and it may be some seconds old
@@ -16,6 +17,7 @@ next one. All methods block and raise ``StorageError``; those that change someth
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import secrets
@@ -28,6 +30,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from tidegate.coordination.port import Deposed, Entries, Unavailable
+from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
@@ -37,7 +40,9 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
 from tidegate.store.locations import open_files, reason_of
 
+Asked = JobCancelRequested | SnapshotRequested
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
+CANCEL = "cancel"
 ID_BLOCK = 16
 """Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
 _NUMBER = re.compile(r"\d+")
@@ -64,6 +69,7 @@ class StoredJob:
     pointers: tuple[tuple[CheckpointId, str], ...]
     last_id: CheckpointId | None
     past: JobPast | None = None
+    asked: tuple[Asked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,15 @@ class JobStore:
         """Before a savepoint is triggered: it is in no directory that is looked through."""
         self._entries.put(f"{JOBS}/{job_id}/savepoints/{checkpoint_id}", location.encode("utf-8"))
 
+    def note_asked(self, asked: Asked) -> None:
+        """Before it is begun, so that the next leader finishes it."""
+        name = asked.request_id if isinstance(asked, SnapshotRequested) else CANCEL
+        self._entries.put(f"{JOBS}/{asked.job_id}/asked/{name}", msgspec.json.encode(asked))
+
+    def forget_asked(self, job_id: JobId, request_id: str) -> None:
+        """It is over, and its job is not."""
+        self._entries.delete(f"{JOBS}/{job_id}/asked/{request_id}")
+
     def point(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """This is the commit: from here on the checkpoint is complete, under this leader and later ones. Its ``_metadata`` is durable."""
         name = _pointer(job_id, checkpoint_id)
@@ -169,8 +184,9 @@ class JobStore:
         plan = self._entries.get(f"{PLANS}/{job_id}")
         self._entries.delete(f"{JOBS}/{job_id}")
         self._entries.delete(f"{PLANS}/{job_id}")
-        if plan is not None:
-            self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
+        with contextlib.suppress(CorruptData):  # its file is removed with those that no entry names
+            if plan is not None:
+                self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
         self._delete_file(f"{PASTS}/{job_id}")
         self._entries.delete(f"{RESULTS}/{job_id}")
         for known in (self._attempts, self._reserved, self._pointed):
@@ -179,7 +195,8 @@ class JobStore:
     # ---- the next leader ---------------------------------------------------------------------------------------------
 
     def jobs(self) -> Iterator[StoredJob | UnreadableJob]:
-        """Those that have not ended, in the order of their submission. What has ended is removed on the way, and what was never accepted."""
+        """Those that have not ended, in the order of their submission. What has ended is removed on the way, and what was never accepted.
+        Raises ``Unavailable`` and ``Deposed``: they tell nothing of a single job."""
         ended = set(self._entries.names(RESULTS))
         for name in ended:
             self.remove(JobId(name))
@@ -193,6 +210,8 @@ class JobStore:
                 if content is not None and name not in ended:
                     plan = self._read_plan(place, content)
                     found.append((plan.submitted_ms, self._stored(job_id, plan)))
+            except (Unavailable, Deposed):
+                raise
             except TidegateError as error:
                 yield UnreadableJob(f"{self.directory}/{place}", error)
             except ValueError as error:
@@ -240,6 +259,7 @@ class JobStore:
             pointers,
             None if last_id is None else CheckpointId(last_id),
             self._past(job_id),
+            tuple(self._asked(below)),
         )
 
     def _read_plan(self, place: str, content: bytes) -> StoredPlan:
@@ -257,6 +277,17 @@ class JobStore:
                 return msgspec.msgpack.decode(files.read(path), type=JobPast)
         except (StorageError, msgspec.MsgspecError):
             return None
+
+    def _asked(self, below: str) -> Iterator[Asked]:
+        for name in self._entries.names(f"{below}/asked"):
+            content = self._entries.get(f"{below}/asked/{name}")
+            kind: type[Asked] = JobCancelRequested if name == CANCEL else SnapshotRequested
+            try:
+                if content is not None:
+                    yield msgspec.json.decode(content, type=kind)
+            except msgspec.MsgspecError as error:
+                place = f"{self.directory}/{below}/asked/{name}"
+                raise CorruptData(f"{place} is damaged: {error}; submit the job again with run -s") from None
 
     def _noted_attempts(self, name: str) -> NotedAttempts:
         text = self._entries.get(name)

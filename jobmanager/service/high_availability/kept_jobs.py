@@ -11,7 +11,7 @@ from typing import Protocol, assert_never
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
 from tidegate.jobmanager.machines import fenced_writes as writes
-from tidegate.jobmanager.service.high_availability.job_store import JobStore
+from tidegate.jobmanager.service.high_availability.job_store import Asked, JobStore
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.states import JobState
@@ -28,6 +28,8 @@ class Jobs(Protocol):
     def is_noted(self, job_id: JobId, region: int | None, attempt: int) -> bool: ...
     async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
+    async def note_asked(self, asked: Asked) -> None: ...
+    async def forget_asked(self, job_id: JobId, request_id: str) -> None: ...
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
     async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
     async def still_lead(self, job_id: JobId) -> None: ...
@@ -52,6 +54,12 @@ class NoJobStore:
 
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """Nothing is kept."""
+
+    async def note_asked(self, asked: Asked) -> None:
+        """Nothing is kept."""
+
+    async def forget_asked(self, job_id: JobId, request_id: str) -> None:
+        """Nothing was kept."""
 
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """A durable ``_metadata`` is enough."""
@@ -108,6 +116,12 @@ class KeptJobs:
 
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         await self._written(job_id, partial(self._store.note_savepoint, job_id, checkpoint_id, location))
+
+    async def note_asked(self, asked: Asked) -> None:
+        await self._written(asked.job_id, partial(self._store.note_asked, asked))
+
+    async def forget_asked(self, job_id: JobId, request_id: str) -> None:
+        await self._written(job_id, partial(self._store.forget_asked, job_id, request_id))
 
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         await self._written(job_id, partial(self._store.point, job_id, checkpoint_id, location))

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import ServerContext, abort
+from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients import status
@@ -17,7 +18,7 @@ from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
-from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError
+from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
@@ -75,6 +76,9 @@ class ClientServicer(SnapshotServicer):
         try:
             await self._blobs.keep(job_id)
             await self._availability.jobs.add(job_id, request)
+        except Deposed as error:
+            self._blobs.release(job_id)
+            raise Unreachable(f"this JobManager leads no more; ask the next one ({error.message})") from None
         except TidegateError:
             self._blobs.release(job_id)
             raise
@@ -85,9 +89,9 @@ class ClientServicer(SnapshotServicer):
             state = self._core.machine.state_of(job_id)
             if state is not None and state.is_terminal and state is not JobState.CANCELED:
                 raise Misuse(f"job {job_id} cannot be cancelled: it is {state.value} already")
+            await self._core.ask(JobCancelRequested(job_id))
         except TidegateError as error:
             return ack_of(error)
-        self._core.post(JobCancelRequested(job_id))
         return ack_of()
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: object) -> pb.ListJobsResponse:

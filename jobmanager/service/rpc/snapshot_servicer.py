@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import SnapshotRequested
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, Misuse, TidegateError, UnknownJob
@@ -16,6 +16,8 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import ack_of, error_to_pb
+
+_REQUEST_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Disposal:
@@ -48,19 +50,20 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         self.disposal = disposal
 
     async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: object) -> pb.SnapshotResponse:
-        return await self._savepoint(request.job_id, SnapshotType.SAVEPOINT, request.target_directory, request.wait_ms)
+        return await self._savepoint(request, SnapshotType.SAVEPOINT)
 
     async def StopWithSavepoint(self, request: pb.StopWithSavepointRequest, context: object) -> pb.SnapshotResponse:
         kind = SnapshotType.TERMINATE if request.drain else SnapshotType.SUSPEND
-        return await self._savepoint(request.job_id, kind, request.target_directory, request.wait_ms)
+        return await self._savepoint(request, kind)
 
     async def TriggerCheckpoint(self, request: pb.TriggerJobCheckpointRequest, context: object) -> pb.SnapshotResponse:
         try:
             job_id = known_job(self._core, request.job_id)
+            begun = self._core.snapshots.begin(job_id, SnapshotType.CHECKPOINT, is_full=request.full)
+            await self._core.ask(begun)
         except TidegateError as error:
             return _refused(error)
-        begun = self._core.snapshots.begin(job_id, SnapshotType.CHECKPOINT, is_full=request.full)
-        return await self._take(begun, request.wait_ms)
+        return await self._end_of(job_id, begun.request_id, request.wait_ms)
 
     async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: object) -> common_pb2.Ack:
         try:
@@ -70,23 +73,29 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         return ack_of()
 
     async def _savepoint(
-        self, job: str, snapshot_type: SnapshotType, directory: str, wait_ms: int
+        self, request: pb.TriggerSavepointRequest | pb.StopWithSavepointRequest, kind: SnapshotType
     ) -> pb.SnapshotResponse:
+        """A request that comes again with its id, to this JobManager or the next one, is the same one."""
+        directory, request_id = request.target_directory, request.request_id
         try:
-            job_id = known_job(self._core, job)
+            job_id = known_job(self._core, request.job_id)
+            if request_id and not _REQUEST_ID.fullmatch(request_id):
+                raise Misuse(f"the id of a request has 32 hex digits, and not {request_id!r}")
             if not directory and not self._core.has_savepoint_directory(job_id):
                 raise Misuse(
                     "No savepoint directory configured. You can either specify a directory or configure a default "
                     "via key 'execution.checkpointing.savepoint-dir'."
                 )
+            if not self._core.snapshots.is_known(job_id, request_id):
+                begun = self._core.snapshots.begin(job_id, kind, directory or None, request_id=request_id)
+                request_id = begun.request_id
+                await self._core.ask(begun)
         except TidegateError as error:
             return _refused(error)
-        return await self._take(self._core.snapshots.begin(job_id, snapshot_type, directory or None), wait_ms)
+        return await self._end_of(job_id, request_id, request.wait_ms)
 
-    async def _take(self, begun: SnapshotRequested, wait_ms: int) -> pb.SnapshotResponse:
-        self._core.post(begun)
-        end = await self._core.snapshots.end_of(begun.job_id, begun.request_id, wait_ms)
-        return _answer(begun.request_id, end)
+    async def _end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> pb.SnapshotResponse:
+        return _answer(request_id, await self._core.snapshots.end_of(job_id, request_id, wait_ms))
 
 
 def known_job(core: JobManagerCore, text: str) -> JobId:

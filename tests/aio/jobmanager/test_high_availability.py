@@ -238,18 +238,24 @@ async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
         assert set(await listed(client)) == {JOB, OTHER}
 
 
-async def test_a_job_that_was_stopped_with_a_savepoint_goes_on_from_it(tmp_path: Path) -> None:
-    """The savepoint is complete, and perhaps committed, but its tasks have not ended: an older checkpoint would double rows."""
+async def test_a_job_that_was_being_stopped_with_a_savepoint_goes_on_from_it_and_is_stopped(tmp_path: Path) -> None:
+    """The savepoint is complete, and perhaps committed, but its tasks have not ended: an older checkpoint would double rows. The client asks
+    the next JobManager for the same stop."""
+    request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"))
+    request.request_id = "5" * 32
     async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, [one, two]):
         await run_job(client)
         one.confirms_to_drop = two.confirms_to_drop = 1_000
-        request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"), wait_ms=500)
-        await client.StopWithSavepoint(request)
+        assert (await client.StopWithSavepoint(request)).in_progress
         await watch_until(client, JOB, lambda _: any((tmp_path / "savepoints").glob("*/_metadata")))
     async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
-        await watch_until(client, JOB, is_running)
-        checkpoints = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
-        assert checkpoints.restored == 1
+        request.wait_ms = 20_000
+        stopped = await client.StopWithSavepoint(request)
+        assert not stopped.HasField("error"), stopped.error
+        assert (Path(stopped.path) / "_metadata").exists()
+        assert (await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))).restored == 1
+        await watch_until(client, JOB, lambda status: status.state == "FINISHED")
+        assert (await client.StopWithSavepoint(request)).path == stopped.path, "asked again, it is the same one"
 
 
 async def test_a_store_that_cannot_be_written_refuses_jobs(tmp_path: Path) -> None:

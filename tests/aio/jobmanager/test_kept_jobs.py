@@ -9,9 +9,12 @@ import pytest
 from tests.aio.jobmanager.cluster import JOB, make_graph
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
-from tidegate.jobmanager.service.high_availability.job_store import JobStore
+from tidegate.jobmanager.service.high_availability.election import Term
+from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
 from tidegate.jobmanager.service.high_availability.kept_jobs import KeptJobs
+from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import JobId
 from tidegate.pb import jobmanager_pb2 as pb
@@ -132,6 +135,76 @@ async def test_nothing_is_removed_while_an_entry_cannot_be_read(tmp_path: Path) 
     entries.held[f"execution-plans/{JOB}"] += b"damaged"
     list(JobStore(str(tmp_path), entries).jobs())
     assert len(submissions(tmp_path)) == 1
+
+
+async def test_a_result_beside_a_damaged_entry_is_cleaned_up_and_keeps_no_other_job(tmp_path: Path) -> None:
+    """The process died between the result and the removal of the job, and its entry cannot be read."""
+    entries, other = InMemory(), "b" * 32
+    await kept(tmp_path, entries, request())
+    entries.held[f"execution-plans/{other}"] = entries.held[f"execution-plans/{JOB}"]
+    entries.held[f"execution-plans/{JOB}"] = b"damaged"
+    entries.held[f"job-results/{JOB}"] = b"FINISHED"
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert getattr(stored, "job_id", None) == other
+    assert list(entries.held) == [f"execution-plans/{other}"]
+
+
+async def test_what_a_client_asked_for_is_kept_until_it_is_over(tmp_path: Path) -> None:
+    entries, stop = InMemory(), SnapshotRequested(JobId(JOB), "5" * 32, SnapshotType.TERMINATE, "/savepoints")
+    await kept(tmp_path, entries, request())
+    store = JobStore(str(tmp_path), entries)
+    for asked in (stop, JobCancelRequested(JobId(JOB))):
+        store.note_asked(asked)
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert isinstance(stored, StoredJob)
+    assert set(stored.asked) == {stop, JobCancelRequested(JobId(JOB))}
+    store.forget_asked(JobId(JOB), stop.request_id)
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert isinstance(stored, StoredJob)
+    assert stored.asked == (JobCancelRequested(JobId(JOB)),)
+
+
+async def test_a_damaged_request_of_a_client_leaves_its_job_alone(tmp_path: Path) -> None:
+    entries = InMemory()
+    await kept(tmp_path, entries, request())
+    entries.held[f"jobs/{JOB}/asked/{'5' * 32}"] = b"half of it"
+    [stored] = JobStore(str(tmp_path), entries).jobs()
+    assert isinstance(stored, UnreadableJob)
+    assert f"asked/{'5' * 32} is damaged" in stored.error.message
+
+
+class Silent(InMemory):
+    """Does not answer a read of an entry, so many times."""
+
+    reads_lost = 1
+
+    def get(self, name: str) -> bytes | None:
+        if name.endswith("/attempt") and self.reads_lost:
+            self.reads_lost -= 1
+            raise Unavailable("the store did not answer")
+        return super().get(name)
+
+
+async def test_a_store_that_is_silent_while_jobs_are_read_is_asked_again_and_no_job_is_left_out(tmp_path: Path) -> None:
+    entries, term = Silent(), Term(1)
+    await kept(tmp_path, entries, request())
+    pool = Pool(1, "store")
+    try:
+        found = await term.answered(lambda: pool.submit(lambda: list(JobStore(str(tmp_path), entries).jobs())))
+    finally:
+        pool.close()
+    assert [getattr(job, "job_id", None) for job in found] == [JOB]
+
+
+async def test_nobody_asks_a_silent_store_once_another_leads() -> None:
+    term = Term(1)
+
+    async def ask() -> None:
+        term.end("its session is over")
+        raise Unavailable("the store did not answer")
+
+    with pytest.raises(Deposed, match="its session is over"):
+        await term.answered(ask)
 
 
 async def test_attempts_of_one_event_are_noted_with_one_write() -> None:

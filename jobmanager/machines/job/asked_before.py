@@ -1,0 +1,42 @@
+"""What clients had asked an earlier JobManager for, and what it had not finished when it was lost: a cancellation, stops, savepoints.
+
+    JobRecovered.asked ─┬─ a cancellation ─▶ once it is known which subtasks run: they are canceled, and nothing is deployed
+                        └─ snapshots ──────▶ once the job runs: as if they were asked for now, under their old ids
+                                   └──────▶ the job ends before that: their clients hear so
+
+In Flink they are lost with the JobManager, and the job goes on.
+"""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.commands import ReportSnapshot
+from tidegate.jobmanager.machines.events import JobCancelRequested, JobRecovered, JobSubmitted, SnapshotRequested
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.states import JobState
+
+
+class AskedBefore:
+    def __init__(self, event: JobSubmitted | JobRecovered, effects: CommandBuffer) -> None:
+        asked = event.asked if isinstance(event, JobRecovered) else ()
+        self._fx = effects
+        self.is_cancellation = any(isinstance(one, JobCancelRequested) for one in asked)
+        self._snapshots = [one for one in asked if isinstance(one, SnapshotRequested)]
+
+    def take(self) -> list[SnapshotRequested]:
+        """Those that nothing was done for yet. They are not given again."""
+        taken, self._snapshots = self._snapshots, []
+        return taken
+
+    def close(self, state: JobState) -> None:
+        """The job has ended."""
+        for request in self.take():
+            text = f"the JobManager that was asked for it was lost, and the job is {state.value}"
+            self._fx.emit(
+                ReportSnapshot(request.request_id, None, "", ErrorInfo("checkpoint-failed", "external", text))
+            )
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a request would be reported twice."""
+        ids = [request.request_id for request in self._snapshots]
+        assert len(set(ids)) == len(ids), f"{ids} has one twice"

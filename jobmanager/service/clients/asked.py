@@ -1,0 +1,80 @@
+"""Requests of clients that the next JobManager finishes: each is in the job store before it is begun, until it is over.
+
+    cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store
+                                   └─ this JobManager is lost ─▶ JobRecovered.asked of the next one
+
+A checkpoint that a user triggers is not kept: the next JobManager takes others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+
+from tidegate.aio.logs import with_ids
+from tidegate.coordination.port import Deposed
+from tidegate.jobmanager.machines.commands import ReportSnapshot
+from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
+from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
+from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
+from tidegate.model.errors import StorageError, Unreachable
+from tidegate.model.ids import JobId
+from tidegate.model.states import JobState
+
+Asked = JobCancelRequested | SnapshotRequested
+
+_log = logging.getLogger("jobmanager")
+
+
+class AskedRequests:
+    """Belongs to the loop's thread."""
+
+    def __init__(self, jobs: Jobs, snapshots: SnapshotRequests, state_of: Callable[[JobId], JobState | None]) -> None:
+        self._jobs = jobs
+        self._snapshots = snapshots
+        self._state_of = state_of
+        self._kept: set[str] = set()
+        """Ids of snapshots in the store."""
+
+    async def keep(self, asked: Asked) -> None:
+        """Returns when the next JobManager knows it; the machine may hear of it then. Raises ``Unreachable`` once another one leads."""
+        is_checkpoint = isinstance(asked, SnapshotRequested) and not asked.snapshot_type.is_savepoint
+        if is_checkpoint or self._is_over(asked.job_id):
+            return
+        try:
+            await self._jobs.note_asked(asked)
+        except Deposed as error:
+            raise Unreachable(
+                f"this JobManager leads no more, and did nothing; ask the next one ({error.message})"
+            ) from None
+        except StorageError as error:
+            what = f"should this JobManager be lost, the next one will not know what was asked for: {error.message}"
+            _log.warning("%s", with_ids(what, job=asked.job_id))
+            return
+        if isinstance(asked, SnapshotRequested):
+            self._kept.add(asked.request_id)
+
+    def went_on(self, asked: tuple[Asked, ...]) -> None:
+        """An earlier JobManager had kept them."""
+        for one in asked:
+            if isinstance(one, SnapshotRequested):
+                self._snapshots.go_on(one)
+                self._kept.add(one.request_id)
+
+    def reported(self, report: ReportSnapshot) -> Coroutine[None, None, None] | None:
+        """It is over. Returns what is left to do; what is kept of a job that has ended goes with the job."""
+        job_id = self._snapshots.reported(report)
+        if report.request_id not in self._kept or job_id is None:
+            return None
+        self._kept.discard(report.request_id)
+        return None if self._is_over(job_id) else self._forget(job_id, report.request_id)
+
+    async def _forget(self, job_id: JobId, request_id: str) -> None:
+        try:
+            await self._jobs.forget_asked(job_id, request_id)
+        except StorageError as error:
+            _log.warning("%s", with_ids(f"the next JobManager may do it again: {error.message}", job=job_id))
+
+    def _is_over(self, job_id: JobId) -> bool:
+        state = self._state_of(job_id)
+        return state is None or state.is_terminal
