@@ -176,6 +176,8 @@ class Adoption:
         return is_earlier(attempt, self._noted.of(self._graph.regions.index_of(attempt.subtask_id)))
 
     def _is_decided(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
+        if self._noted.of(self._graph.regions.index_of(region[0])) < 0:
+            return True  # no attempt of it was ever deployed
         if self._is_followed(region, present):
             return False  # the later one may still be reported
         if self._is_adoptable(region, present):

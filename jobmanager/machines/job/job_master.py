@@ -81,8 +81,7 @@ class JobMaster:
     def start(self) -> None:
         if self._origin.refusal is not None:
             self.life.remember(self._origin.refusal, None)
-            for execution in self.executions:
-                self._attempts.cancel(execution)
+            self._attempts.cancel_all()
             self.life.on(JobEvent.REFUSED)
             self._end()
             return
@@ -91,6 +90,7 @@ class JobMaster:
             self._adoption = adoption_of(self.executions, self._origin)
             self.life.on(JobEvent.AWAITED)
             self._fx.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
+            self.on_awaited()
             return
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.life.on(JobEvent.SCHEDULED)
@@ -213,9 +213,10 @@ class JobMaster:
         """RECONCILING: what TaskManagers tell goes to ``on_awaited``."""
         return self._adoption is not None
 
-    def on_awaited(self, event: AwaitedEvent) -> None:
+    def on_awaited(self, *events: AwaitedEvent) -> None:
         if self._adoption is not None:
-            self._adoption.note(event)
+            for event in events:
+                self._adoption.note(event)
             if self._adoption.is_decided(self._resources.held_by(self.job_id)):
                 self._reconcile()
 
@@ -323,8 +324,7 @@ class JobMaster:
         self._failover.clear()
         self._fx.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
-        for execution in self.executions:
-            self._attempts.cancel(execution)
+        self._attempts.cancel_all()
         self._proceed()
 
     def _proceed(self) -> None:

@@ -26,6 +26,10 @@ class Attempts:
         self._scheduler = scheduler
         self._fx = effects
 
+    def cancel_all(self) -> None:
+        for execution in self._graph:
+            self.cancel(execution)
+
     def cancel(self, execution: Execution) -> None:
         """Cancels at once if the attempt does not live anywhere; otherwise its TaskManager is asked to."""
         match execution.state:

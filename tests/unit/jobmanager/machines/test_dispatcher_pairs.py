@@ -42,7 +42,7 @@ ERROR = ErrorInfo("storage", "external", "disk full")
 EVENTS: dict[str, e.Event] = {
     "a generation begins": e.GenerationStarted(Generation(hex_id("next")), 8),
     "it is submitted again": e.JobSubmitted(GRAPH, CHECKPOINTED),
-    "it is recovered again": e.JobRecovered(e.JobSubmitted(GRAPH, CHECKPOINTED), (whole(1),)),
+    "it is recovered again": e.JobRecovered(e.JobSubmitted(GRAPH, CHECKPOINTED), (whole(1),), first_attempt=1),
     "another one is submitted": e.JobSubmitted(graph([vertex("source", 1, source=True)], job_id=OTHER)),
     "a user cancels it": e.JobCancelRequested(JOB),
     "a user wants a checkpoint": e.SnapshotRequested(JOB, "request", SnapshotType.CHECKPOINT),

@@ -277,6 +277,24 @@ def test_a_taskmanager_that_is_lost_while_others_are_waited_for_takes_its_report
     assert cluster.job_state() is J.RECONCILING
 
 
+def test_a_job_of_which_nothing_was_ever_deployed_waits_for_nobody() -> None:
+    """It was kept, and its JobManager died before it had slots."""
+    cluster = Cluster()
+    cluster.register("tm-1", 2)
+    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), OPTIONS)))
+    cluster.settle()
+    assert set(numbers(cluster).values()) == {0}
+    assert len(cluster.of(c.SubmitTask)) == 4
+
+
+def test_a_region_that_was_never_deployed_is_not_waited_for() -> None:
+    noted = NotedAttempts(-1, {0: NUMBER})
+    cluster = recovering(job=PIPELINES, noted=noted)
+    registers(cluster, "tm-1", 0, both(0))
+    assert cluster.job_state() is not J.RECONCILING
+    assert numbers(cluster)[subtask(SOURCE, 0)] == NUMBER
+
+
 def test_a_job_that_is_canceled_while_it_waits_ends() -> None:
     cluster = recovering()
     registers(cluster, "tm-1", 0, both(0))
