@@ -83,7 +83,7 @@ class JobManagerCore:
         self.attempts = CurrentAttempts()
         self.process = OwnProcess()
         self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
-        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of)
+        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._is_ended)
         self._blobs = blobs
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
@@ -270,10 +270,7 @@ class JobManagerCore:
                 self._on_job_terminated(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
-                rest = self._asked.reported(command)
-                if rest is not None:
-                    self._finishing(rest)
-                self.on_asked()
+                self._finishing(self._report(command))
             case cmd.AnnounceWatermark():
                 self.watermarks.announced(command)
             case cmd.Log():
@@ -308,6 +305,15 @@ class JobManagerCore:
         if state is not None and state.is_terminal and job_id not in self._endings:
             self._cleaning[job_id] = asyncio.Event()
             self._endings[job_id] = asyncio.create_task(self._end(job_id, state), name=f"result-{job_id}")
+
+    async def _report(self, report: cmd.ReportSnapshot) -> None:
+        await self._asked.reported(report)
+        self.on_asked()
+
+    async def _is_ended(self, job_id: JobId) -> bool:
+        if job_id in self._endings:
+            await asyncio.wait([self._endings[job_id]])
+        return job_id in self._told
 
     async def _end(self, job_id: JobId, state: JobState) -> None:
         try:

@@ -121,7 +121,10 @@ class User:
         """Its end was told, with everything that had to be told before."""
         if self._open:
             raise LawBroken(0, f"nobody was told the end of {sorted(self._open)}")
-        if state is not JobState.CANCELED and any(isinstance(one, e.JobCancelRequested) for one in self._kept):
+        must_be_canceled = not self.storage.met_damage and any(
+            isinstance(one, e.JobCancelRequested) for one in self._kept
+        )
+        if must_be_canceled and state is not JobState.CANCELED:
             raise LawBroken(0, f"it was canceled, and is {state.value}")
         self._kept.clear()
         if self._stopped_at is not None:

@@ -1,15 +1,17 @@
 """Requests of clients that the next JobManager finishes: each is in the job store before it is begun, until it is over.
 
-    cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store
+    cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store ─▶ client
                                    └─ this JobManager is lost ─▶ JobRecovered.asked of the next one
 
+The client hears of an end when the store has agreed to it: a leader that was stopped, and that another one has followed, may see its savepoint fail, while the
+next leader takes it; and what it saw end well may not have been the end.
 A checkpoint that a user triggers is not kept: the next JobManager takes others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 
 from tidegate.aio.logs import with_ids
 from tidegate.coordination.port import Deposed
@@ -29,10 +31,18 @@ _log = logging.getLogger("jobmanager")
 class AskedRequests:
     """Belongs to the loop's thread."""
 
-    def __init__(self, jobs: Jobs, snapshots: SnapshotRequests, state_of: Callable[[JobId], JobState | None]) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        snapshots: SnapshotRequests,
+        state_of: Callable[[JobId], JobState | None],
+        is_ended: Callable[[JobId], Awaitable[bool]],
+    ) -> None:
+        """``is_ended``: whether the result of a job that is over is durable, as soon as that is known."""
         self._jobs = jobs
         self._snapshots = snapshots
         self._state_of = state_of
+        self._is_ended = is_ended
         self._kept: set[str] = set()
         """Ids of snapshots in the store."""
 
@@ -61,19 +71,26 @@ class AskedRequests:
                 self._snapshots.go_on(one)
                 self._kept.add(one.request_id)
 
-    def reported(self, report: ReportSnapshot) -> Coroutine[None, None, None] | None:
-        """It is over. Returns what is left to do; what is kept of a job that has ended goes with the job."""
-        job_id = self._snapshots.reported(report)
-        if report.request_id not in self._kept or job_id is None:
-            return None
-        self._kept.discard(report.request_id)
-        return None if self._is_over(job_id) else self._forget(job_id, report.request_id)
+    async def reported(self, report: ReportSnapshot) -> None:
+        """It is over, as far as this JobManager knows. What is kept of a job that has ended goes with the job."""
+        job_id = self._snapshots.job_of(report.request_id)
+        if job_id is not None and report.request_id in self._kept:
+            self._kept.discard(report.request_id)
+            if not await self._is_agreed(job_id, report.request_id):
+                self._snapshots.lost(report.request_id)
+                return
+        self._snapshots.reported(report)
 
-    async def _forget(self, job_id: JobId, request_id: str) -> None:
+    async def _is_agreed(self, job_id: JobId, request_id: str) -> bool:
+        if self._is_over(job_id):
+            return await self._is_ended(job_id)
         try:
             await self._jobs.forget_asked(job_id, request_id)
+        except Deposed:
+            return False
         except StorageError as error:
             _log.warning("%s", with_ids(f"the next JobManager may do it again: {error.message}", job=job_id))
+        return True
 
     def _is_over(self, job_id: JobId) -> bool:
         state = self._state_of(job_id)

@@ -13,7 +13,7 @@ import secrets
 from tidegate.jobmanager.machines.commands import ReportSnapshot
 from tidegate.jobmanager.machines.events import SnapshotRequested
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.errors import Misuse
+from tidegate.model.errors import Misuse, Unreachable
 from tidegate.model.ids import JobId
 
 KEPT_MS = 300_000
@@ -52,18 +52,34 @@ class SnapshotRequests:
         """It is under way, or ended not long ago."""
         return (job_id, request_id) in self._ends
 
-    def reported(self, report: ReportSnapshot) -> JobId | None:
-        """It is over. Returns its job, the first time."""
-        job_id = self._jobs.pop(report.request_id, None)
-        end = self._ends.get((job_id, report.request_id)) if job_id is not None else None
+    def job_of(self, request_id: str) -> JobId | None:
+        """``None``: it is not known, or over."""
+        return self._jobs.get(request_id)
+
+    def reported(self, report: ReportSnapshot) -> None:
+        """It is over."""
+        end = self._open(report.request_id)
+        if end is not None:
+            end.set_result(report)
+
+    def lost(self, request_id: str) -> None:
+        """Another JobManager leads, which knows how it ends."""
+        end = self._open(request_id)
+        if end is not None:
+            end.set_exception(Unreachable("this JobManager leads no more; ask the next one how it ended"))
+            end.exception()  # looked at: asyncio need not complain that nobody did
+
+    def _open(self, request_id: str) -> asyncio.Future[ReportSnapshot] | None:
+        job_id = self._jobs.pop(request_id, None)
+        end = self._ends.get((job_id, request_id)) if job_id is not None else None
         if job_id is None or end is None or end.done():
             return None
-        end.set_result(report)
-        asyncio.get_running_loop().call_later(KEPT_MS / 1000, self._ends.pop, (job_id, report.request_id), None)
-        return job_id
+        asyncio.get_running_loop().call_later(KEPT_MS / 1000, self._ends.pop, (job_id, request_id), None)
+        return end
 
     async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None:
-        """How it ended; ``None`` when it goes on after so long. Raises ``Misuse`` for a request that is not known."""
+        """How it ended; ``None`` when it goes on after so long. Raises ``Misuse`` for a request that is not known, and
+        ``Unreachable`` where another JobManager knows."""
         end = self._ends.get((job_id, request_id))
         if end is None:
             raise Misuse(

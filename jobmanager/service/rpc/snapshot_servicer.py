@@ -95,7 +95,10 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         return await self._end_of(job_id, request_id, request.wait_ms)
 
     async def _end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> pb.SnapshotResponse:
-        return _answer(request_id, await self._core.snapshots.end_of(job_id, request_id, wait_ms))
+        try:
+            return _answer(request_id, await self._core.snapshots.end_of(job_id, request_id, wait_ms))
+        except TidegateError as error:
+            return _refused(error)
 
 
 def known_job(core: JobManagerCore, text: str) -> JobId:
