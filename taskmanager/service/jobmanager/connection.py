@@ -244,10 +244,15 @@ class JobManagerConnection:
     ) -> str:
         try:
             while True:
-                await stream.write(resident.heartbeat(generation))
+                await stream.write(self._beat(resident.heartbeat(generation)))
                 await asyncio.sleep(min(interval_s or METRICS_INTERVAL_S, METRICS_INTERVAL_S))
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             return _reason(error)
+
+    def _beat(self, beat: jobmanager_pb2.TaskManagerHeartbeat) -> jobmanager_pb2.TaskManagerHeartbeat:
+        """Heartbeats overtake reports: an attempt is there until the JobManager knows how it ended, or it would count as lost."""
+        beat.attempts.extend(sorted(self._outbox.unreported().difference(beat.attempts)))
+        return beat
 
     async def _read_heartbeats(self, stream: _Heartbeats, timeout_s: float) -> str:
         try:
@@ -269,6 +274,7 @@ class JobManagerConnection:
                 method, request = self._outbox.take()
                 for attempt, refusal in await self._tell_once(method, request):
                     self._on_refusal(method, attempt, refusal, resident)
+                self._outbox.answered()
             self._has_news.clear()
             await self._has_news.wait()
 

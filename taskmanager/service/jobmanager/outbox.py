@@ -12,7 +12,7 @@ from collections import deque
 
 from google.protobuf.message import Message
 
-from tidegate.pb.jobmanager_pb2 import AcknowledgeCheckpointRequest
+from tidegate.pb.jobmanager_pb2 import AcknowledgeCheckpointRequest, UpdateTaskStateRequest
 
 BATCH_MAX_BYTES = 8 << 20
 """A message that has reached this takes no further acknowledgement: inline state is small, but there may be much of it."""
@@ -25,6 +25,7 @@ class JobManagerOutbox:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Message]] = deque()
+        self._on_its_way: Message | None = None
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -37,10 +38,21 @@ class JobManagerOutbox:
         method, request = self._waiting.popleft()
         if isinstance(request, AcknowledgeCheckpointRequest):
             self._gather(request)
+        self._on_its_way = request
         return method, request
+
+    def answered(self) -> None:
+        """The last one that was taken."""
+        self._on_its_way = None
+
+    def unreported(self) -> set[str]:
+        """Attempts with a state that the JobManager may not know."""
+        requests = [self._on_its_way, *(request for _, request in self._waiting)]
+        return {request.attempt for request in requests if isinstance(request, UpdateTaskStateRequest)}
 
     def clear(self) -> None:
         self._waiting.clear()
+        self._on_its_way = None
 
     def _gather(self, request: AcknowledgeCheckpointRequest) -> None:
         size_bytes = request.ByteSize()

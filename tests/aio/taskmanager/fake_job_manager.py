@@ -36,6 +36,8 @@ class FakeJobManager(JobManagerServiceServicer):
         self.lost = 0
         self.takes_acknowledgements = asyncio.Event()
         self.takes_acknowledgements.set()
+        self.takes_updates = asyncio.Event()
+        self.takes_updates.set()
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
         self._channel: grpc.aio.Channel | None = None
@@ -120,6 +122,7 @@ class FakeJobManager(JobManagerServiceServicer):
 
     async def UpdateTaskState(self, request: Any, context: Any) -> common_pb2.Ack:
         await self._keep(request)
+        await self.takes_updates.wait()
         return ack_of(UnknownAttempt("not mine")) if self.reject_updates else ack_of()
 
     async def SlotFreed(self, request: Any, context: Any) -> common_pb2.Ack:

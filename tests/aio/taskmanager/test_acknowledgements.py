@@ -1,4 +1,4 @@
-"""How acknowledgements reach the JobManager: which of them travel together, and behind what."""
+"""How acknowledgements and other reports reach the JobManager: which of them travel together, and behind what."""
 
 from __future__ import annotations
 
@@ -90,3 +90,22 @@ async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtake
         stream.state_changed(ExecutionState.CANCELED)
         await in_thread(stream.close)
         manager.subtasks.started[name].end()
+
+
+async def test_an_attempt_is_in_heartbeats_until_the_jobmanager_knows_how_it_ended(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    """A report that is slow is overtaken by heartbeats, and an attempt that is missing in two of them counts as lost."""
+    await submit(fake)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    fake.takes_updates.clear()
+    stream.state_changed(ExecutionState.FINISHED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+    await fake.wait_for(lambda: "FINISHED" in fake.states(ATTEMPT))
+    seen = len(fake.beats)
+    await fake.wait_for(lambda: len(fake.beats) > seen + 2)
+    assert [list(beat.attempts) for beat in fake.beats[seen:]] == [[ATTEMPT]] * len(fake.beats[seen:])
+    fake.takes_updates.set()
+    await fake.wait_for(lambda: not fake.beats[-1].attempts)
