@@ -34,7 +34,7 @@ class FailoverCluster(Cluster):
             "high-availability.storageDir": str(directory / "ha"),
             "heartbeat.interval": "500 ms",
             "heartbeat.timeout": "4 s",
-            "tidegate.jobmanager.adoption-timeout": "60 s",
+            "tidegate.jobmanager.adoption-timeout": "30 s",
         }
         super().__init__(directory, {**own, **(settings or {})})
         self.doors = directory / "doors"
@@ -98,14 +98,23 @@ class FailoverCluster(Cluster):
         return stopped
 
     def resume(self, stopped: Proc) -> None:
-        """It must hear that another one leads, and stand by."""
+        """It must hear that another one leads, and stand by. Where another one does, it is killed after that."""
         stopped.send(signal.SIGCONT)
         self._stopped.remove(stopped)
-        self.stands_by(stopped)
+        if self._standby is None:
+            self.stands_by(stopped)
+            return
+        self._hears(stopped)
+        stopped.kill9()
 
     def stands_by(self, process: Proc) -> None:
-        wait_until(lambda: not _leads(process), HANG_LIMIT_S, f"{process.name} has heard that it was deposed")
+        self._hears(process)
         self._standby, self._standby_ports = process, self._ports_of[process.pid]
+
+    def _hears(self, process: Proc) -> None:
+        """It is no leader, and has not ended by that."""
+        wait_until(lambda: not _leads(process), HANG_LIMIT_S, f"{process.name} has heard that it was deposed")
+        assert process.is_alive(), f"{process.name} ended:\n{process.tail()}"
 
     def cut_from_zookeeper(self) -> Proc:
         """The leader, for good: another one will lead. ``mend`` reconnects it."""

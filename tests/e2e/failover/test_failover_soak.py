@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import JOBS, REPOSITORY
+from tests.e2e.cluster import JOBS
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.failover.cluster import FailoverCluster
 from tests.e2e.failover.rounds import JOB_LIMIT_S, Feeding, Rounds
+from tests.e2e.failover.strikes import (
+    DURING_CHECKPOINTS,
+    DURING_REQUESTS,
+    STOP,
+    in_background,
+    path_in,
+    savepoint,
+    stop,
+    stopping,
+)
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.zookeeper_servers import ZooKeeperServers
@@ -38,24 +45,6 @@ def exact_in_the_end(cluster: FailoverCluster, broker: KafkaBroker, directory: P
     rounds.end()
 
 
-@contextmanager
-def in_background(cluster: FailoverCluster, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command of the CLI that the strike interrupts: whatever it answers, jobs are exact."""
-    quorum = [f"-D{key}={text}" for key, text in cluster.settings.items() if key.startswith("high-availability")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tidegate.cli.main", arguments[0], *quorum, *arguments[1:]],
-        cwd=cluster.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.communicate(timeout=JOB_LIMIT_S)
-
-
 @pytest.mark.parametrize("door", DOORS)
 def test_a_leader_is_killed_at_a_point_of_a_checkpoint(
     struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path, door: str
@@ -68,20 +57,37 @@ def test_a_leader_is_killed_at_a_point_of_a_checkpoint(
         assert rounds.attempts() == before, "nothing was restarted"
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_leader_is_stopped_at_a_point_of_a_checkpoint_for_longer_than_everything(
-    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path, door: str
+def test_leaders_are_stopped_at_every_point_for_longer_than_everything(
+    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    """It goes on in the middle of its step, long after another one leads, and is refused."""
-    with exact_in_the_end(struck, broker, tmp_path, f"stopped-{door}") as rounds:
-        stopped = []
-        struck.at_door(door, lambda: stopped.append(struck.stop_leader()))
-        rounds.next_leader()
+    """One after the other, each in the middle of its step. They go on long after others have led, are refused, and their clients were answered."""
+    with (
+        exact_in_the_end(struck, broker, tmp_path, "stopped-long") as rounds,
+        stopping(struck, rounds, tmp_path) as stopped,
+    ):
         before = rounds.attempts()
+        for point in (*DURING_CHECKPOINTS, *DURING_REQUESTS):
+            stopped.stop_at(point)
+            struck.add_standby()
+            rounds.ensure_jobs()
         threading.Event().wait(STOPPED_S)
-        struck.resume(stopped[0])
+        stopped.resume()
         rounds.ensure_jobs()
-        assert rounds.attempts() == before
+        assert rounds.attempts() == before, "nothing was restarted"
+
+
+def test_a_leader_is_stopped_for_longer_than_everything_while_it_stops_a_job(
+    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    with (
+        exact_in_the_end(struck, broker, tmp_path, "stopped-stop") as rounds,
+        stopping(struck, rounds, tmp_path) as stopped,
+    ):
+        stopped.stop_at(STOP)
+        threading.Event().wait(STOPPED_S)
+        [said] = stopped.resume()
+        assert rounds.has_ended(rounds.kafka_job)
+        rounds.start_kafka_job(restore=path_in(said))
 
 
 @pytest.mark.parametrize("door", ["after-attempt", "between-deployments"])
@@ -124,27 +130,28 @@ def test_a_leader_is_killed_while_a_job_is_submitted(
 
 def test_a_leader_is_killed_during_a_savepoint(struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path) -> None:
     with exact_in_the_end(struck, broker, tmp_path, "killed-savepoint") as rounds:
-        place = str(tmp_path / "savepoint")
-        with in_background(struck, "savepoint", rounds.kafka_job, place):
+        with in_background(struck, *savepoint(rounds, tmp_path / "savepoint")) as client:
             struck.at_door("before-metadata", struck.kill_leader, "savepoint")
             rounds.next_leader()
             struck.add_standby()
-        done = struck.cli("savepoint", rounds.kafka_job, place, "-m", struck.address)
-        assert done.returncode == 0, done.stdout + done.stderr
+            said, _ = client.communicate(timeout=JOB_LIMIT_S)
+        assert client.returncode == 0, said
+        assert (Path(path_in(said)) / "_metadata").exists()
 
 
 @pytest.mark.parametrize("door", ["before-metadata", "before-pointer", "after-pointer"])
 def test_a_leader_is_killed_while_a_job_is_stopped(
     struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path, door: str
 ) -> None:
-    """The job goes on with the next leader, from its savepoint where that was complete; it is stopped again in the end."""
-    with (
-        exact_in_the_end(struck, broker, tmp_path, f"killed-stop-{door}") as rounds,
-        in_background(struck, "stop", rounds.kafka_job, "-p", str(tmp_path / "savepoint")),
-    ):
-        struck.at_door(door, struck.kill_leader, "savepoint")
-        rounds.next_leader()
-        struck.add_standby()
+    """The next leader stops it, and answers the command; the job goes on from the savepoint that it names."""
+    with exact_in_the_end(struck, broker, tmp_path, f"killed-stop-{door}") as rounds:
+        with in_background(struck, *stop(rounds, tmp_path / "savepoint")) as client:
+            struck.at_door(door, struck.kill_leader, "savepoint")
+            rounds.next_leader()
+            struck.add_standby()
+            said, _ = client.communicate(timeout=JOB_LIMIT_S)
+        assert client.returncode == 0, said
+        rounds.start_kafka_job(restore=path_in(said))
 
 
 def test_zookeeper_loses_its_quorum_and_has_it_again(

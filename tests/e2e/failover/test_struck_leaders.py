@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.failover.cluster import FailoverCluster
 from tests.e2e.failover.rounds import Feeding, Rounds
+from tests.e2e.failover.strikes import DURING_CHECKPOINTS, DURING_REQUESTS, STOP, path_in, stopping
 from tests.servers.kafka_broker import KafkaBroker
 
 
@@ -36,3 +37,27 @@ def test_both_jobs_are_exact_although_the_leader_is_killed_and_stopped_around_th
         assert rounds.attempts() == before
     rounds.wait_all_read()
     rounds.end()
+
+
+@pytest.mark.timeout(900, method="signal")
+def test_a_leader_that_was_stopped_in_the_middle_of_anything_is_refused_and_the_next_one_finishes_it(
+    struck: FailoverCluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Longer than its session each time: after the pointer, between confirms, while a job is submitted or deployed, during a savepoint and a stop.
+    The commands that wait go on with the next leader, and what they asked for is done once."""
+    rounds = Rounds(struck, broker, tmp_path, "stopped")
+    with stopping(struck, rounds, tmp_path) as stopped:
+        with Feeding(rounds.feeder):
+            rounds.ensure_jobs()
+            before = rounds.attempts()
+            for point in (*DURING_CHECKPOINTS[1:], *DURING_REQUESTS):
+                stopped.stop_at(point)
+                stopped.resume()
+                rounds.ensure_jobs()
+                assert rounds.attempts() == before, f"{point.name}: nothing was restarted"
+            stopped.stop_at(STOP)
+            [said] = stopped.resume()
+            assert rounds.has_ended(rounds.kafka_job)
+            rounds.start_kafka_job(restore=path_in(said))
+        rounds.wait_all_read()
+        rounds.end()
