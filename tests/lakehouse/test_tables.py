@@ -72,6 +72,12 @@ class Table:
         self._spark = spark
         spark.sql(f"CREATE TABLE {self._sql} (id BIGINT, part BIGINT) USING {kind}")
 
+    def insert(self, first: int, end: int, more: str = "") -> None:
+        self._spark.sql(f"INSERT INTO {self._sql} SELECT id, id % 2{more} FROM range({first}, {end})")
+
+    def add_column(self) -> None:
+        self._spark.sql(f"ALTER TABLE {self._sql} ADD COLUMNS (added STRING)")
+
     def ids(self) -> list[int]:
         return [row["id"] for row in self._spark.sql(f"SELECT id FROM {self._sql}").collect()]
 
@@ -97,23 +103,37 @@ def test_each_row_is_in_the_table_once(lake: Cluster, spark: SparkSession, tmp_p
     assert sorted(table.ids()) == list(range(total))
 
 
-def test_rows_that_are_added_to_a_delta_table_are_read_once(
-    lake: Cluster, spark: SparkSession, warehouse: Path, tmp_path: Path
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_that_are_added_to_a_table_are_read_once(
+    lake: Cluster, spark: SparkSession, warehouse: Path, tmp_path: Path, kind: str
 ) -> None:
+    """A column that the table gets meanwhile is not among those that the query selects."""
     ensure_taskmanagers(lake, 3)
-    table = Table(spark, "delta", tmp_path)
-    run = Run(lake, tmp_path, source="delta", table=table.path, interval="1000")
+    table = Table(spark, kind, tmp_path)
+    run = Run(lake, tmp_path, source=kind, table=table.path, interval="1000")
     watch = run.submit(parallelism=1, spark=settings_of(warehouse))
-    (tmp_path / "filling").mkdir()
-    filling = Run(lake, tmp_path / "filling", source="files", sink="delta", table=table.path, interval="1000")
-    filling.add_files(2)
-    filled = filling.submit(parallelism=1)
+    table.insert(0, 500)
     run.wait_rows(1)
     killed(run, watch, kill_source)
-    run.wait_rows(filling.add_files(4))
+    table.insert(500, 1000)
+    run.wait_rows(1000)
     killed(run, watch, kill_task_manager)
-    total = filling.add_files(2)
-    run.wait_rows(total)
+    table.add_column()
+    table.insert(1000, 1500, ", 'new'")
+    run.wait_rows(1500)
     lake.cancel(watch)
-    lake.cancel(filled)
-    assert sorted(run.ids()) == list(range(total))
+    assert sorted(run.ids()) == list(range(1500))
+
+
+def test_a_data_source_of_the_second_interface_is_read_once(lake: Cluster, tmp_path: Path) -> None:
+    """Its relation has other parameters in each of the older releases."""
+    ensure_taskmanagers(lake, 3)
+    run = Run(lake, tmp_path, source="counting")
+    watch = run.submit(parallelism=1)
+    run.wait_rows(300)
+    killed(run, watch, kill_source)
+    run.wait_rows(len(run.ids()) + 300)
+    lake.cancel(watch)
+    ids = run.ids()
+    assert len(set(ids)) == len(ids)
+    assert set(range(min(ids), min(ids) + 300)) <= set(ids)

@@ -10,6 +10,7 @@ from tidegate.model.errors import ExternalError
 
 _READ = "org.apache.spark.sql.connector.read.streaming"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_V2 = "org.apache.spark.sql.execution.datasources.v2"
 
 
 class SparkStream(ABC):
@@ -105,17 +106,21 @@ class NewStream(SparkStream):
 
     def _made_relation(self) -> JavaObject:
         leaf = self._leaf
-        v2 = self._jvm.org.apache.spark.sql.execution.datasources.v2
-        return v2.StreamingDataSourceV2Relation(
-            leaf.table(),
-            leaf.output(),
-            leaf.catalog(),
-            leaf.identifier(),
-            leaf.extraOptions(),
-            self._directory,
-            self._none(),
-            leaf.sourceIdentifyingName(),
-        )
+        known = leaf.table(), leaf.output(), leaf.catalog(), leaf.identifier(), leaf.extraOptions(), self._directory
+        name = "StreamingDataSourceV2Relation"
+        (made,) = _class(self._jvm, f"{_V2}.{name}").getConstructors()
+        match made.getParameterCount() - len(known):
+            case 0:  # Spark 4.0
+                newer: tuple[JavaObject, ...] = ()
+            case 1:  # Spark 4.1
+                newer = (self._none(),)
+            case 2:  # Spark 4.2 and 4.3
+                newer = (self._none(), leaf.sourceIdentifyingName())
+            case _:
+                raise ExternalError(
+                    f"from_spark_stream does not know this version of Spark, whose {name} is another one"
+                )
+        return self._jvm.org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2Relation(*known, *newer)
 
 
 class OldStream(SparkStream):
@@ -161,8 +166,6 @@ def stream_of(jvm: JavaObject, leaf: JavaObject, directory: str) -> SparkStream:
         return OldStream(jvm, leaf, leaf.output(), directory)
     capability = jvm.org.apache.spark.sql.connector.catalog.TableCapability.MICRO_BATCH_READ
     if bool(leaf.table().capabilities().contains(capability)):
-        if not any(method.getName() == "sourceIdentifyingName" for method in leaf.getClass().getMethods()):
-            raise ExternalError(f"the source {leaf.sourceName()} can be read by from_spark_stream from Spark 4.2 on")
         return NewStream(jvm, leaf, directory)
     old = leaf.v1Relation()
     if not old.isDefined():

@@ -1,5 +1,5 @@
-"""A stream of Spark's through a job: rows of files, of a Delta table, of Spark's rate source, or of a DataSource in Python, to Parquet by the file
-sink or by Spark, or to a table of Delta or Iceberg."""
+"""A stream of Spark's through a job: rows of files, of a table of Delta or Iceberg, of Spark's rate source, or of a DataSource in Python, to Parquet
+by the file sink or by Spark, or to such a table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ def files(path: str) -> Callable[[SparkSession], DataFrame]:
 
 
 def delta(path: str) -> Callable[[SparkSession], DataFrame]:
-    return lambda spark: spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(path)
+    return lambda spark: (
+        spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(path).select("id", "part")
+    )
+
+
+def iceberg(table: str) -> Callable[[SparkSession], DataFrame]:
+    return lambda spark: spark.readStream.table(table).select("id", "part")
 
 
 def rate(spark: SparkSession) -> DataFrame:
@@ -108,7 +114,7 @@ class ByEpoch:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--source", choices=["files", "delta", "rate", "counting"], required=True)
+    parser.add_argument("--source", choices=["files", "delta", "iceberg", "rate", "counting"], required=True)
     parser.add_argument("--sink", choices=["files", "spark", "delta", "iceberg"], default="files")
     parser.add_argument("--input", default="")
     parser.add_argument("--table", default="")
@@ -118,7 +124,8 @@ def main() -> None:
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(arguments.interval)
-    queries = {"files": files(arguments.input), "delta": delta(arguments.table), "rate": rate, "counting": counting}
+    tables = {"delta": delta(arguments.table), "iceberg": iceberg(arguments.table)}
+    queries = {"files": files(arguments.input), "rate": rate, "counting": counting, **tables}
     query = queries[arguments.source]
     schema = pa.schema([("id", pa.int64()), ("part", pa.int64())])
     rows = env.from_spark_stream(query, WatermarkStrategy.no_watermarks(), "rows", partitions=2).uid("rows")
