@@ -7,6 +7,7 @@ TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──�
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,13 @@ import pytest
 
 from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc
 from tests.e2e.counts_run import CountsRun
-from tests.e2e.test_spark_streams import Run
+from tests.e2e.jobs.spark_rows import TOPIC
+from tests.e2e.test_spark_streams import LIMIT_S, Run, kill_source, killed
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.ports import free_port
+from tests.servers import spark_reading
+from tests.servers.jars import fetched
+from tests.servers.kafka_broker import KafkaBroker
 
 SPARK = Path(pyspark.__file__).parent
 CORES = 8
@@ -75,6 +80,7 @@ def spark(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+            "spark.jars": kafka_jars(),
         }
         with cluster:
             cluster.add_taskmanager(4, *(f"-D{key}={value}" for key, value in options.items()))
@@ -107,16 +113,21 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert re.search(r"spark://", log)
 
 
-def test_each_row_of_a_spark_stream_is_there_once_although_its_executor_dies(
-    spark: tuple[Cluster, SparkCluster], tmp_path: Path
+def test_each_row_of_four_sources_is_there_once_although_reader_and_executor_die(
+    spark: tuple[Cluster, SparkCluster], broker: KafkaBroker, tmp_path: Path
 ) -> None:
+    """Files, Kafka, the rate and a DataSource in Python, as one stream."""
     cluster, workers = spark[0], spark[1].workers
-    run = Run(cluster, tmp_path, source="files")
+    run = Run(cluster, tmp_path, source="every", servers=broker.servers)
     run.add_files(3)
-    watch = run.submit()
+    topic = Topic(broker)
+    topic.add(300)
+    watch = run.submit(spark={"spark.jars": kafka_jars()})
     run.wait_rows(1)
-    run.add_files(12)
-    watch.wait_running()
+    topic.add(300)
+    killed(run, watch, kill_source)
+    run.add_files(5)
+    run.wait_rows(len(run.ids()) + 500)
     assert watch.last is not None
     restarts, since = watch.last.status.restarts, watch.last.at
     reader = run.reader().pid
@@ -124,9 +135,45 @@ def test_each_row_of_a_spark_stream_is_there_once_although_its_executor_dies(
     victim.kill9()
     watch.wait_running_again(restarts, since, limit_s=HANG_LIMIT_S)
     total = run.add_files(5)
-    run.wait_rows(total)
-    assert sorted(run.ids()) == list(range(total))
+    topic.add(300)
+
+    def wanted_are_there() -> bool:
+        found = Counter(part for _, part in run.rows())
+        return found[0] >= total and found[1] >= 900 and min(found[2], found[3]) >= 1000
+
+    wait_until(wanted_are_there, LIMIT_S, "all sources have been read behind the kills")
     cluster.cancel(watch)
+    by_part: dict[int, list[int]] = {}
+    for number, part in sorted(run.rows()):
+        by_part.setdefault(part, []).append(number)
+    assert by_part[0] == list(range(total))
+    assert by_part[1] == list(range(900))
+    for part in (2, 3):  # they go on by the clock: the last batches may be there in part
+        first = 0 if part == 2 else by_part[part][0]
+        assert len(set(by_part[part])) == len(by_part[part])
+        assert set(range(first, first + 900)) <= set(by_part[part])
+
+
+class Topic:
+    """Numbers that count, on three partitions."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        from confluent_kafka import Producer
+
+        broker.create_topic(TOPIC, 3)
+        self._producer = Producer({"bootstrap.servers": broker.servers})
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        for number in range(self._count, self._count + count):
+            self._producer.produce(TOPIC, str(number), partition=number % 3)
+        assert self._producer.flush(30) == 0
+        self._count += count
+
+
+def kafka_jars() -> str:
+    jars = fetched(Path(spark_reading.__file__).parent / "spark_kafka" / "pom.xml", "spark-kafka").glob("*.jar")
+    return ",".join(sorted(map(str, jars)))
 
 
 def _subtasks_on(run: CountsRun, worker: Proc) -> int:

@@ -58,13 +58,18 @@ class Run:
 
     def ids(self) -> list[int]:
         """What readers of the output see."""
-        found: list[int] = []
+        return [number for number, _ in self.rows()]
+
+    def rows(self) -> list[tuple[int, int]]:
+        """With the part of each."""
+        found: list[tuple[int, int]] = []
         for directory, inner, names in os.walk(self.output):
             inner[:] = [name for name in inner if not name.startswith((".", "_"))]
             is_written = self._options.get("sink") != "spark" or "_SUCCESS" in names
             for name in names:
                 if is_written and name.endswith(".parquet") and not name.startswith("."):
-                    found += pq.read_table(Path(directory, name), columns=["id"])["id"].to_pylist()
+                    table = pq.read_table(Path(directory, name), columns=["id", "part"])
+                    found += zip(table["id"].to_pylist(), table["part"].to_pylist(), strict=True)
         return found
 
     def wait_rows(self, count: int) -> None:
