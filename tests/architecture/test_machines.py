@@ -13,6 +13,8 @@ from tests.architecture.source import ROOT, tree_of
 from tests.invariants import EVENTS
 
 FILES = sorted(path for room in ("jobmanager", "taskmanager") for path in (ROOT / room / "machines").rglob("*.py"))
+SNAPSHOTS = sorted((ROOT / "taskmanager" / "runtime" / "checkpointing").glob("*.py"))
+"""What drives the machine of snapshots from two threads keeps to the same rule."""
 
 WITHOUT_INVARIANTS = {
     "CheckpointCommands": "builds commands",
@@ -81,7 +83,7 @@ PAIRS = {
 """Where every state of a machine meets every event, below ``tests/unit``. Groups of watermarks have one event."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", [*FILES, *SNAPSHOTS], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_module_writes_only_fields_of_its_own_classes(path: Path) -> None:
     assert _written(tree_of(path), by_self=False) <= _declared(path)
 

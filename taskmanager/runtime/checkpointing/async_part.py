@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -90,6 +90,36 @@ class AsyncPart:
     @property
     def options(self) -> CheckpointOptions:
         return self.barrier.options
+
+    def cancel(self) -> None:
+        """What is not written yet need not be, and is not acknowledged."""
+        self.canceled = True
+
+    def add_inputs(self, contents: Sequence[ChannelContent], alignment_ms: float, waited_for: str) -> None:
+        """What the input channels had in front of their barriers."""
+        self.in_flight += contents
+        self.metrics = replace(self.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
+
+    def add_overtaken(self, contents: Sequence[ChannelContent]) -> None:
+        """What a barrier that had been announced overtook in the outputs."""
+        self.in_flight += contents
+        self.metrics = replace(self.metrics, unaligned=self.metrics.unaligned or bool(contents))
+
+    def take_in_flight(self) -> list[ChannelContent]:
+        contents, self.in_flight = self.in_flight, []
+        return contents
+
+    def take_frozen(self) -> list[tuple[OperatorId, FrozenState]]:
+        """What is to be given back, once."""
+        frozen, self.frozen = self.frozen, []
+        return frozen
+
+    def end_without_state(self) -> None:
+        """No operator froze anything: the snapshot is empty, but for data in flight."""
+        self.snapshot = SubtaskSnapshot()
+
+    def wrote_channels(self, channels: dict[OperatorId, OperatorSnapshot]) -> None:
+        self.channels = channels
 
     def write(
         self, store: SegmentStore, frozen: Sequence[tuple[OperatorId, FrozenState]], write_states: WriteStates

@@ -25,7 +25,6 @@ from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
     CheckpointMetrics,
-    SubtaskSnapshot,
 )
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.ids import CheckpointId, OperatorId
@@ -151,8 +150,7 @@ class SnapshotDriver:
         """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
         write = self._writes.get(checkpoint_id)
         if write is not None and Part.INPUTS in write.waits_for:
-            write.in_flight += contents
-            write.metrics = replace(write.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
+            write.add_inputs(contents, alignment_ms, waited_for)
             self._part_ready(write, Part.INPUTS)
 
     def look_at_outputs(self) -> None:
@@ -238,15 +236,13 @@ class SnapshotDriver:
                 lambda: self._write(write, frozen, is_last=is_last), lambda error: self._on_state(write, error)
             )
         else:
-            write.snapshot = SubtaskSnapshot()
+            write.end_without_state()
             self._on_state(write, None)
 
     def _on_time_up(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
         if write is not None and Part.OUTPUTS in write.waits_for:
-            overtaken = self._barriers.prioritise(write.barrier)
-            write.in_flight += overtaken
-            write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
+            write.add_overtaken(self._barriers.prioritise(write.barrier))
             self._part_ready(write, Part.OUTPUTS)
 
     def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
@@ -285,7 +281,7 @@ class SnapshotDriver:
         if write.canceled:
             return
         store = self._open_store(write.options, self._attempt, write.checkpoint_id)
-        write.channels = write_channels(store, contents)
+        write.wrote_channels(write_channels(store, contents))
         self._answer(write)
 
     def _answer(self, write: AsyncPart) -> None:
@@ -297,7 +293,7 @@ class SnapshotDriver:
 
     def _on_part(self, write: AsyncPart, part: Part, error: BaseException | None) -> None:
         if error is not None:
-            write.canceled = True
+            write.cancel()
             if self._takes_answer(write.checkpoint_id):
                 self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
         self._part_ready(write, part)
@@ -309,7 +305,7 @@ class SnapshotDriver:
             self._forget_if_over(write)
             return
         if write.in_flight and not write.waits_for & OF_CHANNELS:
-            contents, write.in_flight = write.in_flight, []
+            contents = write.take_in_flight()
             write.waits_for.add(Part.CHANNELS)
             self._writer.submit(
                 lambda: self._write_channels(write, contents), lambda error: self._on_part(write, Part.CHANNELS, error)
@@ -328,7 +324,7 @@ class SnapshotDriver:
         self._takes_answer(checkpoint_id)
         write = self._writes.get(checkpoint_id)
         if write is not None:
-            write.canceled = True
+            write.cancel()
             self._forget_if_over(write)
 
     def _final_metrics(self, write: AsyncPart) -> CheckpointMetrics:
@@ -345,8 +341,7 @@ class SnapshotDriver:
         self._writer.submit(work, lambda error: None)
 
     def _release(self, write: AsyncPart) -> None:
-        frozen, write.frozen = write.frozen, []
-        for _, state in frozen:
+        for _, state in write.take_frozen():
             state.release()
 
     def _forget_if_over(self, write: AsyncPart) -> None:
