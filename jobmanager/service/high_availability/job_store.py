@@ -166,9 +166,6 @@ class JobStore:
             self._entries.delete(_pointer(job_id, checkpoint_id))
             self._pointed[job_id].discard(checkpoint_id)
 
-    def is_pointed(self, job_id: JobId, checkpoint_id: CheckpointId) -> bool:
-        return checkpoint_id in self._pointed.get(job_id, ())
-
     def keep_past(self, job_id: JobId, past: JobPast) -> None:
         """Replaces what was kept. It is under no token: a deposed leader that is slow does no harm with it."""
         with self._file(f"{PASTS}/{job_id}", "keep the history of") as (files, path):
