@@ -210,14 +210,17 @@ def test_a_timeout_that_is_shorter_than_interval_and_restart_is_refused_at_submi
         sink.make_committer(context)
 
 
-def test_the_default_timeout_above_a_brokers_limit_is_refused_by_name() -> None:
-    with KafkaBroker(transaction_max_timeout_ms="600000") as broker:
-        sink = OpenTopic(broker, TransactionNamingStrategy.INCREMENTING).sink()
-        with pytest.raises(InvalidJob, match=r"is 900000 ms, and the broker .* allows 600000 ms"):
-            sink.validate()
-        context = SinkContext(0, 1, job_id="job", attempt="0-0", operator_id="sink")
-        with pytest.raises(InvalidJob, match="transaction.max.timeout.ms"):
-            sink.make_committer(context)
+def test_the_default_timeout_of_either_mode_above_a_brokers_limit_is_refused_by_name() -> None:
+    """A limit below one minute leaves neither any room: at submission, and where the job starts, instead of restarts for ever."""
+    with KafkaBroker(transaction_max_timeout_ms="50000") as broker:
+        topic = OpenTopic(broker, TransactionNamingStrategy.INCREMENTING)
+        for strategy, default_ms in ((TransactionNamingStrategy.INCREMENTING, 900_000), (None, 60_000)):
+            sink = topic.sink(strategy)
+            with pytest.raises(InvalidJob, match=rf"is {default_ms} ms, and the broker .* allows 50000 ms"):
+                sink.validate()
+            context = SinkContext(0, 1, job_id="job", attempt="0-0", operator_id="sink")
+            with pytest.raises(InvalidJob, match="transaction.max.timeout.ms"):
+                sink.make_committer(context)
 
 
 class _Other(Subject):

@@ -34,7 +34,7 @@ from tidegate.datastream.state import ListStateDescriptor
 
 EVERY = 50
 HEARERS = 2
-_PAUSE_S = 0.003
+_PAUSE_S = 0.005
 """For each value: about what its subtask has for it at the rate of the test, so that some are always in flight."""
 
 
