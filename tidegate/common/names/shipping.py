@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-Shipped: TypeAlias = tuple[Callable[..., object], tuple[type], dict[str, object]]
+Shipped: TypeAlias = tuple[Callable[..., object], tuple[type], object]
 
 
 def shipped_as(base: type, instance: object) -> Shipped:
-    """For ``__reduce__`` of a class that adds to ``base`` only how it is made: what is unpickled is one of ``base``."""
-    return object.__new__, (base,), vars(instance)
+    """For ``__reduce__`` of a class that adds to ``base`` only how it is made: what is unpickled is one of ``base``. A dataclass with slots
+    has its fields in no ``__dict__``, and a ``__getstate__`` of its own."""
+    get_state = getattr(base, "__getstate__", vars)
+    return object.__new__, (base,), get_state(instance)

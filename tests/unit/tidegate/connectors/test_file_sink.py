@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import pickle
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from tidegate.connectors.file_sink import FileSink, FileWriter, RollingPolicy, t
 from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.files.file_system import directory_entries
+from tidegate.datastream.connectors.file_system import RollingPolicy as SinkPolicy
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -323,3 +325,10 @@ def test_an_hour_is_one_of_the_time_zone() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d", DateTimeBuckets(zone="Asia/Tokyo").now())
     with pytest.raises(InvalidJob, match="time zone 'Mars/Olympus'"):
         DateTimeBuckets(zone="Mars/Olympus")
+
+
+@pytest.mark.parametrize("policy", [SinkPolicy.default_rolling_policy(7, 5), SinkPolicy.on_checkpoint_rolling_policy()])
+def test_a_rolling_policy_of_pyflinks_names_arrives_in_a_subtask_as_ours(policy: RollingPolicy) -> None:
+    shipped = pickle.loads(pickle.dumps(policy))
+    assert type(shipped) is RollingPolicy
+    assert (shipped.part_bytes, shipped.rollover_ms) == (policy.part_bytes, policy.rollover_ms)
