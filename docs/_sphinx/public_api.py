@@ -57,6 +57,9 @@ TOPICS: dict[str, str] = {
         tidegate.common.serializer
         tidegate.common.io
     """,
+    "Machines": """
+        tidegate.common.externalresource
+    """,
     "Jobs that run": """
         tidegate.common.configuration
         tidegate.common.config_options

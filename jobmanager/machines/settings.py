@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.model.configuration import Configuration
-from tidegate.model.graph import CheckpointingMode
+from tidegate.model.graph import CheckpointingMode, blocks_exchanges
 from tidegate.model.options import (
     CheckpointingOptions,
     CheckpointRetention,
@@ -150,7 +150,7 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
     """Raises ``ConfigurationError`` that lists every problem."""
     configuration = Configuration.from_strings(texts)
     checkpoints = _checkpoint_settings(configuration)
-    grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE)
+    is_adopted = configuration.get(RuntimeOptions.LOSS_GRACE) > 0 and not blocks_exchanges(texts)
     return JobSettings(
         checkpoints=checkpoints,
         restart=_restart_settings(configuration, checkpoints.interval_ms is not None),
@@ -158,7 +158,7 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
         slot_idle_timeout_ms=configuration.get(SlotOptions.IDLE_TIMEOUT),
         regional_failover=configuration.get(JobManagerOptions.FAILOVER_STRATEGY) is FailoverStrategy.REGION,
         attempts_history=configuration.get(JobManagerOptions.ATTEMPTS_HISTORY),
-        adoption_timeout_ms=configuration.get(RuntimeOptions.ADOPTION_TIMEOUT) if grace_ms > 0 else 0,
+        adoption_timeout_ms=configuration.get(RuntimeOptions.ADOPTION_TIMEOUT) if is_adopted else 0,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from tidegate.model.errors import ErrorInfo, NoResourceAvailable, SubtaskLost
+from tidegate.model.errors import ErrorInfo, NoResourceAvailable, OutputLost, StorageError, SubtaskLost
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.task_events import Outcome, SparkJobEnded
 
@@ -49,6 +49,10 @@ class Ended(Protocol):
 def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
     """What its last word was, or what its end without one means."""
     outcome = task.outcome or task.stopping or LOST
+    code = "" if ended.error is None else ended.error.code
+    has_finished = outcome.state is ExecutionState.FINISHED
+    if (code == OutputLost.code and (has_finished or outcome is LOST)) or (code == StorageError.code and has_finished):
+        return Outcome(ExecutionState.FAILED, ended.error)  # what it read, or what it wrote, is not there
     if outcome is LOST:
         why = describe_loss(task.name, task.pid, task.host, ended.error, ended.exit_status)
         return Outcome(ExecutionState.FAILED, why)

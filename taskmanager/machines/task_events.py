@@ -49,6 +49,11 @@ class TaskLimits:
     """From the end of the grace after the loss of the JobManager to killing: all must be gone within 5 s."""
     exit_timeout_ms: int = 5_000
     """From the last word to killing."""
+    storing_timeout_ms: int = 600_000
+    """In its place for a subtask whose output Spark stores: Spark joins it into one file then, at the pace of the disk."""
+
+    def time_to_exit_ms(self, task: SubmittedTask) -> int:
+        return self.exit_timeout_ms if task.stored is None else self.storing_timeout_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,20 @@ CUT_OFF = Outcome(
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEdges:
+    """The edges of a subtask whose job exchanges records through Spark's shuffle: ``inputs`` with their producers, ``outputs`` with the
+    indices of their consumers."""
+
+    inputs: tuple[tuple[int, tuple[AttemptId, ...]], ...]
+    outputs: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def partitions(self) -> int:
+        """One for each consumer of each output."""
+        return sum(len(consumers) for _, consumers in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
 class SubmittedTask:
     """What a TaskManager reads of a deployment, and the mail that brings the whole of it to the subtask."""
 
@@ -82,6 +101,8 @@ class SubmittedTask:
     spark_query: BlobKey | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
     """The job's, which its Spark query runs with."""
+    stored: StoredEdges | None = None
+    """``None``: its producers and consumers run beside it."""
 
     @property
     def name(self) -> str:

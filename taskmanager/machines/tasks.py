@@ -312,7 +312,7 @@ class TaskTable:
         return (
             StopTimers(task.attempt),
             CloseStream(task.attempt),
-            StartTimer(task.attempt, TimerKind.KILL, self._limits.exit_timeout_ms),
+            StartTimer(task.attempt, TimerKind.KILL, self._limits.time_to_exit_ms(task.submitted)),
         )
 
     def _on_answer(self, task: Task) -> Sequence[TaskCommand]:

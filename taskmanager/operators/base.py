@@ -163,6 +163,8 @@ class OperatorContext:
 
     spark_service: str = ""
     """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+    external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """Properties of each piece, by name of the resource."""
 
     @property
     def subtask_index(self) -> int:

@@ -41,6 +41,7 @@ from tidegate.taskmanager.operators.rows.broadcast import BroadcastProcessOperat
 from tidegate.taskmanager.operators.rows.interval_join import IntervalJoinOperator
 from tidegate.taskmanager.operators.rows.keyed import KeyedProcessOperator, KeyedReduceOperator
 from tidegate.taskmanager.operators.rows.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
+from tidegate.taskmanager.operators.sinks.committer import CommitterOperator
 from tidegate.taskmanager.operators.sinks.sink import SinkOperator
 from tidegate.taskmanager.operators.sources.enumerated_source import EnumeratedSourceOperator
 from tidegate.taskmanager.operators.sources.source import SourceOperator
@@ -190,6 +191,14 @@ def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> Key
     return KeySpec(selector=lambda record: tuple(record[i] for i in positions))
 
 
+def _sink(spec: OperatorSpec) -> Operator:
+    options = options_of(spec, SinkOptions)
+    commits_apart = getattr(
+        options, "commits_apart", False
+    )  # programs that earlier versions pickled have no such option
+    return SinkOperator(spec.name, options.sink, spec.input_types[0], commits_apart=commits_apart)
+
+
 _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "source": _source,
     "enumerated_source": _enumerated_source,
@@ -209,7 +218,8 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "timestamps_watermarks": lambda spec: TimestampsWatermarksOperator(
         options_of(spec, TimestampsWatermarksOptions).strategy, spec.input_types[0]
     ),
-    "sink": lambda spec: SinkOperator(spec.name, options_of(spec, SinkOptions).sink, spec.input_types[0]),
+    "sink": _sink,
+    "committer": lambda spec: CommitterOperator(spec.name, options_of(spec, SinkOptions).sink),
     "select": _select,
     "filter_columns": lambda spec: FilterColumnsOperator(spec.name, options_of(spec, FilterColumnsOptions).predicate),
     "map_batches": _map_batches,

@@ -152,6 +152,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         send_operator_event=_event_sender(spec.operator_id, parts),
         spark_rows=parts.environment.spark_rows,
         spark_service=parts.environment.spark_service,
+        external_resources=parts.environment.external_resources,
         open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,
         listener=parts.listener,

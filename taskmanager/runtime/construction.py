@@ -15,6 +15,7 @@ from tidegate.model.errors import InvalidJob, SubtaskLost
 from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
 from tidegate.taskmanager.exchange.base import InputGate
+from tidegate.taskmanager.exchange.blocking.endpoint import BlockingEndpoint
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.machines.alignment import BarrierHandler
@@ -64,27 +65,33 @@ class SubtaskBuilder:
     closing_errors: list[BaseException]
     copies: LocalCopies | None = None
 
-    def make_endpoint(self) -> DataEndpoint:
+    def make_endpoint(self) -> DataEndpoint | BlockingEndpoint:
         """Its connections, none of which is open yet."""
-        endpoint = DataEndpoint(
-            attempt=self.deployment.attempt,
-            token=self.deployment.data_token,
-            listen=self.environment.listen,
-            wakeup=self.mailbox.wake,
-            settings=replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms),
-            open_loop=self.environment.open_io,
-            on_task_event=lambda edge_id, payload: self.mailbox.put(TaskEventArrived(edge_id, payload)),
+        settings = replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms)
+        wakeup, stored = self.mailbox.wake, self.environment.stored
+        endpoint = (
+            DataEndpoint(
+                attempt=self.deployment.attempt,
+                token=self.deployment.data_token,
+                listen=self.environment.listen,
+                wakeup=wakeup,
+                settings=settings,
+                open_loop=self.environment.open_io,
+                on_task_event=lambda edge_id, payload: self.mailbox.put(TaskEventArrived(edge_id, payload)),
+            )
+            if stored is None
+            else BlockingEndpoint(self.deployment.attempt, stored, settings, wakeup)
         )
         self.resources.push(lambda _, error, __: self._close(endpoint, error))
         return endpoint
 
-    def _close(self, endpoint: DataEndpoint, error: BaseException | None) -> None:
+    def _close(self, endpoint: DataEndpoint | BlockingEndpoint, error: BaseException | None) -> None:
         """Consumers hear of a failure of this attempt, but not of one that followed from another's: that one tells its cause itself."""
         if isinstance(error, (Exception, SystemExit)) and not isinstance(error, SubtaskLost):
             endpoint.lose(failure_info(error, origin_of(self.deployment), ShownRecord.NONE).message)
         endpoint.close()
 
-    def add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:
+    def add_outputs(self, endpoint: DataEndpoint | BlockingEndpoint) -> dict[int, KeyedPartition]:
         specs = {spec.edge_id: spec for spec in self.program.outputs}
         partitions: dict[int, KeyedPartition] = {}
         for output in self.deployment.outputs:
@@ -98,7 +105,7 @@ class SubtaskBuilder:
         partitions: dict[int, KeyedPartition],
         listener: socket.socket | None,
         services: SubtaskServices,
-        endpoint: DataEndpoint,
+        endpoint: DataEndpoint | BlockingEndpoint,
     ) -> AssembledChain:
         """Operators made, restored and open."""
         restore = self.deployment.restore
@@ -127,7 +134,7 @@ class SubtaskBuilder:
         assembled.chain.open()
         return assembled
 
-    def make_services(self, endpoint: DataEndpoint) -> SubtaskServices:
+    def make_services(self, endpoint: DataEndpoint | BlockingEndpoint) -> SubtaskServices:
         """What the parts of this attempt work with in common."""
         return SubtaskServices(
             attempt=self.deployment.attempt,
@@ -174,7 +181,7 @@ class SubtaskBuilder:
             partitions=outputs,
             snapshots=snapshots,
             flush=FlushTimer(
-                self.program.flush_ms(self.settings.flush_ms),
+                None if self.environment.stored else self.program.flush_ms(self.settings.flush_ms),
                 tolerated_ms=COLUMNS_TOLERATED_MS if assembled.chain.is_columnar else 0.0,
             ),
         )

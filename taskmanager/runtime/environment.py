@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tidegate.model.options import (
 )
 from tidegate.model.options.job import RuntimeMode
 from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.taskmanager.exchange.blocking.store import StoredExchange
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
@@ -56,6 +57,10 @@ class SubtaskEnvironment:
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
     spark_service: str = ""
     """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+    external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """Properties of each piece, by name of the resource."""
+    stored: StoredExchange | None = None
+    """What producers have stored for the subtask, and what it stores for its consumers; ``None``: they run beside it."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None

@@ -9,6 +9,7 @@ nothing more, commits nothing and acknowledges nothing. Whatever was opened is c
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from tidegate.model.channel_events import Barrier
@@ -19,6 +20,7 @@ from tidegate.model.ids import AttemptId
 from tidegate.model.options import ShownRecord
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.exchange.blocking.endpoint import BlockingEndpoint
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.runtime.construction import SubtaskBuilder, origin_of
@@ -62,9 +64,8 @@ def run_subtask(
     that is reported as FAILED. Returns the state of the last word; FAILED, though it could not be sent, when the
     control stream broke."""
     run = SubtaskRun(deployment, program, mailbox, port, environment)
-    for patience_ms in run.steps():
-        if patience_ms > AT_ONCE:
-            mailbox.wait(None if patience_ms == UNTIL_WOKEN else patience_ms)
+    for _ in run.pauses():
+        pass
     return run.outcome
 
 
@@ -94,6 +95,14 @@ class SubtaskRun:
         """Consumers may run before this subtask does."""
         self._closing_errors: list[BaseException] = []
         self._shown_record = ShownRecord.NONE
+
+    def pauses(self) -> Iterator[None]:
+        """From the deployment to the last word, in the calling thread: a pause after each step, in which the caller may take what was
+        stored. Waits between two steps when there is nothing to do."""
+        for patience_ms in self.steps():
+            yield
+            if patience_ms > AT_ONCE:
+                self._mailbox.wait(None if patience_ms == UNTIL_WOKEN else patience_ms)
 
     def steps(self) -> Steps:
         """From the deployment to the last word."""
@@ -162,7 +171,7 @@ class SubtaskRun:
             closing_errors=self._closing_errors,
         )
 
-    def _await_inputs(self, endpoint: DataEndpoint) -> Steps:
+    def _await_inputs(self, endpoint: DataEndpoint | BlockingEndpoint) -> Steps:
         while not self._life.is_over and not endpoint.all_connected():
             mails = self._mailbox.take_all()
             for mail in mails:
@@ -170,7 +179,7 @@ class SubtaskRun:
             if not mails:
                 yield UNTIL_WOKEN
 
-    def _handle_early(self, mail: Mail, endpoint: DataEndpoint) -> None:
+    def _handle_early(self, mail: Mail, endpoint: DataEndpoint | BlockingEndpoint) -> None:
         """A mail that came before the subtask runs. Confirms and aborts are ignored: it holds nothing yet."""
         match mail:
             case ConnectInputs(producers):

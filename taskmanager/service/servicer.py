@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
+from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 from tidegate.taskmanager.machines import slots
@@ -158,6 +159,14 @@ def _submitted(deployment: bytes) -> tv.SubmittedTask:
         restored_id=CheckpointId(message.restore.checkpoint_id) if message.HasField("restore") else None,
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
         configuration=dict(message.configuration),
+        stored=_stored_edges(message) if blocks_exchanges(message.configuration) else None,
+    )
+
+
+def _stored_edges(message: common_pb2.TaskDeployment) -> tv.StoredEdges:
+    return tv.StoredEdges(
+        tuple((edge.edge_id, tuple(map(attempt_from_text, edge.producers))) for edge in message.inputs),
+        tuple((edge.edge_id, tuple(edge.consumers)) for edge in message.outputs),
     )
 
 

@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AttemptId, JobId
 from tidegate.taskmanager.exchange.addresses import is_unix
+from tidegate.taskmanager.machines.task_events import StoredEdges
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.jvm import JavaObject
-from tidegate.taskmanager.spark.partitions import SubtaskPartition
+from tidegate.taskmanager.spark.jvm import JavaObject, discard
+from tidegate.taskmanager.spark.partitions import StoringPartition, SubtaskPartition
 from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions, spark_operators
 from tidegate.taskmanager.spark.session import Session, last_lines
+from tidegate.taskmanager.spark.shuffle.stored_outputs import StoredOutputs
 from tidegate.taskmanager.spark.streams.service import SparkDoor
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class SparkSubmission:
     settings: Mapping[str, str] = field(default_factory=dict)
     query: SubmittedQuery | None = None
     """For ``from_spark``."""
+    stored: StoredEdges | None = None
+    """For a job whose exchanges block."""
 
 
 class SparkDeployer:
@@ -64,6 +68,7 @@ class SparkDeployer:
         self._session = session
         self._control_address = control_address
         self._lock = threading.Lock()
+        self._outputs = StoredOutputs(session.context)
         self._empty_rdds: dict[int, RDD[object]] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
         self._cancelled: set[AttemptId] = set()
@@ -121,17 +126,41 @@ class SparkDeployer:
             str(attempt), f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})", True
         )
         with contextlib.ExitStack() as closing:
-            partitions = self._partitions(submission, closing)
+            operators = {} if submission.query is None else spark_operators(submission.query)
+            entry = self._entry(submission, operators, closing)
+            if submission.stored is not None:
+                self._run_storing(submission, submission.stored, operators, entry)
+                return
+            partitions = self._partitions(submission, operators, entry)
             if attempt in self._cancelled:
                 return
             jvm: JavaObject = context._jvm
-            served = jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
-            _discard(served)
+            discard(jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask]))
 
-    def _partitions(self, submission: SparkSubmission, closing: contextlib.ExitStack) -> JavaObject:
-        """The Java RDD whose partition runs the attempt. What serves it meanwhile is closed with ``closing``."""
+    def _run_storing(
+        self, submission: SparkSubmission, edges: StoredEdges, operators: Mapping[str, object], entry: SubtaskEntry
+    ) -> None:
+        """Its producers have finished, and its consumers begin when it has."""
+        inputs = self._outputs.inputs(edges, submission.attempt)
+        if operators:  # writes its result, where it is a query that is materialized
+            query_partitions(
+                self._session.sql(), submission, operators, SubtaskPartition(entry), self._wants(submission)
+            )
+        if submission.attempt not in self._cancelled:
+            self._outputs.run(submission.attempt, edges, inputs, StoringPartition(entry).over_blocks)
+
+    def drop_outputs(self, job_id: JobId) -> None:
+        """What its subtasks have stored is not needed any longer."""
+        self._outputs.drop(job_id)
+
+    def _wants(self, submission: SparkSubmission) -> Callable[[], bool]:
+        return lambda: submission.attempt not in self._cancelled
+
+    def _entry(
+        self, submission: SparkSubmission, operators: Mapping[str, object], closing: contextlib.ExitStack
+    ) -> SubtaskEntry:
+        """Returns what the worker gets. What serves it meanwhile is closed with ``closing``."""
         attempt, settings = submission.attempt, dict(submission.settings)
-        operators = {} if submission.query is None else spark_operators(submission.query)
         if any(not isinstance(found, SparkSource) for found in operators.values()):
             service = SparkDoor(self._session, self._host(), str(attempt), submission.task_name, operators)
             closing.callback(service.close)
@@ -139,10 +168,15 @@ class SparkDeployer:
                 self._served.add(attempt)
             self._wait_for_cores(submission)
             settings["spark_service"] = service.address
-        entry = SubtaskEntry(self._control_address, str(attempt), submission.token, settings)
+        return SubtaskEntry(self._control_address, str(attempt), submission.token, settings)
+
+    def _partitions(
+        self, submission: SparkSubmission, operators: Mapping[str, object], entry: SubtaskEntry
+    ) -> JavaObject:
+        """The Java RDD whose partition runs the attempt."""
         run = SubtaskPartition(entry)
         found = (
-            query_partitions(self._session.sql(), submission, operators, run, lambda: attempt not in self._cancelled)
+            query_partitions(self._session.sql(), submission, operators, run, self._wants(submission))
             if operators
             else None
         )
@@ -216,13 +250,3 @@ def error_of_job(failure: Exception, submission: SparkSubmission, jvm_is_alive: 
 def _cause(text: str) -> str:
     causes = [line for line in text.splitlines() if "Exception: " in line and not line.lstrip().startswith("at ")]
     return last_lines("\n".join(causes) or text, 1)
-
-
-def _discard(served: JavaObject) -> None:
-    """Read the (empty) result, so that the JVM's serving thread ends too."""
-    from pyspark.serializers import NoOpSerializer
-    from pyspark.util import _load_from_socket
-
-    with _load_from_socket(served, NoOpSerializer()) as rows:
-        for _ in rows:
-            pass

@@ -107,6 +107,16 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     return Jvm(process, port, secret)
 
 
+def discard(served: JavaObject) -> None:
+    """Read the (empty) result, so that the JVM's serving thread ends too."""
+    from pyspark.serializers import NoOpSerializer
+    from pyspark.util import _load_from_socket
+
+    with _load_from_socket(served, NoOpSerializer()) as rows:
+        for _ in rows:
+            pass
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a JVM that may still be the scripts that start it, at once, with all that these run."""
     with contextlib.suppress(ProcessLookupError):  # it ended meanwhile

@@ -48,6 +48,8 @@ class WorkerSettings:
     """Where the Spark driver answers the subtask's sources and sinks that are Spark's; empty: there are none."""
     cancellation_interval_ms: int = 30_000
     """``task.cancellation.interval`` of the TaskManager, where the job has none."""
+    external_resources: str = "{}"
+    """Properties of what the TaskManager's machine has, by name of the resource, as JSON."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -64,6 +66,7 @@ class WorkerSettings:
             texts["local_state_dir"],
             texts["spark_service"],
             int(texts["cancellation_interval_ms"]),
+            texts["external_resources"],
         )
 
 

@@ -6,6 +6,7 @@ Small on purpose: the driver imports it too, and what it pickles is these functi
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from tidegate.taskmanager.spark.entry import SubtaskEntry
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LONG = struct.Struct(">q")
+"""As the JVM reads the key of a pair."""
 WAIT_S = 0.4
 """How long the partition of a rehearsed cancellation lives; it is cancelled in the middle."""
 
@@ -36,6 +39,23 @@ class SubtaskPartition:
 
         context = TaskContext.get()
         return _run(self.entry, context.partitionId() if context else 0, batches)
+
+
+@dataclass(frozen=True, slots=True)
+class StoringPartition:
+    """Runs the attempt of ``entry`` over what Spark's shuffle holds for it, and yields what its consumers will read."""
+
+    entry: SubtaskEntry
+
+    def over_blocks(self, index: int, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """For ``RDD.mapPartitionsWithIndex``: alternately the number of a partition and a block for it, as Spark's ``PairwiseRDD``
+        takes them."""
+        from tidegate.taskmanager.exchange.blocking.store import StoredExchange
+        from tidegate.taskmanager.spark.worker import run_attempt  # which the driver does not need
+
+        for partition, block in run_attempt(self.entry, None, None, StoredExchange(blocks)):
+            yield _LONG.pack(partition)
+            yield block
 
 
 def warm(index: int, rows: Iterable[object]) -> Iterator[object]:

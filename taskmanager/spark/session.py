@@ -38,6 +38,7 @@ _FIXED = {
     "spark.python.daemon.module": "tidegate.taskmanager.spark.daemon",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
     "spark.job.interruptOnCancel": "true",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -100,6 +101,8 @@ class Session:
         self._jvm = jvm
         self._gateway = gateway
         self.context = context
+        self.external_resources = "{}"
+        """Properties of what this machine has, as ``WorkerSettings`` take them."""
         self._lock = threading.Lock()
         self._sql: SparkSession | None = None
 

@@ -9,10 +9,12 @@ leave through the exchange and the connectors only.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,11 +25,12 @@ from setproctitle import setproctitle
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.aio.ownership import Claim, make_owned, share, sweep
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
 from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.exchange.blocking.store import NOT_AGAIN, StoredExchange
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
-from tidegate.taskmanager.runtime.launch import run_subtask
+from tidegate.taskmanager.runtime.launch import SubtaskRun
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import CancelTask, Mail
 from tidegate.taskmanager.spark.control_stream import ControlStream
@@ -49,10 +52,16 @@ default: 5 ms)."""
 
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None = None) -> None:
     """Run the attempt of ``entry``. Returns when its TaskManager knows how it ended, or is gone."""
-    from pyspark import TaskContext
+    for _ in run_attempt(entry, index, spark_rows, None):
+        raise AssertionError("an attempt whose consumers run beside it stores nothing")
 
-    context = TaskContext.get()
-    if context is not None and context.attemptNumber() != 0:
+
+def run_attempt(
+    entry: SubtaskEntry, index: int | None, spark_rows: Iterator[pa.RecordBatch] | None, stored: StoredExchange | None
+) -> Iterator[tuple[int, bytes]]:
+    """Yields what the attempt stores, with the number of the partition that it is for. Of one that did not finish nothing is kept:
+    then this raises ``SubtaskLost`` after its last word. ``index``: of the partition, where that is the subtask's."""
+    if _is_run_again(entry, stored):
         return
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = WorkerSettings.from_texts(entry.settings)
@@ -67,10 +76,10 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
             interrupter.begin()
 
     stream = ControlStream(entry, deliver)
-    deployment = stream.attach()
+    deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
     interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
+    assert index in (None, deployment.attempt.subtask), (deployment.attempt, index)
     setproctitle(f"tidegate subtask {_name(deployment)} of {deployment.job_name}")
-    assert deployment.attempt.subtask == index, (deployment.attempt, index)
     printed = [_printed_lines(stream, is_error) for is_error in (False, True)]
     sys.stdout, sys.stderr = printed
     log_with_time_and_level()
@@ -82,8 +91,11 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
 
     stream.before_last_word = finish
     claim = _own_directory(settings)
+    has_finished = False
     try:
-        _run(deployment, stream, mailbox, settings, claim.directory, spark_rows)
+        environment = _environment(deployment, stream, settings, claim.directory)
+        environment = replace(environment, spark_rows=spark_rows, stored=stored)
+        has_finished = yield from _run(limit_exchange(deployment, settings), stream, mailbox, environment)
     except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager learns of it)
         if not stream.has_ended:
             stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
@@ -91,6 +103,42 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         stream.close()
         claim.remove()
+    if stored is not None and not has_finished:
+        raise SubtaskLost(f"{_name(deployment)} did not finish: what it stored is dropped")
+
+
+def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:
+    """Whether Spark begins the partition a second time. Raises ``SubtaskLost`` where an empty output would count as all of it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() == 0:
+        return False
+    if stored is not None:
+        raise SubtaskLost(f"{entry.attempt} {NOT_AGAIN}")
+    return True
+
+
+def _run(
+    deployment: TaskDeployment, stream: ControlStream, mailbox: Mailbox, environment: SubtaskEnvironment
+) -> Generator[tuple[int, bytes], None, bool]:
+    """Yields what is stored, and returns whether the subtask has finished."""
+    program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
+    run = SubtaskRun(deployment, program, mailbox, stream, environment)
+    for _ in run.pauses():
+        if environment.stored is not None:
+            yield from environment.stored.take()
+    return run.outcome is ExecutionState.FINISHED
+
+
+def _attached(stream: ControlStream, otherwise: str) -> TaskDeployment:
+    """Raises the TaskManager's refusal; ``otherwise``: what it means."""
+    try:
+        return stream.attach()
+    except InternalError as refusal:
+        if otherwise:
+            raise SubtaskLost(f"{otherwise} ({refusal.message})") from refusal
+        raise
 
 
 def _own_directory(settings: WorkerSettings) -> Claim:
@@ -109,32 +157,35 @@ def _printed_lines(stream: ControlStream, is_error: bool) -> PrintedLines:
     return PrintedLines(partial(stream.print, is_error=is_error), bare)
 
 
-def _run(
-    deployment: TaskDeployment,
-    stream: ControlStream,
-    mailbox: Mailbox,
-    settings: WorkerSettings,
-    directory: Path,
-    spark_rows: Iterator[pa.RecordBatch] | None,
-) -> None:
+def _environment(
+    deployment: TaskDeployment, stream: ControlStream, settings: WorkerSettings, directory: Path
+) -> SubtaskEnvironment:
+    """Bounds this process and brings the job's files, before any of the user's code is loaded."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(4)
     limit_memory(settings.slot_memory_bytes)
     check_interpreter(deployment.configuration.get(PythonOptions.EXECUTABLE.key))
     place_files(deployment.blobs, directory / "files", stream.fetch_blob, _requirements(settings, directory))
-    program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
-    environment = SubtaskEnvironment(
+    return SubtaskEnvironment(
         listen=settings.listen,
         temp_dir=str(directory),
         local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,
-        spark_rows=spark_rows,
         spark_service=settings.spark_service,
         open_async_calls=AsyncCalls,
         step_back=step_back,
         align_watermark=stream.align_watermark,
+        external_resources={**json.loads(settings.external_resources), **_resources_of_spark()},
     )
-    run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
+
+
+def _resources_of_spark() -> dict[str, list[dict[str, str]]]:
+    """What Spark assigned to the task, on a cluster that has such resources: each with its address, as GPUs have an index."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    resources = {} if context is None else context.resources()
+    return {name: [{"index": each, "address": each} for each in found.addresses] for name, found in resources.items()}
 
 
 def _name(deployment: TaskDeployment) -> str:

@@ -311,6 +311,9 @@ class Committer(ABC):
         """After a restore and before anything is written: remove what earlier attempts of this subtask left behind
         that is in none of the restored committables."""
 
+    def all_committed(self, committables: Sequence[Committable]) -> None:  # noqa: B027  (optional hook)
+        """Every writer has ended, and these were all votes: what writers keep beside them can go."""
+
     def name_of(self, committable: Committable) -> str:
         """What messages call it."""
         return str(committable)[:_SHOWN]
@@ -329,6 +332,10 @@ class Sink(ABC):
     keeps_together: bool = False
     """What one subtask voted for, and the state of its writer, are restored by one subtask at any parallelism. The vote is then complete at
     the barrier (``prepare_commit``)."""
+
+    commits_apart: bool = False
+    """What is voted for may wait for as long as a job takes. Where its subtasks run stage by stage, one more subtask commits it then,
+    when all writers have finished: all or nothing."""
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""

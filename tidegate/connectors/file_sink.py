@@ -14,6 +14,7 @@ Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format ro
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -68,6 +69,7 @@ class RollingPolicy:
 class FileSink(Sink):
     """Writes part files below one directory: into it, or with ``buckets`` into one for their time."""
 
+    commits_apart = True
     _buckets: DateTimeBuckets | None = None
     """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
 
@@ -290,6 +292,13 @@ class FileCommitter(Committer):
             filesystem, root = resolve(directory)
             if is_local(filesystem):
                 sync_directory(root)
+
+    def all_committed(self, committables: Sequence[Committable]) -> None:
+        """Locks go: with hidden files beside them writers have left them there."""
+        if is_local(self._filesystem):
+            for lock in dict.fromkeys(f"{self._root}/{lock_of(hidden)}" for _, hidden, _, _ in committables):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(lock)
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
         """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint, and of the job that

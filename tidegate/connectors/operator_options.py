@@ -51,9 +51,10 @@ class EnumeratedSourceOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions(OperatorOptions):
-    """The sink that an operator writes to."""
+    """The sink that an operator writes to. ``commits_apart``: what it votes for goes to the sink's committer, in a vertex of its own."""
 
     sink: Sink
+    commits_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "window": WindowOptions,
     "timestamps_watermarks": TimestampsWatermarksOptions,
     "sink": SinkOptions,
+    "committer": SinkOptions,
     "select": SelectOptions,
     "filter_columns": FilterColumnsOptions,
     "map_batches": MapBatchesOptions,

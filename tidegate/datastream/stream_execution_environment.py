@@ -26,6 +26,7 @@ from tidegate.connectors.spark.query import describe, describe_stream
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.datastream._graph.batch_execution import batch_configuration
+from tidegate.datastream._graph.committers import add_committers
 from tidegate.datastream._graph.dependencies import configured_files
 from tidegate.datastream._graph.enumerated_sources import add_enumerated_source
 from tidegate.datastream._graph.environment_settings import RUNTIME_MODE, EnvironmentSettings
@@ -40,6 +41,7 @@ from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.formats.avro import AvroInputFormat
 from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import JobId
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.values import Record, UserObject
@@ -214,7 +216,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             self.add_python_file(str(path))
         graph = self.stream_graph()
         name = job_name or self._configuration.get_string(JOB_NAME, DEFAULT_JOB_NAME)
-        texts = batch_configuration(checked.to_strings()) if graph.is_batch else checked.to_strings()
+        texts = batch_configuration(checked.to_strings(), graph.nodes) if graph.is_batch else checked.to_strings()
+        if blocks_exchanges(texts):
+            add_committers(graph)
         job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, texts, self._python_files)
         self._transformations.clear()
         return job

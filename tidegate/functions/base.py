@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.common.externalresource import ExternalResourceInfo
 from tidegate.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -81,6 +82,11 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """Returns a global job parameter, or the default."""
+
+    @abstractmethod
+    def get_external_resource_infos(self, resource_name: str) -> set[ExternalResourceInfo]:
+        """Returns what the TaskManager has of an external resource, such as GPUs; nothing for a name that its configuration does
+        not declare."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:

@@ -26,6 +26,8 @@ from tidegate.model.options.option import DeclaredOption
 T = TypeVar("T")
 
 SPARK_PREFIX = "spark."
+EFFECTIVE_PREFIXES = (SPARK_PREFIX, "external-resource.")
+"""Their keys are not declared one by one, and have an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Configuration:
         """What a process should log once, on start: keys of Flink without effect here, and old names."""
         idle, old = [], []
         for key, setting in sorted(self._settings.items()):
-            if not (key.startswith(SPARK_PREFIX) or key in _effective_keys()):
+            if not (key.startswith(EFFECTIVE_PREFIXES) or key in _effective_keys()):
                 idle.append(_placed(setting.written or key, setting.source))
             elif setting.written and setting.written != key:
                 old.append(f"{_placed(setting.written, setting.source)} is the old name of {key}")

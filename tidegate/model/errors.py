@@ -150,6 +150,12 @@ class SubtaskLost(ExternalError):
     code = "subtask-lost"
 
 
+class OutputLost(ExternalError):
+    """What a finished subtask wrote for those that read from it is gone: it has to run again."""
+
+    code = "output-lost"
+
+
 class VersionMismatch(ExternalError):
     """Two processes are of versions that do not work together."""
 

@@ -107,6 +107,12 @@ class JobGraph:
     python_version: str = ""
     """Major and minor of the client's interpreter, such as ``3.11``: pickled programs run on no other."""
 
+    @property
+    def has_blocking_exchanges(self) -> bool:
+        """Whether a subtask begins only when those that it reads from have finished. The client has decided it, and says both
+        by name."""
+        return blocks_exchanges(self.configuration)
+
     def vertex(self, vertex_id: VertexId) -> JobVertex:
         return next(v for v in self.vertices if v.vertex_id == vertex_id)
 
@@ -121,6 +127,14 @@ class JobGraph:
         """Whether barriers may overtake data on the inputs of a vertex: one input whose data in flight cannot be dealt
         anew (pointwise, broadcast) makes all of them aligned (Flink: ``StreamPartitioner.isSupportsUnalignedCheckpoint``)."""
         return not any(e.partitioner.forces_alignment for e in self.inputs_of(vertex_id))
+
+
+def blocks_exchanges(configuration: Mapping[str, str]) -> bool:
+    """Tells it of the configuration of a built job."""
+    return (
+        configuration.get("execution.runtime-mode") == "BATCH"
+        and configuration.get("execution.batch-shuffle-mode") == "ALL_EXCHANGES_BLOCKING"
+    )
 
 
 def producers_of(partitioner: Partitioner, producers: int, consumers: int, consumer: int) -> range:

@@ -34,6 +34,7 @@ OperatorKind = Literal[
     "window",
     "timestamps_watermarks",
     "sink",
+    "committer",
     "select",
     "filter_columns",
     "map_batches",

@@ -37,8 +37,9 @@ from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.scheduling.failover import Failover, FailTheJob, RestartLater
+from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
 from tidegate.jobmanager.machines.scheduling.restart import make_restart_strategy
-from tidegate.jobmanager.machines.scheduling.scheduler import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER, Scheduler
+from tidegate.jobmanager.machines.scheduling.schedulers import make_scheduler
 from tidegate.jobmanager.machines.settings import JobSettings
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
@@ -66,7 +67,7 @@ class JobMaster:
         self.operators = OperatorCoordinators(self.executions, origin.newest_manifest, effects)
         self.coordinator = CheckpointCoordinator(self.executions, self.operators, settings.checkpoints, effects)
         self._deployments = Deployments(self.executions, self.configuration, effects)
-        self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
+        self.scheduler = make_scheduler(self.executions, settings, self._deployments, resources, effects)
         self._attempts = Attempts(self.executions, self.scheduler, effects)
         self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints)
         restarts = make_restart_strategy(settings.restart, effects.draws)
@@ -159,8 +160,7 @@ class JobMaster:
 
     def on_submitted(self, attempt: AttemptId) -> None:
         """SubmitTask was answered: from now on its TaskManager's heartbeats must list it."""
-        execution = self.executions.current(attempt)
-        if execution is not None:
+        if (execution := self.executions.current(attempt)) is not None:
             execution.on_submit_answered()
 
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
@@ -175,8 +175,7 @@ class JobMaster:
 
     def on_no_slots(self, batch: int, why: str = "") -> None:
         """A batch has waited too long, or there will be no slots for it, and ``why``."""
-        found = self.scheduler.on_no_slots(batch, why)
-        if found is not None:
+        if (found := self.scheduler.on_no_slots(batch, why)) is not None:
             self._on_failed(self.executions[found[1][0]], found[0])
 
     def on_allocation_lost(self, allocation_id: AllocationId, reason: str) -> None:
@@ -282,9 +281,8 @@ class JobMaster:
     def _on_lost(self, executions: list[Execution], reason: str) -> None:
         for execution in executions:
             if execution.is_deployed:
-                self._on_failed(
-                    execution, ErrorInfo.of(SubtaskLost(f"{self.executions.describe(execution)}: {reason}"))
-                )
+                what = f"{self.executions.describe(execution)}: {reason}"
+                self._on_failed(execution, ErrorInfo.of(SubtaskLost(what)))
         if not self.life.state.is_terminal:
             self.scheduler.advance()
 
@@ -293,6 +291,7 @@ class JobMaster:
         self._fx.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
+        everything = everything or self.scheduler.ends_finished_work(failure)
         if not self.life.may(JobEvent.RESTART_DECIDED):
             self._proceed()
             return
@@ -317,6 +316,7 @@ class JobMaster:
         self._fx.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
+        self.scheduler.advance()
         self._proceed()
 
     def _stop(self) -> None:

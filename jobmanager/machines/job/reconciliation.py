@@ -16,7 +16,7 @@ from tidegate.jobmanager.machines.coordination.operator_coordinators import Oper
 from tidegate.jobmanager.machines.job.adoption import Reported, Verdict
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
+from tidegate.jobmanager.machines.scheduling.port import SubtaskScheduler
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import CheckpointId, SubtaskId
 from tidegate.model.leadership.attempt_report import AttemptReport
@@ -31,7 +31,7 @@ class Reconciliation:
 
     origin: Origin
     graph: ExecutionGraph
-    scheduler: Scheduler
+    scheduler: SubtaskScheduler
     coordinator: CheckpointCoordinator
     operators: OperatorCoordinators
     effects: CommandBuffer

@@ -137,6 +137,14 @@ class ResourceManager:
     def free_slot_count(self) -> int:
         return sum(len(tm.free_slots) for tm in self._task_managers.values())
 
+    def free_on_one(self, task_manager_id: TaskManagerId | None) -> list[Placement]:
+        """Free slots of this TaskManager; ``None``: of the one that has most of them."""
+        found = [tm for tm in self if task_manager_id in (None, tm.registration.task_manager_id)]
+        best = max(found, key=lambda tm: len(tm.free_slots), default=None)
+        if best is None:
+            return []
+        return [Placement(best.registration.task_manager_id, slot.index) for slot in best.free_slots]
+
     def decide_placement(self, wanted: int, preferred: Iterable[Placement | None]) -> list[Placement] | None:
         """A free slot for each of ``wanted`` requests, all or none. ``preferred``: where each was before."""
         free = {Placement(tm.registration.task_manager_id, s.index): None for tm in self for s in tm.free_slots}

@@ -10,7 +10,7 @@ from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer,
 from tidegate.jobmanager.machines.commands import CancelTask
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
+from tidegate.jobmanager.machines.scheduling.port import SubtaskScheduler
 from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
@@ -21,7 +21,7 @@ _E = ExecutionState
 
 
 class Attempts:
-    def __init__(self, graph: ExecutionGraph, scheduler: Scheduler, effects: CommandBuffer) -> None:
+    def __init__(self, graph: ExecutionGraph, scheduler: SubtaskScheduler, effects: CommandBuffer) -> None:
         self._graph = graph
         self._scheduler = scheduler
         self._fx = effects

@@ -1,7 +1,7 @@
 """Pipelined regions: which subtasks restart together.
 
-All edges are pipelined here, so a region is a connected component of the subtask graph: with a hash or rebalance edge
-that is the whole job; pipelines that are connected by forward edges alone restart one at a time. Follows Flink's
+A region is a connected component of the subtask graph, over edges that are pipelined: with a hash or rebalance edge that is the whole job;
+pipelines that are connected by forward edges alone restart one at a time. Where exchanges block, each subtask is a region. Follows Flink's
 ``PipelinedRegionComputeUtil.java`` and ``RestartPipelinedRegionFailoverStrategy.java``.
 """
 
@@ -19,7 +19,7 @@ class Regions:
             SubtaskId(v.vertex_id, i): SubtaskId(v.vertex_id, i) for v in graph.vertices for i in range(v.parallelism)
         }
         parallelism = {v.vertex_id: v.parallelism for v in graph.vertices}
-        for edge in graph.edges:
+        for edge in () if graph.has_blocking_exchanges else graph.edges:
             producers, consumers = parallelism[edge.source], parallelism[edge.target]
             if not edge.partitioner.is_pointwise:
                 first = SubtaskId(edge.source, 0)

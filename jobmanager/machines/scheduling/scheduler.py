@@ -14,14 +14,13 @@ from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
 from tidegate.jobmanager.machines.scheduling.slot_pool import SlotPool
 from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
 from tidegate.jobmanager.machines.settings import JobSettings
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable
 from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId, hex_id
 from tidegate.model.states import ExecutionState
-
-SLOT_REQUEST_TIMER, SLOT_IDLE_TIMER = "slot-request", "slot-idle"
 
 
 @dataclass(slots=True)
@@ -176,6 +175,10 @@ class Scheduler:
         for allocation in self._pool.allocations:
             if allocation.idle_since_ms is not None and self._is_idle(allocation.slot):
                 self._give_back(allocation.allocation_id, "idle")
+
+    def ends_finished_work(self, failure: ErrorInfo) -> bool:
+        """What finished is with its state in a checkpoint."""
+        return False
 
     def close(self) -> None:
         """The job has ended: every slot goes back."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+import msgspec
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
@@ -41,8 +42,10 @@ SINK_STATES = frozenset({WRITER_STATE, COMMITTABLES, EPOCHS})
 class SinkOperator(Operator):
     works_on = "any"  # the writer says what it takes, and it is made when the operator is opened
 
-    def __init__(self, name: str, sink: Sink, input_type: TypeInformation) -> None:
+    def __init__(self, name: str, sink: Sink, input_type: TypeInformation, *, commits_apart: bool = False) -> None:
+        """``commits_apart``: what it votes for at its end goes to ``CommitterOperator``, when it has finished."""
         self._name = name
+        self._commits_apart = commits_apart
         self._sink = sink
         self._input_type = input_type
         self._user = None if sink.function is None else UserFunction(sink.function, name, own_states=SINK_STATES)
@@ -68,21 +71,7 @@ class SinkOperator(Operator):
         self._pending = {checkpoint_id: Vote(found) for checkpoint_id, found in restored.items()}
 
     def open(self) -> None:
-        context = self.context
-        sink_context = SinkContext(
-            subtask_index=context.subtask_index,
-            parallelism=context.parallelism,
-            job_id=context.attempt.job_id,
-            attempt=str(context.attempt),
-            operator_id=context.operator_id,
-            restored_checkpoint_id=context.restored_checkpoint_id,
-            restored_location=context.restored_location,
-            configuration=dict(context.configuration),
-            listener=context.listener,
-            wakeup=context.wakeup,
-            spark_service=context.spark_service,
-            now_ms=context.clock.now_ms,
-        )
+        context, sink_context = self.context, sink_context_of(self.context)
         try:
             if self._user is not None:
                 self._user.open(context)
@@ -128,8 +117,11 @@ class SinkOperator(Operator):
         assert self._writer is not None
         try:
             self._writer.flush(end_of_input=True)
+            votes = self._seal(COMMIT_EVERYTHING).committables() if self._commits_apart else ()
         except Exception as error:
             raise user_error(self._name, error) from error
+        if votes:
+            self.context.output.emit(RecordsBatch([msgspec.msgpack.encode(vote) for vote in votes], None))
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         assert self._writer is not None
@@ -181,9 +173,9 @@ class SinkOperator(Operator):
         assert self._commits is not None
         assert self._writer is not None
         try:
-            if checkpoint_id == COMMIT_EVERYTHING:
+            if checkpoint_id == COMMIT_EVERYTHING and not self._commits_apart:
                 self._pending[checkpoint_id] = self._seal(checkpoint_id)
-            else:
+            elif checkpoint_id != COMMIT_EVERYTHING:
                 self._writer.notify_checkpoint_complete(checkpoint_id)
             for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
                 if not self._commits.is_committing(pending_id):
@@ -243,6 +235,24 @@ class SinkOperator(Operator):
         return vote
 
 
+def sink_context_of(context: OperatorContext) -> SinkContext:
+    """What a sink's writer and committer may know of where they run."""
+    return SinkContext(
+        subtask_index=context.subtask_index,
+        parallelism=context.parallelism,
+        job_id=context.attempt.job_id,
+        attempt=str(context.attempt),
+        operator_id=context.operator_id,
+        restored_checkpoint_id=context.restored_checkpoint_id,
+        restored_location=context.restored_location,
+        configuration=dict(context.configuration),
+        listener=context.listener,
+        wakeup=context.wakeup,
+        spark_service=context.spark_service,
+        now_ms=context.clock.now_ms,
+    )
+
+
 class Vote:
     """What one checkpoint is to commit; open until the slow part of it has run, which it does once."""
 
@@ -290,4 +300,4 @@ class _FrozenVotes(FrozenState):
         self._sink.settle(self._votes)
 
 
-__all__ = ["SinkOperator"]
+__all__ = ["SinkOperator", "sink_context_of"]

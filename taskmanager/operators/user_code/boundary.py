@@ -17,6 +17,7 @@ import tidegate
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.externalresource import ExternalResourceInfo
 from tidegate.common.records.batch import RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
@@ -228,6 +229,9 @@ class FunctionContext(RuntimeContext):
             config = ExecutionConfig(Configuration(dict(self._context.configuration)))
             self._job_parameters = config.get_global_job_parameters()
         return self._job_parameters.get(key, default_value)
+
+    def get_external_resource_infos(self, resource_name: str) -> set[ExternalResourceInfo]:
+        return {ExternalResourceInfo(found) for found in self._context.external_resources.get(resource_name, ())}
 
     def get_metrics_group(self) -> MetricGroup:
         return self._metrics

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.model.ids import AllocationId, AttemptId, JobId
 from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmission
@@ -52,11 +52,14 @@ class SparkSubtasks:
         self._session: Session | None = None
         self._is_embedded = True
         self._listen = ""
+        self._external_resources = "{}"
+        self._holders: dict[JobId, set[AllocationId]] = {}
+        """The slots of jobs that store their outputs: they are kept until the last one is free."""
 
     def connect(self, session: Session, control_address: str, listen: str) -> None:
         """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
         self._deployer, self._session = SparkDeployer(session, control_address), session
-        self._is_embedded = session.is_embedded
+        self._is_embedded, self._external_resources = session.is_embedded, session.external_resources
         self._listen = listen
 
     def start(self, task: SubmittedTask, token: str, on_end: OnEnd) -> None:
@@ -74,6 +77,7 @@ class SparkSubtasks:
             network_memory_bytes=self._memory.network_bytes,
             local_state_dir=local_state,
             cancellation_interval_ms=self._cancellation_interval_ms,
+            external_resources=self._external_resources,
         )
         submission = SparkSubmission(
             task.attempt,
@@ -82,7 +86,10 @@ class SparkSubtasks:
             token,
             settings.to_texts(),
             self._query_of(task),
+            task.stored,
         )
+        if task.stored is not None:
+            self._holders.setdefault(task.attempt.job_id, set()).add(task.allocation_id)
         self._deployer.submit(submission, on_end)
 
     def _query_of(self, task: SubmittedTask) -> SubmittedQuery | None:
@@ -112,6 +119,11 @@ class SparkSubtasks:
             shutil.rmtree(self._place(attempt))
 
     def release(self, allocation_id: AllocationId) -> None:
+        for job_id in [job_id for job_id, held in self._holders.items() if allocation_id in held]:
+            self._holders[job_id].discard(allocation_id)
+            if not self._holders[job_id] and self._deployer is not None:
+                del self._holders[job_id]
+                self._deployer.drop_outputs(job_id)
         copies = allocation_directory(self._local_root(allocation_id), allocation_id)
         if copies.exists():  # they may be large
             threading.Thread(target=shutil.rmtree, args=(copies, True), name="local-state-removal", daemon=True).start()

@@ -13,6 +13,7 @@ from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
+from tidegate.taskmanager.service.external_resources import declared_in, discover
 from tidegate.taskmanager.service.identity import is_loopback
 from tidegate.taskmanager.spark.jvm import end_group
 from tidegate.taskmanager.spark.session import Session, SessionSettings, is_embedded, silence_calls, start_session
@@ -31,6 +32,7 @@ class SparkService:
         self._settings = session_settings(configuration, directory, host)
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
         self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
+        self._resources = declared_in(configuration)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -86,7 +88,9 @@ class SparkService:
             end_group(self._process)
 
     def _start(self) -> Session:
+        found = discover(self._resources)
         self._session = start_session(self._settings, self._began)
+        self._session.external_resources = found
         self._session.warm_up(self._workers)
         return self._session
 

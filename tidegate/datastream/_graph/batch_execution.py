@@ -14,15 +14,24 @@ Checkpoints are off: what sinks wrote is committed at the end of data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.throttle import ThrottledSource
 from tidegate.functions.adapters import FinalReduce
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import InvalidJob
+from tidegate.model.options import ExecutionOptions
+from tidegate.model.options.job import BatchShuffleMode
 
 if TYPE_CHECKING:
     from tidegate.datastream._graph.stream_graph import StreamNode
+
+_log = logging.getLogger(__name__)
 
 INPUTS = {
     "keyed_process": ("KEYED",),
@@ -53,10 +62,33 @@ def to_batch(node: StreamNode) -> None:
             node.options[name] = _without_watermarks(option)
 
 
-def batch_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
-    """That of a job in BATCH mode: no checkpoints, and the mode by name where it was AUTOMATIC."""
+def batch_configuration(configuration: Mapping[str, str], nodes: Iterable[StreamNode]) -> dict[str, str]:
+    """That of a job in BATCH mode: no checkpoints, and the mode by name where it was AUTOMATIC. Its exchanges block, unless an operator
+    has to run beside another one. Raises ``InvalidJob`` when blocking exchanges were asked for by name then."""
     kept = {key: text for key, text in configuration.items() if key != CHECKPOINT_INTERVAL}
-    return {**kept, RUNTIME_MODE: "BATCH"}
+    option = ExecutionOptions.BATCH_SHUFFLE_MODE
+    mode = Configuration.from_strings(configuration).get(option)
+    why = next(filter(None, map(_why_pipelined, nodes)), "")
+    if why and mode is BatchShuffleMode.ALL_EXCHANGES_BLOCKING:
+        if option.key in configuration:
+            raise InvalidJob(
+                f"{option.key} is {mode.value}, but {why}; leave the option out, and all subtasks run at once"
+            )
+        _log.info("all subtasks of this batch job run at once: %s", why)
+        mode = BatchShuffleMode.ALL_EXCHANGES_PIPELINED
+    return {**kept, RUNTIME_MODE: "BATCH", option.key: mode.value}
+
+
+def _why_pipelined(node: StreamNode) -> str:
+    """Why an operator cannot wait until those that it reads from have finished; empty if it can."""
+    source = node.options.get("source")
+    while isinstance(source, ThrottledSource):
+        source = source.inner
+    if node.kind == "enumerated_source":
+        return f"the readers of {node.name!r} get their splits from an enumerator that runs beside them"
+    if isinstance(source, SparkSource) and not source.materialize:
+        return f"the rows of {node.name!r} come straight from Spark (from_spark with materialize=True can wait)"
+    return ""
 
 
 def _without_watermarks(strategy: WatermarkStrategy) -> WatermarkStrategy:

@@ -167,6 +167,12 @@ class TaskManagerOptions:
         minimum=1,
         maximum=1024,
     )
+    EXTERNAL_RESOURCES = optional(
+        "external-resources",
+        LIST,
+        "Names of resources, such as `gpu`, of which functions can ask what a TaskManager has. Each has `external-resource.<name>.amount`, "
+        "`.driver-factory.class` (`module:callable`, or `GPUDriverFactory`) and `.param.*`.",
+    )
     LOAD_BALANCE_MODE = option(
         "taskmanager.load-balance.mode",
         choice(LoadBalanceMode),

@@ -29,6 +29,15 @@ class RuntimeMode(Enum):
     AUTOMATIC = "AUTOMATIC"
 
 
+class BatchShuffleMode(Enum):
+    """How the subtasks of a BATCH job exchange records."""
+
+    ALL_EXCHANGES_BLOCKING = "ALL_EXCHANGES_BLOCKING"
+    """A subtask begins when those that it reads from have finished. What they wrote lies in Spark's shuffle until then."""
+    ALL_EXCHANGES_PIPELINED = "ALL_EXCHANGES_PIPELINED"
+    """All subtasks run at the same time, as in STREAMING mode."""
+
+
 class PipelineOptions:
     """Name, parallelism and shape of the job."""
 
@@ -74,6 +83,12 @@ class ExecutionOptions:
         choice(RuntimeMode),
         "STREAMING",
         "`BATCH`, for bounded sources: keyed operators see their input sorted by key, and give their results at its end.",
+    )
+    BATCH_SHUFFLE_MODE = option(
+        "execution.batch-shuffle-mode",
+        choice(BatchShuffleMode),
+        "ALL_EXCHANGES_BLOCKING",
+        "In BATCH mode: whether a subtask waits until those that it reads from have finished, or runs beside them.",
     )
     SHUTDOWN_ON_ATTACHED_EXIT = option(
         "execution.shutdown-on-attached-exit",

@@ -20,6 +20,7 @@ from tidegate.jobmanager.machines.job.job_master import JobMaster
 from tidegate.jobmanager.machines.resources.slots import Slot, SlotState
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.restart import make_restart_strategy
+from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
 from tidegate.jobmanager.machines.settings import job_settings
 from tidegate.model.checkpoint import SnapshotType, SubtaskSnapshot
 from tidegate.model.errors import ErrorInfo
@@ -40,6 +41,12 @@ def broken(machine: M, **fields: Any) -> M:
 
 def job_of(cluster: Cluster) -> JobMaster:
     return cluster.machine._jobs[JOB]
+
+
+def scheduler_of(cluster: Cluster) -> Scheduler:
+    scheduler = job_of(cluster).scheduler
+    assert isinstance(scheduler, Scheduler)
+    return scheduler
 
 
 def coordinator_of(cluster: Cluster) -> CheckpointCoordinator:
@@ -101,8 +108,8 @@ CASES: list[tuple[str, Break]] = [
     ("those who leave are counted as", lambda c: broken(execution_of(c), may_finish=True)),
     ("and never entered that state", lambda c: broken(execution_of(c), state=ExecutionState.CANCELING)),
     ("RUNNING on None", lambda c: broken(execution_of(c), task_manager_id=None)),
-    ("by place", lambda c: job_of(c).scheduler._pool._by_slot.clear()),
-    ("by TaskManager .*, by id", lambda c: job_of(c).scheduler._pool._by_manager.clear()),
+    ("by place", lambda c: scheduler_of(c)._pool._by_slot.clear()),
+    ("by TaskManager .*, by id", lambda c: scheduler_of(c)._pool._by_manager.clear()),
     (
         "are to restart, and nobody cancels",
         lambda c: job_of(c)._failover._affected.update({execution_of(c).subtask_id: None}),
@@ -209,7 +216,7 @@ WAITING: list[tuple[str, Break]] = [
 
 
 def batches(cluster: Cluster) -> Any:
-    return job_of(cluster).scheduler._batches
+    return scheduler_of(cluster)._batches
 
 
 def batch(cluster: Cluster) -> Any:

@@ -16,20 +16,23 @@ from tests.unit.taskmanager.machines.test_tasks import (
     OPENED,
     START,
     SUBMIT,
+    TASK,
     P,
     shape,
     table_in,
 )
-from tidegate.model.errors import ErrorInfo, NoResourceAvailable, SubtaskLost
+from tidegate.model.errors import ErrorInfo, NoResourceAvailable, OutputLost, StorageError, SubtaskLost
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver
 from tidegate.taskmanager.machines.task_events import (
     LogWarning,
     ReportState,
     SparkJobEnded,
     StartTimer,
+    StoredEdges,
     StreamBroke,
     SubtaskStateChanged,
     TaskEvent,
+    TaskLimits,
     TimerKind,
 )
 from tidegate.taskmanager.machines.tasks import TaskTable
@@ -100,3 +103,28 @@ def test_one_that_does_not_stop_is_killed_and_the_log_says_why() -> None:
     assert isinstance(warning, LogWarning)
     assert "map (1/2)#3 does not stop: its function (process 77) goes on" in warning.text
     assert "tidegate.task.unresponsive-timeout" in warning.text
+
+
+NOT_STORED = ErrorInfo.of(StorageError("what it gave could not be stored"))
+NOT_READ = ErrorInfo.of(OutputLost("what it read is gone"))
+
+
+@pytest.mark.parametrize("error", [NOT_STORED, NOT_READ])
+def test_one_that_says_it_has_finished_and_whose_output_is_not_stored_has_failed(error: ErrorInfo) -> None:
+    (report,) = [c for c in table_in(P.ENDED).on(SparkJobEnded(ATTEMPT, error), 0) if isinstance(c, ReportState)]
+    assert (report.state, report.error) == (E_.FAILED, error)
+
+
+@pytest.mark.parametrize(("error", "code"), [(NOT_STORED, "subtask-lost"), (NOT_READ, "output-lost")])
+def test_one_that_is_killed_is_lost_unless_its_input_is(error: ErrorInfo, code: str) -> None:
+    table = table_in(P.KILLED)
+    (report,) = [c for c in table.on(SparkJobEnded(ATTEMPT, error, -9), 0) if isinstance(c, ReportState)]
+    assert report.error is not None
+    assert report.error.code == code
+
+
+def test_one_whose_output_is_stored_may_take_long_to_leave() -> None:
+    limits, edges = TaskLimits(exit_timeout_ms=5, storing_timeout_ms=7), StoredEdges((), ((0, (0, 1)), (1, (0,))))
+    assert limits.time_to_exit_ms(TASK) == 5
+    assert limits.time_to_exit_ms(dataclasses.replace(TASK, stored=edges)) == 7
+    assert edges.partitions == 3

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
-from tidegate.common import Time, Types, WatermarkStrategy
+from tidegate.common import Configuration, Time, Types, WatermarkStrategy
+from tidegate.connectors.spark.source import SparkSource
 from tidegate.datastream import (
     AsyncDataStream,
     AsyncFunction,
@@ -22,6 +24,7 @@ from tidegate.datastream import (
 )
 from tidegate.functions.interfaces import KeyedContext, KeyedTimerContext
 from tidegate.functions.state import ListStateDescriptor
+from tidegate.model.errors import InvalidJob
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 
@@ -87,6 +90,45 @@ def test_the_job_has_no_checkpoints_and_says_its_mode() -> None:
     configuration = env.build().graph.configuration
     assert configuration["execution.runtime-mode"] == "BATCH"
     assert "execution.checkpointing.interval" not in configuration
+
+
+def test_exchanges_block_unless_the_program_says_otherwise() -> None:
+    assert exchanges(batch_env()) == "ALL_EXCHANGES_BLOCKING"
+    pipelined = configured({"execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"})
+    assert exchanges(pipelined) == "ALL_EXCHANGES_PIPELINED"
+
+
+def configured(settings: dict[str, str]) -> StreamExecutionEnvironment:
+    env = batch_env()
+    env.configure(Configuration.from_dict(settings))
+    return env
+
+
+def exchanges(env: StreamExecutionEnvironment) -> str:
+    numbers(env).print()
+    graph = env.build().graph
+    assert graph.has_blocking_exchanges == (
+        graph.configuration["execution.batch-shuffle-mode"] == "ALL_EXCHANGES_BLOCKING"
+    )
+    return graph.configuration["execution.batch-shuffle-mode"]
+
+
+@pytest.mark.parametrize("materialize", [False, True])
+def test_rows_straight_from_spark_are_pipelined(materialize: bool, caplog: pytest.LogCaptureFixture) -> None:
+    schema = pa.schema([("id", pa.int64())])
+
+    def program(**settings: str) -> str:
+        env = configured({"execution.checkpointing.dir": "/tmp/checkpoints"} | settings)
+        source = SparkSource(lambda spark: spark.range(3), schema, materialize)
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").print()
+        return env.build().graph.configuration["execution.batch-shuffle-mode"]
+
+    with caplog.at_level("INFO"):
+        assert program() == ("ALL_EXCHANGES_BLOCKING" if materialize else "ALL_EXCHANGES_PIPELINED")
+    assert ("come straight from Spark" in caplog.text) is not materialize
+    if not materialize:
+        with pytest.raises(InvalidJob, match="execution.batch-shuffle-mode is ALL_EXCHANGES_BLOCKING, but the rows of"):
+            program(**{"execution.batch-shuffle-mode": "ALL_EXCHANGES_BLOCKING"})
 
 
 def test_only_strategies_of_event_time_lose_their_watermarks(directory: Path) -> None:

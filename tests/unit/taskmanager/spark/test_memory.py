@@ -32,7 +32,7 @@ def deployment(producers: int, consumers: int, **configuration: str) -> TaskDepl
 
 
 def test_settings_travel_as_texts() -> None:
-    settings = WorkerSettings("unix:/tmp/s", "/tmp/t", 1, 2, 3)
+    settings = WorkerSettings("unix:/tmp/s", "/tmp/t", 1, 2, 3, external_resources='{"gpu": [{"index": "1"}]}')
     assert WorkerSettings.from_texts(settings.to_texts()) == settings
 
 

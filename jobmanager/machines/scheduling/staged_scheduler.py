@@ -1,0 +1,227 @@
+"""The scheduler of a job whose exchanges block: a subtask is deployed when those that it reads from have finished, in whatever slot of the
+job is free then. So a job needs one slot, and with more of them it is quicker.
+
+    CREATED ──producers FINISHED──▶ SCHEDULED ──a slot is free──▶ deployed ──over──▶ the slot takes the next one
+
+Laws: one subtask in a slot; all slots are of one TaskManager, whose Spark stores what its subtasks give, and at least one is kept until the
+job ends, since the store goes with the last. When that TaskManager is lost everything runs again. Follows Flink's
+``PipelinedRegionSchedulingStrategy.java`` for blocking edges, where slots may be anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.scheduling.deployments import Deployments
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
+from tidegate.jobmanager.machines.scheduling.slot_pool import Allocation, SlotPool
+from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot
+from tidegate.jobmanager.machines.settings import JobSettings
+from tidegate.model.errors import ErrorInfo, NoResourceAvailable, OutputLost
+from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.states import ExecutionState
+
+_BATCH = 1
+"""All that waits is one batch: a slot for any of it is enough."""
+_FINISHED = ExecutionState.FINISHED
+
+
+class StagedScheduler:
+    """Implements ``tidegate.jobmanager.machines.scheduling.port.SubtaskScheduler``."""
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        settings: JobSettings,
+        deployments: Deployments,
+        resources: ResourceManager,
+        effects: CommandBuffer,
+    ) -> None:
+        self._graph = graph
+        self._job_id = graph.graph.job_id
+        self._settings = settings
+        self._deployments = deployments
+        self._resources = resources
+        self._fx = effects
+        self._pool = SlotPool()
+        self._occupants: dict[AllocationId, SubtaskId] = {}
+        self._held_back: dict[SubtaskId, None] = {}
+        """CREATED: a subtask that they read from has not finished."""
+        self._ready: dict[SubtaskId, None] = {}
+        """SCHEDULED: they wait for a slot, oldest first."""
+        self._last_allocation = 0
+        self._has_lost_slots = False
+
+    @property
+    def waiting_for(self) -> str:
+        return "1 of 1 slots" if self.missing_slots else ""
+
+    @property
+    def wanted_slots(self) -> int:
+        return max(len(self._pool), self.missing_slots)
+
+    @property
+    def missing_slots(self) -> int:
+        return int(bool(self._ready) and not len(self._pool))
+
+    @property
+    def waiting_batches(self) -> list[int]:
+        return [_BATCH] if self.missing_slots else []
+
+    def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
+        self._has_lost_slots = False
+        self._held_back.update(dict.fromkeys(subtasks))
+        self.advance()
+
+    def adopt(self, execution: Execution) -> None:
+        raise AssertionError(f"{execution.attempt}: the next JobManager begins a job anew whose exchanges block")
+
+    def close_adoption(self) -> None:
+        raise AssertionError("the next JobManager begins a job anew whose exchanges block")
+
+    def unschedule(self, subtask: SubtaskId) -> None:
+        self._held_back.pop(subtask, None)
+        self._ready.pop(subtask, None)
+        self._watch_the_time()
+
+    def advance(self) -> None:
+        for subtask in [subtask for subtask in self._held_back if self._may_begin(subtask)]:
+            del self._held_back[subtask]
+            self._ready[subtask] = None
+            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._fx.now_ms)
+        self._deploy()
+        pending = sum(not allocation.is_ready for allocation in self._pool.allocations)
+        if len(self._ready) > pending:
+            self._ask(len(self._ready) - pending)
+        self._watch_the_time()
+
+    def on_no_slots(self, number: int, why: str = "") -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
+        if not self.missing_slots:
+            return None
+        advice = f"start a TaskManager, or raise slot.request.timeout ({self._settings.slot_request_timeout_ms} ms)"
+        managers = len(list(self._resources))
+        error = NoResourceAvailable(
+            f"no slot is free on any of {managers} TaskManagers, and a job needs one; {why or advice}"
+        )
+        return ErrorInfo.of(error), tuple(self._ready)
+
+    def on_allocated(self, allocation_id: AllocationId) -> None:
+        allocation = self._pool.find(allocation_id)
+        if allocation is not None:
+            allocation.confirm()
+            self._deploy()
+
+    def on_allocation_lost(self, allocation_id: AllocationId) -> list[Execution]:
+        if self._pool.remove(allocation_id) is None:
+            return []
+        self._has_lost_slots = not len(self._pool)
+        occupant = self._occupants.pop(allocation_id, None)
+        execution = None if occupant is None else self._graph[occupant]
+        return [execution] if execution is not None and self._lives_in(execution, allocation_id) else []
+
+    def on_task_manager_lost(self, task_manager_id: TaskManagerId) -> list[Execution]:
+        found = self._pool.on_task_manager(task_manager_id)
+        return [execution for one in found for execution in self.on_allocation_lost(one.allocation_id)]
+
+    def executions_on(self, task_manager_id: TaskManagerId) -> list[Execution]:
+        here = [allocation.allocation_id for allocation in self._pool.on_task_manager(task_manager_id)]
+        placed = [(found, self._graph[self._occupants[found]]) for found in here if found in self._occupants]
+        return [execution for found, execution in placed if self._lives_in(execution, found)]
+
+    def on_finished(self, execution: Execution) -> None:
+        self.advance()
+        for allocation in self._idle():
+            allocation.rest_since(self._fx.now_ms)
+            self._fx.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+
+    def on_idle_timeout(self) -> None:
+        for allocation in self._idle():
+            if allocation.idle_since_ms is not None and len(self._pool) > 1:
+                self._give_back(allocation, "idle")
+
+    def ends_finished_work(self, failure: ErrorInfo) -> bool:
+        return self._has_lost_slots or failure.code == OutputLost.code
+
+    def close(self) -> None:
+        self._ready.clear()
+        self._held_back.clear()
+        self._watch_the_time()
+        self._fx.cancel_timer(self._timer(SLOT_IDLE_TIMER))
+        for allocation in self._pool.allocations:
+            self._give_back(allocation, "the job has ended")
+
+    def check_invariants(self) -> None:
+        self._pool.check_invariants()
+        waiting = {execution.subtask_id for execution in self._graph if execution.state is ExecutionState.SCHEDULED}
+        assert set(self._ready) == waiting, f"{list(self._ready)} wait for slots, SCHEDULED are {waiting}"
+        late = [subtask for subtask in self._held_back if self._may_begin(subtask)]
+        assert not late, f"{late} could begin, and are held back"
+        managers = {allocation.placement.task_manager_id for allocation in self._pool.allocations}
+        assert len(managers) <= 1, f"the slots are of {managers}: what one stores the others cannot read"
+        assert not self._ready or not self._idle(), f"{list(self._ready)} wait, and {self._idle()} are free"
+
+    def _may_begin(self, subtask: SubtaskId) -> bool:
+        for edge in self._graph.inputs_of(subtask.vertex_id):
+            if not edge.partitioner.is_pointwise:
+                if self._graph.count_of(edge.source, _FINISHED) < self._graph.vertices[edge.source].parallelism:
+                    return False
+                continue
+            producers = (SubtaskId(edge.source, index) for index in self._graph.producers(edge, subtask.index))
+            if any(self._graph[producer].state is not _FINISHED for producer in producers):
+                return False
+        return True
+
+    def _deploy(self) -> None:
+        executions = []
+        for subtask, allocation in zip(list(self._ready), self._idle(), strict=False):
+            del self._ready[subtask]
+            allocation.use()
+            self._occupants[allocation.allocation_id] = subtask
+            execution = self._graph[subtask]
+            execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
+            self._graph.move(execution, ExecutionState.DEPLOYING, self._fx.now_ms)
+            executions.append(execution)
+        if executions:
+            self._deployments.submit(executions)
+            self._fx.changed(self._job_id)
+
+    def _idle(self) -> list[Allocation]:
+        """Confirmed, and no subtask is in it."""
+        return [a for a in self._pool.allocations if a.is_ready and not self._is_occupied(a.allocation_id)]
+
+    def _is_occupied(self, allocation_id: AllocationId) -> bool:
+        occupant = self._occupants.get(allocation_id)
+        return occupant is not None and self._lives_in(self._graph[occupant], allocation_id)
+
+    def _lives_in(self, execution: Execution, allocation_id: AllocationId) -> bool:
+        return execution.is_deployed and execution.allocation_id == allocation_id
+
+    def _ask(self, count: int) -> None:
+        """For slots of the TaskManager that has the others, or for the first ones where most are free."""
+        host = next((allocation.placement.task_manager_id for allocation in self._pool.allocations), None)
+        for placement in self._resources.free_on_one(host)[:count]:
+            self._last_allocation += 1
+            number = self._last_allocation
+            allocation_id = AllocationId(hex_id("allocation", self._fx.generation, self._job_id, str(number)))
+            self._pool.add(SharedSlot("", number), allocation_id, placement)
+            self._resources.allocate(placement, self._job_id, allocation_id)
+
+    def _give_back(self, allocation: Allocation, reason: str) -> None:
+        self._pool.remove(allocation.allocation_id)
+        self._occupants.pop(allocation.allocation_id, None)
+        self._resources.free(allocation.allocation_id, reason)
+
+    def _watch_the_time(self) -> None:
+        """``slot.request.timeout`` is for the first slot: with one, the job comes to its end."""
+        timer = self._timer(SLOT_REQUEST_TIMER, _BATCH)
+        if not self.missing_slots:
+            self._fx.cancel_timer(timer)
+        elif not self._fx.is_armed(timer):
+            self._fx.start_timer(timer, self._settings.slot_request_timeout_ms)
+
+    def _timer(self, kind: str, number: int | None = None) -> str:
+        return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")

@@ -1,0 +1,166 @@
+"""The exchange of one subtask of a BATCH job, in place of ``tidegate.taskmanager.exchange.endpoint``: no port is opened.
+
+    outputs ─▶ StoredSubpartition ─▶ StoredExchange ─▶ Spark's shuffle ─▶ StoredInputGate ─▶ inputs
+
+Partitions of what an attempt stores are numbered through: the consumers of its first edge, then those of the next
+(``partition_of``). Nothing is bounded by credit: a producer and its consumers never run at the same time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.model.channel_events import ChannelEvent, UserEvent
+from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
+from tidegate.model.errors import CorruptFrame, OutputLost
+from tidegate.model.ids import AttemptId
+from tidegate.model.program import OutputSpec
+from tidegate.taskmanager.exchange.base import RecordingEnded
+from tidegate.taskmanager.exchange.blocking.store import StoredBlock, StoredExchange
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.machines.credit import GrantCredit, WindowBounds
+from tidegate.wire.frames import FrameDecoder, OutgoingFrame, make_header
+
+_UNBOUNDED = WindowBounds(1 << 60, 1 << 60, math.inf)
+"""More than any channel carries: the gate holds one block, and credit is not asked for."""
+
+
+def partition_of(outputs: Sequence[tuple[int, Sequence[int]]], edge_id: int, consumer: int) -> int:
+    """``outputs``: (edge, its consumers' subtasks), in the order of the deployment."""
+    before = 0
+    for found, consumers in outputs:
+        if found == edge_id:
+            return before + list(consumers).index(consumer)
+        before += len(consumers)
+    raise AssertionError(f"edge {edge_id} is none of {outputs}")
+
+
+class BlockingEndpoint:
+    """Has the methods of ``DataEndpoint`` that a subtask calls."""
+
+    def __init__(
+        self, attempt: AttemptId, exchange: StoredExchange, settings: ExchangeSettings, wakeup: Callable[[], None]
+    ) -> None:
+        self._attempt = attempt
+        self._exchange = exchange
+        self._settings = replace(settings, window=_UNBOUNDED, queue=_UNBOUNDED)
+        self._wakeup = wakeup
+        self._partitions = itertools.count()
+        self._gate: StoredInputGate | None = None
+
+    def add_output(self, output: OutputDeployment, spec: OutputSpec) -> PipelinedResultPartition:
+        producer = self._attempt.subtask
+        made = [
+            StoredSubpartition(self._settings, self._exchange, next(self._partitions), (output.edge_id, producer))
+            for _ in output.consumers
+        ]
+        return PipelinedResultPartition(output, spec, producer, made, self._settings)
+
+    def add_inputs(self, inputs: tuple[InputDeployment, ...]) -> StoredInputGate:
+        self._gate = StoredInputGate(inputs, self._exchange.blocks, self._settings)
+        return self._gate
+
+    def start(self) -> str:
+        """No address: no consumer connects."""
+        return ""
+
+    def connect(self, producer: ProducerAddress) -> None:
+        """Nothing is fetched from a producer."""
+
+    def all_connected(self) -> bool:
+        """All that it reads is there, or it would not have been deployed."""
+        return True
+
+    def check(self) -> None:
+        """Nothing breaks behind the back of the subtask."""
+
+    def lose(self, reason: str) -> None:
+        """No consumer waits for anything of a failed attempt."""
+
+    def send_task_event(self, event: UserEvent, input_index: int | None) -> None:
+        """It is lost, as over any connection that is closed: its producers have finished."""
+
+    def close(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+
+
+class StoredSubpartition(Subpartition):
+    """What one consumer will read: frames go into the store as they come, and nothing waits."""
+
+    def __init__(
+        self, settings: ExchangeSettings, exchange: StoredExchange, partition: int, origin: tuple[int, int]
+    ) -> None:
+        """``origin``: the edge, and the producer's subtask."""
+        super().__init__(settings.queue, settings.clock, lambda: None)
+        self._exchange = exchange
+        self._partition = partition
+        self._origin = origin
+        self._sequence = 0
+
+    def push(self, frames: Sequence[OutgoingFrame], *, priority: bool = False) -> None:
+        parts: list[bytes | memoryview] = []
+        for frame in frames:
+            parts += (make_header(frame, self._sequence), frame.payload)
+            self._sequence += 1
+        if parts:
+            self._exchange.store(self._partition, StoredBlock.encode(*self._origin, parts))
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_drained(self) -> bool:
+        return True
+
+
+class StoredInputGate(ChannelInputGate):
+    """All channels of one subtask, fed by itself: when there is nothing to hand out, the next block is read."""
+
+    def __init__(self, inputs: Sequence[InputDeployment], blocks: Iterator[bytes], settings: ExchangeSettings) -> None:
+        names: list[tuple[int, str]] = []
+        self._channel_of: dict[tuple[int, int], int] = {}
+        for index, deployment in enumerate(inputs):
+            for producer in deployment.producers:
+                self._channel_of[deployment.edge_id, producer.subtask] = len(names)
+                names.append((index, f"channel {len(names)} from producer {producer} (edge {deployment.edge_id})"))
+        super().__init__(names, settings, lambda: None, _need_no_credit)
+        self._names = [name for _, name in names]
+        self._decoders = [FrameDecoder(name, settings.max_payload_bytes) for name in self._names]
+        self._unended = set(range(len(names)))
+        self._blocks = blocks
+        for channel in range(len(names)):
+            self.open_channel(channel, is_local=True)
+
+    def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
+        """Raises ``OutputLost`` too, when the blocks end before the channels do."""
+        while True:
+            polled = super().poll(gather_bytes)
+            if polled is not None or not self._read():
+                return polled
+
+    def _read(self) -> bool:
+        """Whether there was another block."""
+        stored = next(self._blocks, None)
+        if stored is None:
+            if self._unended:
+                missing = self._names[min(self._unended)]
+                raise OutputLost(f"{missing}: what it stored ends before its end of partition")
+            return False
+        block = StoredBlock.decode(bytes(stored))
+        channel = self._channel_of.get((block.edge_id, block.producer))
+        if channel is None:
+            raise CorruptFrame(f"a stored block of subtask {block.producer} of edge {block.edge_id}, which is no input")
+        if self.on_frames(channel, self._decoders[channel].feed(block.frames)):
+            self._unended.discard(channel)
+        return True
+
+
+def _need_no_credit(channel: int, credit: GrantCredit) -> None:
+    """The producer has finished."""

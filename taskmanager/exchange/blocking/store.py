@@ -1,0 +1,55 @@
+"""Blocks of frames, as they lie in Spark's shuffle between a producer and its consumers.
+
+    producer ─▶ frames for one consumer ─▶ block ─▶ Spark: partition of that consumer ─▶ blocks of all producers ─▶ consumer
+
+A block begins with the edge and the producer's subtask, which name a channel of the consumer; behind them are whole frames, as they
+would go over a connection. Blocks of one channel keep their order; those of several channels may come in any.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.model.errors import CorruptFrame
+
+NOT_AGAIN = "is not run again by Spark, which lost what it stored: the JobManager decides"
+"""What an attempt says that Spark begins a second time. The TaskManager looks for it in the error of the Spark job."""
+_ORIGIN = struct.Struct("<II")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    edge_id: int
+    producer: int
+    """The index of its subtask."""
+    frames: memoryview
+
+    @staticmethod
+    def encode(edge_id: int, producer: int, frames: Sequence[bytes | memoryview]) -> bytes:
+        return b"".join((_ORIGIN.pack(edge_id, producer), *frames))
+
+    @staticmethod
+    def decode(stored: bytes) -> StoredBlock:
+        """Raises ``CorruptFrame``."""
+        if len(stored) < _ORIGIN.size:
+            raise CorruptFrame(f"a stored block has {len(stored)} bytes: fewer than its origin takes")
+        edge_id, producer = _ORIGIN.unpack_from(stored)
+        return StoredBlock(edge_id, producer, memoryview(stored)[_ORIGIN.size :])
+
+
+class StoredExchange:
+    """One attempt's ends of it. ``blocks``: everything that is stored for the attempt; what it stores itself is taken out between
+    two steps, with the number of the partition that it is for."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self.blocks: Iterator[bytes] = iter(blocks)
+        self._stored: list[tuple[int, bytes]] = []
+
+    def store(self, partition: int, block: bytes) -> None:
+        self._stored.append((partition, block))
+
+    def take(self) -> list[tuple[int, bytes]]:
+        taken, self._stored = self._stored, []
+        return taken

@@ -1,0 +1,79 @@
+"""The committer of a sink whose job runs stage by stage: it begins when all writers have finished, and commits what they voted for.
+
+    writers ─ votes at their ends, over the shuffle ─▶ committer ─ end of data ─▶ commit all of them, with retries
+
+Laws: nothing is committed before every vote is here. A committer that runs again gets the same votes, and committing twice does no harm.
+Follows Flink's ``CommitterOperator.java``, with the parallelism of a ``GlobalCommitter``.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import msgspec
+
+from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.connectors.base import Committer, Sink, SinkContext
+from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Committable
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.sinks.committing import Commits
+from tidegate.taskmanager.operators.sinks.sink import sink_context_of
+from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.state.base import FrozenState
+
+
+class CommitterOperator(Operator):
+    works_on = "records"
+
+    def __init__(self, name: str, sink: Sink) -> None:
+        self._name = name
+        self._sink = sink
+        self._votes: list[Committable] = []
+        self._committer: Committer | None = None
+        self._commits: Commits | None = None
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        self._context: SinkContext = sink_context_of(context)
+
+    def open(self) -> None:
+        try:
+            self._committer = self._sink.make_committer(self._context)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+        self._commits = Commits(self._name, self._committer, self.context)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        self._votes += [msgspec.msgpack.decode(vote) for vote in batch.values]
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        raise InvalidJob(
+            f"operator '{self._name}' commits at the end of a job in BATCH mode, which knows no checkpoints"
+        )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """At the end of data, when all votes are here."""
+        assert self._commits is not None
+        if self._votes:
+            self._commits.commit(checkpoint_id, self._votes, self._all_committed)
+
+    def has_pending_commits(self) -> bool:
+        return bool(self._votes)
+
+    def is_committing(self) -> bool:
+        return self._commits is not None and self._commits.is_busy
+
+    def close(self) -> None:
+        with ExitStack() as closing:
+            if self._committer is not None:
+                closing.callback(self._committer.close)
+
+    def _all_committed(self, checkpoint_id: int) -> None:
+        assert self._committer is not None
+        votes, self._votes = self._votes, []
+        try:
+            self._committer.all_committed(votes)
+        except Exception as error:
+            raise user_error(self._name, error) from error

@@ -1,0 +1,93 @@
+"""What this machine has of the external resources that the configuration names, found once, at the start of the TaskManager.
+
+    declaration ─▶ driver ─▶ its properties, one mapping for each piece ─▶ settings of every subtask ─▶ ``RuntimeContext``
+
+As in Flink, every subtask of a TaskManager sees all that this has. Where Spark is a cluster, subtasks run on other machines: there Spark finds the
+resource (``spark.executor.resource.<name>.*``) and assigns it, and a subtask sees what its Spark task got.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from tidegate.common.externalresource import ExternalResourceDriver, ExternalResourceInfo
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.options import TaskManagerOptions
+from tidegate.model.options.external_resources import GPU_FACTORY, ExternalResource, declared_resources
+
+_SCRIPT_LIMIT_S = 10.0
+"""Flink's limit for a discovery script."""
+_NVIDIA = ("nvidia-smi", "--query-gpu=index", "--format=csv,noheader")
+"""What is run where no script is named, as Flink's own script does."""
+_PATH, _ARGUMENTS = "discovery-script.path", "discovery-script.args"
+
+
+def declared_in(configuration: Configuration) -> tuple[ExternalResource, ...]:
+    """Raises ``ConfigurationError``."""
+    names = configuration.get(TaskManagerOptions.EXTERNAL_RESOURCES)
+    return declared_resources(names or (), configuration.to_strings())
+
+
+def discover(resources: Sequence[ExternalResource]) -> str:
+    """Asks each driver; the properties of what is there as JSON, by name. Blocks. Raises ``ConfigurationError`` for a driver that cannot be made,
+    ``ExternalError`` for one that fails or finds too little."""
+    return json.dumps({resource.name: _found(resource) for resource in resources if resource.factory})
+
+
+def _found(resource: ExternalResource) -> list[dict[str, str]]:
+    driver = _make_driver(resource)
+    try:
+        infos = driver.retrieve_resource_info(resource.amount)
+    except Exception as error:
+        raise ExternalError(
+            f"external resource {resource.name!r}: its driver failed ({type(error).__name__}: {error})"
+        ) from error
+    if len(infos) < resource.amount:
+        raise ExternalError(
+            f"external resource {resource.name!r}: {len(infos)} are here, and external-resource.{resource.name}.amount is {resource.amount}"
+        )
+    properties = [{key: info.get_property(key) or "" for key in sorted(info.get_keys())} for info in infos]
+    return sorted(properties, key=lambda each: sorted(each.items()))
+
+
+def _make_driver(resource: ExternalResource) -> ExternalResourceDriver:
+    if resource.factory == GPU_FACTORY:
+        return GpuDriver(resource.parameters)
+    module, _, name = resource.factory.partition(":")
+    try:
+        driver = getattr(importlib.import_module(module), name)(dict(resource.parameters))
+    except Exception as error:
+        raise ConfigurationError(
+            f"bad configuration: external-resource.{resource.name}.driver-factory.class {resource.factory!r} makes no driver "
+            f"({type(error).__name__}: {error}); the TaskManager must be able to import it"
+        ) from error
+    if not isinstance(driver, ExternalResourceDriver):
+        raise ConfigurationError(
+            f"bad configuration: external-resource.{resource.name}.driver-factory.class {resource.factory!r} made a "
+            f"{type(driver).__name__}; make a tidegate.common.externalresource.ExternalResourceDriver"
+        )
+    return driver
+
+
+class GpuDriver(ExternalResourceDriver):
+    """Runs a discovery script with the amount and its arguments, which prints the indices of GPUs between commas (Flink: ``GPUDriver.java``)."""
+
+    def __init__(self, parameters: Mapping[str, str]) -> None:
+        self._script = parameters.get(_PATH, "")
+        self._arguments = shlex.split(parameters.get(_ARGUMENTS, ""))
+
+    def retrieve_resource_info(self, amount: int) -> set[ExternalResourceInfo]:
+        command = [self._script, str(amount), *self._arguments] if self._script else list(_NVIDIA)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SCRIPT_LIMIT_S, check=False)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise ExternalError(
+                f"{command[0]} ended with exit code {done.returncode}: {said[-1] if said else 'without a word'}"
+            )
+        indices = [index.strip() for index in done.stdout.replace("\n", ",").split(",") if index.strip()]
+        return {ExternalResourceInfo({"index": index}) for index in indices[:amount]}

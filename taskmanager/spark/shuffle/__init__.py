@@ -1,0 +1,1 @@
+"""Spark's shuffle between the subtasks of a BATCH job."""

@@ -1,0 +1,45 @@
+"""Sinks of jobs that run stage by stage: those that can wait commit together, when all of their writers have finished.
+
+sink (writers) ── GLOBAL: what they voted for ──▶ committer, alone in a vertex of parallelism 1
+"""
+
+from __future__ import annotations
+
+from tidegate.common import Types
+from tidegate.connectors.base import Sink
+from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.transformation import ChainingStrategy
+from tidegate.model.graph import Partitioner
+
+VOTE = Types.PRIMITIVE_ARRAY(Types.BYTE())
+"""A committable, encoded."""
+
+
+def add_committers(graph: StreamGraph) -> None:
+    """Behind each sink that can wait."""
+    for node in list(graph.nodes):
+        sink = node.options.get("sink")
+        if isinstance(sink, Sink) and sink.commits_apart:
+            node.options["commits_apart"] = True
+            node.output_type = VOTE
+            committer = _committer_of(node, sink, len(graph.nodes))
+            graph.nodes.append(committer)
+            node.outputs.append(committer.inputs[0])
+
+
+def _committer_of(node: StreamNode, sink: Sink, node_id: int) -> StreamNode:
+    return StreamNode(
+        node_id=node_id,
+        kind="committer",
+        name=f"{node.name}: Committer",
+        options={"sink": sink},
+        output_type=None,
+        parallelism=1,
+        max_parallelism=None,
+        slot_sharing_group=node.slot_sharing_group,
+        chaining=ChainingStrategy.NEVER,
+        key=None,
+        second_key=None,
+        uid=f"{node.uid}-committer" if node.uid else "",
+        inputs=[StreamEdge(node.node_id, node_id, Partitioner.GLOBAL, VOTE)],
+    )
