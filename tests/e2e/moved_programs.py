@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import random
 import sys
 from collections import Counter
@@ -160,12 +161,12 @@ def written(pair: Pair, directory: Path) -> list[Path]:
     log = directory / "_spark_metadata"
     if log.is_dir():
         return [Path(name) for entry in log.iterdir() if not entry.name.startswith(".") for name in _added(entry)]
-    files = [path for path in directory.rglob("*.parquet") if not path.name.startswith((".", "_"))]
-    if pair.by_batch:
-        return [path for path in files if (path.parent / "_SUCCESS").exists()]
-    return [
-        path for path in files if not any(part.startswith(("_", ".")) for part in path.relative_to(directory).parts)
-    ]
+    found: list[Path] = []
+    for place, inner, names in os.walk(directory):  # which passes over a directory that goes meanwhile
+        inner[:] = [name for name in inner if not name.startswith(("_", "."))]
+        if not pair.by_batch or "_SUCCESS" in names:
+            found += [Path(place, name) for name in names if name.endswith(".parquet") and not name.startswith(".")]
+    return found
 
 
 def _added(entry: Path) -> list[str]:
