@@ -67,7 +67,7 @@ class StoredOutputs:
         ``StorageError`` when what it stores is not there afterwards, and whatever Spark raises for one that stores nothing."""
         jvm: JavaObject = self._context._jvm
         keyed = inputs.mapPartitionsWithIndex(run, True)
-        keyed._bypass_serializer = True  # type: ignore[attr-defined]
+        keyed._bypass_serializer = True  # type: ignore[attr-defined]  # of PySpark's PipelinedRDD, which its types do not name
         try:
             self._run(jvm, attempt, edges, keyed)
         except Exception as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
-from tests.unit.taskmanager.runtime.in_process import InProcessJob, RecordingPort
+from tests.unit.taskmanager.runtime.in_process import InProcessJob, RecordingPort, Task
 from tests.unit.taskmanager.runtime.staged_job import StagedJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
 from tidegate.common import Time, Types, WatermarkStrategy
@@ -65,6 +66,14 @@ class Both(CoMapFunction):
         return (2, value[1])
 
 
+def is_over(job: InProcessJob) -> bool:
+    return job.is_over
+
+
+def has_finished(task: Task) -> bool:
+    return task.state is ExecutionState.FINISHED
+
+
 def sums(env: StreamExecutionEnvironment) -> DataStream:
     return pairs_of(env).key_by(lambda pair: pair[0], Types.LONG()).sum(1)
 
@@ -112,7 +121,7 @@ def test_the_results_are_those_of_a_pipelined_run(
             job.run()
         else:
             job.start_failing()
-            job.until(lambda job=job: job.is_over, "the end")  # type: ignore[misc]
+            job.until(partial(is_over, job), "the end")
             job.join()
         found.append(sorted(committed(world)))
     assert found[0]
@@ -163,7 +172,7 @@ def test_files_appear_together_when_all_writers_have_finished(directory: Path) -
     assert committer.vertex.name == "Sink: Committer"
     for task in writers:
         job.run_task(task)
-        job.until(lambda task=task: task.state is ExecutionState.FINISHED, "its end")  # type: ignore[misc]
+        job.until(partial(has_finished, task), "its end")
     assert visible(directory) == []
     job.run_task(committer)
     job.until(lambda: job.is_over, "the end")
