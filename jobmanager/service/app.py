@@ -68,7 +68,9 @@ async def start_services(configuration: Configuration, services: Services, shutd
         await workers.open()
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
-    rest = await start_rest(configuration, core, clients.disposal, working.directory, services, shutdown)
+    rest = await start_rest(
+        configuration, core, clients.disposal, working.directory, services, shutdown, availability.store
+    )
     clients.rest_port = rest.port
     await recover_jobs(availability, submission, core, blobs, storage, pool)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tidegate.aio.pool import Pool
@@ -11,6 +12,7 @@ from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
 from tidegate.jobmanager.service.storage.archiving import Archiving
@@ -21,6 +23,9 @@ from tidegate.store.job_archives import JobArchives
 
 PROGRAM_THREADS = 2
 """For work on files of programs: as many as may run at once (`runs.AT_ONCE`)."""
+RETAINED_JOBS = 100
+"""Of the jobs that ended, where no place is set for them: chosen, not measured. They are some hundred kilobytes each, and lie where only the cluster looks."""
+_ARCHIVE = "archive"
 _ANY_INTERFACE = ("0.0.0.0", "::")
 
 
@@ -45,24 +50,27 @@ async def start_rest(
     working: Path,
     services: Services,
     shutdown: Shutdown,
+    job_store: JobStore | None,
 ) -> RestService:
-    """``working``: the process's own directory. Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
+    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is set. Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
     programs = ProgramRuns.of(configuration, pool, working)
     if programs is not None:
         services.started(f"uploaded programs: {programs.files.directory}", programs.close)
     services.started("pool of programs: up", pool.close)
-    directory = option(HistoryOptions.ARCHIVE_DIR)
+    directory, retained = option(HistoryOptions.ARCHIVE_DIR), None
+    if directory is None and job_store is not None:
+        directory, retained = f"{job_store.directory}/{_ARCHIVE}", RETAINED_JOBS
     archives = JobArchives(directory) if directory is not None else None
     history = History([archives], pool) if archives is not None else None
     endpoint = RestEndpoint(core, Surroundings(shutdown.ask, disposal.dispose, Inspector(), programs, history))
     core.on_asked = endpoint.drop
     if archives is not None and history is not None:
-        archiving = Archiving(archives, pool, endpoint.answers_to_archive)
+        archiving = Archiving(archives, pool, endpoint.answers_to_archive, partial(history.refresh, retained))
         core.on_terminated = archiving.job_terminated
         services.started(f"archive of jobs: {archives.directory}", archiving.settled)
-        await history.refresh()
+        await history.refresh(retained)
     port = await endpoint.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {port}", endpoint.stop)
     bound = option(JobManagerOptions.BIND_HOST)

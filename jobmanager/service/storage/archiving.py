@@ -18,14 +18,21 @@ _log = logging.getLogger(__name__)
 
 
 class Archiving:
-    """``answers``: JSON by path about a job that is over. A job that cannot be archived is logged; nothing else depends on it."""
+    """``answers``: JSON by path about a job that is over. ``written``: an archive is new. A job that cannot be archived is logged; nothing else
+    depends on it."""
 
     def __init__(
-        self, archives: JobArchives, pool: Pool, answers: Callable[[JobId], Awaitable[Mapping[str, str]]]
+        self,
+        archives: JobArchives,
+        pool: Pool,
+        answers: Callable[[JobId], Awaitable[Mapping[str, str]]],
+        written: Callable[[], Awaitable[None]],
     ) -> None:
         self._archives = archives
         self._pool = pool
         self._answers = answers
+        self._written = written
+        self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
 
     def job_terminated(self, job_id: JobId) -> None:
@@ -45,3 +52,5 @@ class Archiving:
             _log.error("%s", with_ids(f"the job is not archived: {error.message}", job=job_id))
             return
         _log.info("%s", with_ids(f"archived in {self._archives.directory}", job=job_id))
+        async with self._one_at_a_time:
+            await self._written()

@@ -16,6 +16,7 @@ from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_mana
 from tests.contract.web.listening import Listening
 from tests.e2e.waiting import wait_until
 from tidegate.aio.process import Services
+from tidegate.jobmanager.service import rest_service
 from tidegate.jobmanager.service.history_server import start_history_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
@@ -42,6 +43,14 @@ async def get(port: int, path: str, status: int = 200) -> Any:
     async with aiohttp.ClientSession() as session, session.get(f"http://localhost:{port}{path}") as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
+
+
+def end_of(archives: JobArchives, number: int) -> JobId:
+    """An archive of a job that ended after so many milliseconds."""
+    job_id = JobId(hex_id("job", str(number)))
+    item = {"jid": job_id, "name": "x", "state": "FINISHED", "end-time": number}
+    archives.write(job_id, {"/jobs/overview": json.dumps({"jobs": [item]})})
+    return job_id
 
 
 def without_now(answer: Any) -> Any:
@@ -86,6 +95,22 @@ async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
         async with aiohttp.ClientSession() as session:
             cancel = await session.patch(f"http://localhost:{port}/jobs/{JOB}?mode=cancel")
             assert cancel.status == 404
+
+
+async def test_where_jobs_are_kept_those_that_ended_are_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next JobManager tells of them, without any option; of so many as are retained."""
+    monkeypatch.setattr(rest_service, "RETAINED_JOBS", 2)
+    archives = JobArchives(str(tmp_path / "ha" / "default" / "archive"))
+    old = [end_of(archives, number) for number in range(3)]
+    kept = {"high__availability_type": "filesystem", "high__availability_storageDir": str(tmp_path / "ha")}
+    async with cluster("tm-1", **kept) as (client, _, listening):
+        assert [item["jid"] for item in (await get(listening.rest_port, "/jobs/overview"))["jobs"]] == [old[2], old[1]]
+        await run_job(client)
+        await client.CancelJob(pb.JobRequest(job_id=JOB))
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+    assert archives.job_ids() == sorted([JOB, old[2]])
+    async with running_job_manager(**kept) as listening:
+        assert (await get(listening.rest_port, f"/jobs/{JOB}"))["state"] == "CANCELED"
 
 
 @pytest.mark.parametrize("retention", ["NO_EXTERNALIZED_CHECKPOINTS", "RETAIN_ON_CANCELLATION"])
@@ -195,9 +220,7 @@ async def test_the_history_server_tells_the_same(tmp_path: Path) -> None:
 async def test_old_archives_go(tmp_path: Path) -> None:
     archives = JobArchives(str(tmp_path))
     for number in range(4):
-        job_id = JobId(hex_id("job", str(number)))
-        item = {"jid": job_id, "name": "x", "state": "FINISHED", "end-time": number}
-        archives.write(job_id, {"/jobs/overview": json.dumps({"jobs": [item]})})
+        end_of(archives, number)
     services = Services()
     texts = {
         "historyserver.archive.fs.dir": str(tmp_path),
