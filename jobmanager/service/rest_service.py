@@ -24,7 +24,7 @@ from tidegate.store.job_archives import JobArchives
 PROGRAM_THREADS = 2
 """For work on files of programs: as many as may run at once (`runs.AT_ONCE`)."""
 RETAINED_JOBS = 100
-"""Of the jobs that ended, where no place is set for them: chosen, not measured. They are some hundred kilobytes each, and lie where only the cluster looks."""
+"""So many of the jobs that ended are kept where no place is set for them: chosen, not measured. An archive is some hundred kilobytes."""
 _ARCHIVE = "archive"
 _ANY_INTERFACE = ("0.0.0.0", "::")
 

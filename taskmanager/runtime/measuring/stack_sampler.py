@@ -16,7 +16,7 @@ from types import FrameType
 LOOP = "tidegate.taskmanager.runtime.subtask"
 """The module whose frames are the outermost that are shown."""
 LAUNCH = "tidegate.taskmanager.runtime.launch"
-"""Outermost frame of an attempt: it drives the loop, and waits between two steps, where no frame of the loop is on the stack."""
+"""Outermost frames of an attempt: they drive the loop, and wait between two steps, where no frame of the loop is on the stack."""
 _ON_CPU = 0.5
 """Since the last sample the thread computed for more than half of the time."""
 
@@ -73,4 +73,5 @@ def _frames(innermost: FrameType) -> tuple[str, ...]:
 def _from_the_loop(frames: Sequence[str], modules: Sequence[str]) -> tuple[str, ...]:
     if LOOP in modules:
         return tuple(frames[modules.index(LOOP) :])
-    return tuple(frames[modules.index(LAUNCH) + 1 :]) if LAUNCH in modules else tuple(frames)
+    inside = [place for place, module in enumerate(modules) if module == LAUNCH]
+    return tuple(frames[inside[-1] + 1 :]) if inside else tuple(frames)

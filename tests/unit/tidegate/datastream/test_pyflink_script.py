@@ -118,4 +118,5 @@ def test_script_builds_its_graph_after_one_replacement(tmp_path: Path, monkeypat
         "Source: numbers",
         "Source: Collection Source",
         "Sink: Print to Std. Out",
+        "Sink: Committer",
     ]
