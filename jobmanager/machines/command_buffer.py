@@ -45,7 +45,7 @@ class CommandBuffer:
     def __init__(self) -> None:
         self.now_ms = 0
         self.generation = Generation("")
-        self.draws = SplitMix64(0)
+        self.random = SplitMix64(0)
         self._commands: list[Command] = []
         self._changed: dict[JobId, None] = {}
         self._calls: dict[int, OpenCall] = {}
@@ -61,7 +61,7 @@ class CommandBuffer:
 
     def begin_generation(self, generation: Generation, seed: int) -> None:
         """A new life of the JobManager; chance comes from the seed."""
-        self.generation, self.draws = generation, SplitMix64(seed)
+        self.generation, self.random = generation, SplitMix64(seed)
 
     def emit(self, command: Command) -> None:
         self._commands.append(command)

@@ -69,11 +69,11 @@ _JobEvent = (
 class Dispatcher:
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
         """``configuration``: the cluster's. Raises ``ConfigurationError``."""
-        self._fx = CommandBuffer()
+        self._buffer = CommandBuffer()
         settings = cluster_settings(configuration or {})
-        self._resources = ResourceManager(settings, self._fx)
+        self._resources = ResourceManager(settings, self._buffer)
         self._jobs: dict[JobId, JobMaster] = {}
-        self._supply = WorkerSupply(settings.workers, self._jobs, self._resources, self._fx)
+        self._supply = WorkerSupply(settings.workers, self._jobs, self._resources, self._buffer)
         self._watermarks = WatermarkGroups()
         self._start_ms = 0
 
@@ -100,7 +100,7 @@ class Dispatcher:
         return [show.job_summary(job, self._supply) for job in self._jobs.values()]
 
     def cluster(self) -> ClusterView:
-        return show.cluster_view(self._resources, self._supply, self._fx.generation, self._start_ms)
+        return show.cluster_view(self._resources, self._supply, self._buffer.generation, self._start_ms)
 
     def checkpoints(self, job_id: JobId) -> CheckpointsView | None:
         job = self._jobs.get(job_id)
@@ -121,15 +121,15 @@ class Dispatcher:
 
     def on(self, event: Event, now_ms: int) -> Sequence[Command]:
         """Commands in the order in which they are to be carried out. ``now_ms`` never goes back."""
-        self._fx.begin(now_ms)
+        self._buffer.begin(now_ms)
         self._handle(event)
         self._serve_waiting_jobs()
         self._supply.after(event)
-        return self._fx.take()
+        return self._buffer.take()
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when any machine below contradicts itself or another; between events."""
-        self._fx.check_invariants()
+        self._buffer.check_invariants()
         self._resources.check_invariants()
         self._watermarks.check_invariants()
         self._supply.check_invariants()
@@ -139,8 +139,8 @@ class Dispatcher:
     def _handle(self, event: Event) -> None:
         match event:
             case GenerationStarted():
-                self._fx.begin_generation(event.generation, event.seed)
-                self._start_ms = self._fx.now_ms
+                self._buffer.begin_generation(event.generation, event.seed)
+                self._start_ms = self._buffer.now_ms
             case JobSubmitted() | JobRecovered():
                 self._on_submitted(event)
             case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
@@ -150,8 +150,8 @@ class Dispatcher:
             case CallAnswered():
                 self._on_answered(event)
             case WatermarkReported():
-                lowest_ms = self._watermarks.on(event, self._fx.now_ms)
-                self._fx.emit(AnnounceWatermark(event.report_id, lowest_ms))
+                lowest_ms = self._watermarks.on(event, self._buffer.now_ms)
+                self._buffer.emit(AnnounceWatermark(event.report_id, lowest_ms))
             case TimerFired():
                 self._on_timer(event.timer)
             case _:
@@ -161,20 +161,20 @@ class Dispatcher:
         submitted = event.submitted if isinstance(event, JobRecovered) else event
         job_id = submitted.graph.job_id
         if job_id in self._jobs:
-            self._fx.log("ERROR", "a job with this id is there already", job=job_id)
+            self._buffer.log("ERROR", "a job with this id is there already", job=job_id)
             return
-        job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._fx)
+        job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._buffer)
         self._jobs[job_id] = job
         if isinstance(event, JobRecovered) and event.past is not None:
             completed = {found.checkpoint_id for found in event.checkpoints if found.manifest is not None}
             job.life.recall(event.past)
-            job.coordinator.stats.recall(event.past.checkpoints, completed, self._fx.now_ms)
+            job.coordinator.stats.recall(event.past.checkpoints, completed, self._buffer.now_ms)
         job.start()
 
     def _on_job_event(self, event: _JobEvent) -> None:
         job = self._jobs.get(_job_of(event))
         if job is None:
-            self._fx.log("WARN", f"{type(event).__name__} for a job that is not known", event=event)
+            self._buffer.log("WARN", f"{type(event).__name__} for a job that is not known", event=event)
             return
         if job.awaits_attempts and isinstance(event, _AttemptEvent):
             job.on_awaited(event)
@@ -221,7 +221,7 @@ class Dispatcher:
                     self._jobs[job_id].on_awaited(event)
             case TaskManagerHeartbeat():
                 if self._resources.find(task_manager_id, event.session) is None:
-                    self._fx.emit(CloseTaskManager(task_manager_id, event.session, "it is not registered"))
+                    self._buffer.emit(CloseTaskManager(task_manager_id, event.session, "it is not registered"))
                     return
                 self._on_gone(self._resources.on_report(task_manager_id, event.slots))
                 self._on_attempts(task_manager_id, event.attempts)
@@ -251,15 +251,15 @@ class Dispatcher:
         for attempt in attempts:
             if attempt.job_id in reported:
                 reported[attempt.job_id].add(attempt)
-            elif not self._fx.has_open_cancel(attempt):
+            elif not self._buffer.has_open_cancel(attempt):
                 call = OpenCall(CallKind.CANCEL, task_manager_id, attempt=attempt)
-                self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
+                self._buffer.emit(CancelTask(self._buffer.open_call(call), task_manager_id, attempt))
         for job_id, of_job in reported.items():
             if not self._jobs[job_id].awaits_attempts:
                 self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))
 
     def _on_answered(self, event: CallAnswered) -> None:
-        call = self._fx.close_call(event.call_id)
+        call = self._buffer.close_call(event.call_id)
         if call is None:
             return
         job = self._jobs.get(call.job_id) if call.job_id else None
@@ -284,7 +284,7 @@ class Dispatcher:
     # ---- time --------------------------------------------------------------------------------------------------------
 
     def _on_timer(self, timer: str) -> None:
-        if not self._fx.timer_fired(timer):
+        if not self._buffer.timer_fired(timer):
             return
         owner, _, rest = timer.partition("/")
         if owner == HEARTBEAT_TIMER:

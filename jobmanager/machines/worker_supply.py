@@ -50,13 +50,13 @@ class WorkerSupply:
         settings: SupplySettings | None,
         jobs: Mapping[JobId, JobMaster],
         resources: ResourceManager,
-        effects: CommandBuffer,
+        buffer: CommandBuffer,
     ) -> None:
         self._delay_ms = settings.check_delay_ms if settings else 0
         self._jobs = jobs
         self._resources = resources
-        self._fx = effects
-        self._workers = Workers(settings, resources, effects) if settings else None
+        self._buffer = buffer
+        self._workers = Workers(settings, resources, buffer) if settings else None
 
     @property
     def workers(self) -> Iterable[Worker]:
@@ -74,7 +74,7 @@ class WorkerSupply:
 
     def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
         if self._workers is None:
-            self._fx.log("WARN", f"{type(event).__name__}, and no driver is set")
+            self._buffer.log("WARN", f"{type(event).__name__}, and no driver is set")
             return
         match event:
             case WorkersFound():
@@ -109,8 +109,8 @@ class WorkerSupply:
             return
         timer = f"{WORKERS_TIMER}/{CHECK}/"
         is_own = isinstance(event, TimerFired) and event.timer == timer
-        if not is_own and not self._fx.is_armed(timer):
-            self._fx.start_timer(timer, self._delay_ms)
+        if not is_own and not self._buffer.is_armed(timer):
+            self._buffer.start_timer(timer, self._delay_ms)
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError``; between two events."""

@@ -330,7 +330,7 @@ class JobManagerWatch:
     def _is_live(self, attempt: AttemptId) -> bool:
         execution = self._execution(attempt)
         where = execution.task_manager_id
-        is_reachable = where is not None and self._machine._fx.is_connected(where)
+        is_reachable = where is not None and self._machine._buffer.is_connected(where)
         return execution.attempt == attempt and execution.is_deployed and is_reachable
 
     def _is_outdated(self, checkpoint_id: int) -> bool:

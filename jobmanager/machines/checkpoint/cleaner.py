@@ -14,9 +14,9 @@ ABORTED_REMEMBERED = 256
 
 
 class CheckpointCleaner:
-    def __init__(self, job_id: JobId, effects: CommandBuffer) -> None:
+    def __init__(self, job_id: JobId, buffer: CommandBuffer) -> None:
         self._job_id = job_id
-        self._fx = effects
+        self._buffer = buffer
         self._cleaning: set[CheckpointId] = set()
         self._aborted: dict[CheckpointId, tuple[str, str]] = {}
         """Their directory, and that of shared files if they may have written some."""
@@ -34,7 +34,7 @@ class CheckpointCleaner:
 
     def discard(self, checkpoint_id: CheckpointId, location: str, shared_location: str = "") -> None:
         self._cleaning.add(checkpoint_id)
-        self._fx.emit(DiscardCheckpoint(self._job_id, checkpoint_id, location, shared_location))
+        self._buffer.emit(DiscardCheckpoint(self._job_id, checkpoint_id, location, shared_location))
 
     def discard_aborted(self, checkpoint_id: CheckpointId, location: str, shared_location: str = "") -> None:
         self._aborted[checkpoint_id] = (location, shared_location)
@@ -60,7 +60,7 @@ class CheckpointCleaner:
         """Removes shared files that no checkpoint uses, after the directory of the checkpoint that used them last."""
         if paths:
             self._shared_open += 1
-            self._fx.emit(DiscardSharedFiles(self._job_id, checkpoint_id, tuple(paths)))
+            self._buffer.emit(DiscardSharedFiles(self._job_id, checkpoint_id, tuple(paths)))
 
     def on_shared_discarded(self) -> None:
         self._shared_open -= 1

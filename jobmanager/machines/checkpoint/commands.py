@@ -24,21 +24,21 @@ from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
 
 
 class CheckpointCommands:
-    def __init__(self, graph: ExecutionGraph, effects: CommandBuffer) -> None:
+    def __init__(self, graph: ExecutionGraph, buffer: CommandBuffer) -> None:
         self._graph = graph
         self._job_id = graph.graph.job_id
-        self._fx = effects
+        self._buffer = buffer
 
     def create_location(self, pending: PendingCheckpoint) -> None:
         request = pending.request
-        self._fx.emit(
+        self._buffer.emit(
             CreateLocation(self._job_id, pending.checkpoint_id, request.snapshot_type, request.target_directory)
         )
 
     def trigger(self, pending: PendingCheckpoint, options: CheckpointOptions) -> None:
         for task_manager_id, attempts in self._placed(pending.plan.trigger):
             call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)
-            self._fx.emit(
+            self._buffer.emit(
                 TriggerCheckpoint(
                     call_id,
                     task_manager_id,
@@ -52,21 +52,21 @@ class CheckpointCommands:
             )
 
     def write_manifest(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> None:
-        self._fx.emit(WriteManifest(self._job_id, pending.checkpoint_id, pending.location, manifest))
+        self._buffer.emit(WriteManifest(self._job_id, pending.checkpoint_id, pending.location, manifest))
 
     def tell_not_removed(self, what: str, error: ErrorInfo | None) -> None:
         if error is not None:
-            self._fx.log("WARN", f"{what} could not be removed: {error.message}", job=self._job_id)
+            self._buffer.log("WARN", f"{what} could not be removed: {error.message}", job=self._job_id)
 
     def read_back(self, pending: PendingCheckpoint) -> None:
-        self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
+        self._buffer.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
 
     def confirm(self, permit: CommitPermit, *, lets_finish: bool) -> None:
         """Confirms a checkpoint. ``lets_finish`` is false while another checkpoint counts on every running subtask."""
         checkpoint_id = permit.manifest.checkpoint_id
         may_finish = self._may_finish(permit) if lets_finish else frozenset()
         for task_manager_id, attempts in self._placed(permit.confirm):
-            self._fx.emit(
+            self._buffer.emit(
                 ConfirmCheckpoint(
                     self._call(CallKind.CONFIRM, task_manager_id, checkpoint_id),
                     task_manager_id,
@@ -80,7 +80,7 @@ class CheckpointCommands:
 
     def abort(self, pending: PendingCheckpoint, latest: CompletedCheckpoint | None) -> None:
         for task_manager_id, attempts in self._placed(pending.plan.wait_for):
-            self._fx.emit(
+            self._buffer.emit(
                 AbortCheckpoint(
                     self._call(CallKind.ABORT, task_manager_id, pending.checkpoint_id),
                     task_manager_id,
@@ -101,7 +101,7 @@ class CheckpointCommands:
         for task_manager_id, placed in self._placed(attempts):
             call_id = self._call(CallKind.CONFIRM, task_manager_id, manifest.checkpoint_id)
             let_finish = tuple(a for a in placed if a in may_finish)
-            self._fx.emit(
+            self._buffer.emit(
                 ConfirmCheckpoint(
                     call_id,
                     task_manager_id,
@@ -120,11 +120,11 @@ class CheckpointCommands:
         latest_id = latest.checkpoint_id if latest else None
         for task_manager_id, placed in self._placed(attempts):
             call_id = self._call(CallKind.ABORT, task_manager_id, checkpoint_id)
-            self._fx.emit(AbortCheckpoint(call_id, task_manager_id, self._job_id, placed, checkpoint_id, latest_id))
+            self._buffer.emit(AbortCheckpoint(call_id, task_manager_id, self._job_id, placed, checkpoint_id, latest_id))
 
     def report(self, request_id: str, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
         error = ErrorInfo("checkpoint-failed", "external", failure) if failure else None
-        self._fx.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
+        self._buffer.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
 
     def _may_finish(self, permit: CommitPermit) -> frozenset[AttemptId]:
         """Subtasks of a vertex finish together: when one is being restarted, the others wait for its successor."""
@@ -146,8 +146,8 @@ class CheckpointCommands:
             if execution is not None and execution.is_deployed and execution.task_manager_id is not None:
                 placed.setdefault(execution.task_manager_id, []).append(attempt)
         for task_manager_id, on_it in placed.items():
-            if self._fx.is_connected(task_manager_id):
+            if self._buffer.is_connected(task_manager_id):
                 yield task_manager_id, tuple(on_it)
 
     def _call(self, kind: CallKind, task_manager_id: TaskManagerId, checkpoint_id: CheckpointId) -> int:
-        return self._fx.open_call(OpenCall(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))
+        return self._buffer.open_call(OpenCall(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))

@@ -51,17 +51,17 @@ class CheckpointCoordinator:
         graph: ExecutionGraph,
         operators: OperatorCoordinators,
         settings: CheckpointSettings,
-        effects: CommandBuffer,
+        buffer: CommandBuffer,
     ) -> None:
         self._graph = graph
         self._operators = operators
         self._settings = settings
-        self._fx = effects
-        self._commands = CheckpointCommands(graph, effects)
+        self._buffer = buffer
+        self._commands = CheckpointCommands(graph, buffer)
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
-        self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
-        self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, effects)
-        self._retention = RetainedCheckpoints(graph.graph.job_id, settings, effects)
+        self._requests = CheckpointRequests(graph.graph.job_id, settings, buffer)
+        self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, buffer)
+        self._retention = RetainedCheckpoints(graph.graph.job_id, settings, buffer)
         self._failures = FailureCounter(settings.tolerable_failures)
         self.stats = CheckpointStatistics(settings.history)
         self._must_be_full = False
@@ -104,7 +104,7 @@ class CheckpointCoordinator:
         self._pending.count_from(CheckpointId(max(inventory.next_id, origin_id + 1)))
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
-        self.stats.on_restored(checkpoint, self._fx.now_ms)
+        self.stats.on_restored(checkpoint, self._buffer.now_ms)
 
     def activate(self) -> None:
         """Every task is RUNNING or FINISHED, and so is the job."""
@@ -174,7 +174,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
         if result in (AckResult.SUCCESS, AckResult.DISCARDED):
-            told_ms = self._fx.now_ms - event.held_ms
+            told_ms = self._buffer.now_ms - event.held_ms
             self.stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
         counts = pending is not None and result is AckResult.SUCCESS
         if pending is not None and result is AckResult.UNKNOWN:
@@ -183,7 +183,7 @@ class CheckpointCoordinator:
             self._retention.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
         if pending is None and self._pending.has_expired(event.checkpoint_id):
             text = f"received late message for now expired checkpoint attempt {event.checkpoint_id}"
-            self._fx.log("WARN", text, attempt=event.attempt)
+            self._buffer.log("WARN", text, attempt=event.attempt)
         if pending is not None and counts and pending.is_fully_acknowledged:
             return self._seal(pending)
         return None
@@ -214,7 +214,7 @@ class CheckpointCoordinator:
         if event.error is not None:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
-        self.stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
+        self.stats.on_sent(event.checkpoint_id, event.location, self._buffer.now_ms)
         oldest_base_id, must_be_full = self._retention.hold(pending.checkpoint_id), self._must_be_full
         options = decide_options(self._settings, pending.request, event, oldest_base_id, must_be_full=must_be_full)
         self._retention.on_triggered(pending.checkpoint_id, options.shared_location)
@@ -289,14 +289,14 @@ class CheckpointCoordinator:
             cause = ErrorInfo.of(InternalError(plan.message))
             return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
         pending = self._pending.begin(request, plan)
-        kind, now_ms, subtasks = request.snapshot_type, self._fx.now_ms, len(plan.wait_for)
+        kind, now_ms, subtasks = request.snapshot_type, self._buffer.now_ms, len(plan.wait_for)
         self.stats.on_started(pending.checkpoint_id, kind, now_ms, subtasks, is_periodic=request.is_periodic)
         self._commands.create_location(pending)
         return None
 
     def _refused(self, request: CheckpointRequest, reason: FailureReason, cause: ErrorInfo | None) -> ErrorInfo | None:
         text = failure_text(reason, cause)
-        self.stats.on_failed(None, self._fx.now_ms, text)
+        self.stats.on_failed(None, self._buffer.now_ms, text)
         self._report(request, None, text)
         return self._failures.judge(reason, None, request.snapshot_type, cause, on_task_side=False)
 
@@ -305,12 +305,12 @@ class CheckpointCoordinator:
         if closing is not None:
             cause = ErrorInfo.of(InternalError(f"only some subtasks of {closing.name} have finished"))
             return self._abort(pending, FailureReason.DECLINED_TASK_CLOSING, cause)
-        self.stats.on_sealed(pending.checkpoint_id, self._fx.now_ms)
-        self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._fx.generation))
+        self.stats.on_sealed(pending.checkpoint_id, self._buffer.now_ms)
+        self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._buffer.generation))
         return None
 
     def _complete(self, pending: PendingCheckpoint, permit: CommitPermit) -> ErrorInfo | None:
-        checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
+        checkpoint_id, now_ms = pending.checkpoint_id, self._buffer.now_ms
         newest = self._retention.latest
         is_newest = newest is None or newest.checkpoint_id < checkpoint_id
         self._pending.forget(pending)
@@ -364,8 +364,8 @@ class CheckpointCoordinator:
         text = failure_text(reason, cause)
         checkpoint_id = pending.checkpoint_id
         self._pending.forget(pending)
-        self.stats.on_failed(checkpoint_id, self._fx.now_ms, text)
-        self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
+        self.stats.on_failed(checkpoint_id, self._buffer.now_ms, text)
+        self._buffer.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
         if pending.is_triggered:
             self._commands.abort(pending, self._retention.latest)

@@ -20,13 +20,13 @@ from tidegate.model.states import ExecutionState
 
 def hand_over(
     graph: ExecutionGraph,
-    effects: CommandBuffer,
+    buffer: CommandBuffer,
     newest: CompletedCheckpoint | None,
     incomplete: Iterable[CheckpointId],
     adopted: Sequence[AttemptReport],
 ) -> None:
     """``newest``: that the job would be restored from. ``incomplete``: found in the storage."""
-    commands = CheckpointCommands(graph, effects)
+    commands = CheckpointCommands(graph, buffer)
     running = [report for report in adopted if report.state is ExecutionState.RUNNING]
     newest_id = newest.checkpoint_id if newest else CheckpointId(0)
     if newest is not None:

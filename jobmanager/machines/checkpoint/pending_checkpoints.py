@@ -23,10 +23,10 @@ EXPIRED_REMEMBERED = 16
 
 
 class PendingCheckpoints:
-    def __init__(self, job_id: JobId, timeout_ms: int, effects: CommandBuffer) -> None:
+    def __init__(self, job_id: JobId, timeout_ms: int, buffer: CommandBuffer) -> None:
         self._job_id = job_id
         self._timeout_ms = timeout_ms
-        self._fx = effects
+        self._buffer = buffer
         self._pending: dict[CheckpointId, PendingCheckpoint] = {}
         self._next_id = CheckpointId(1)
         self._locating = 0
@@ -76,10 +76,10 @@ class PendingCheckpoints:
     def begin(self, request: CheckpointRequest, plan: CheckpointPlan) -> PendingCheckpoint:
         """Begins a checkpoint; its timeout counts from here, before any task is triggered."""
         checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
-        pending = self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, self._fx.now_ms, request, plan)
+        pending = self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, self._buffer.now_ms, request, plan)
         self._locating += 1
-        self._fx.changed(self._job_id)
-        self._fx.start_timer(self._timer(checkpoint_id), self._timeout_ms)
+        self._buffer.changed(self._job_id)
+        self._buffer.start_timer(self._timer(checkpoint_id), self._timeout_ms)
         return pending
 
     def on_located(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
@@ -107,9 +107,9 @@ class PendingCheckpoints:
         return [p for p in self if p.is_waiting_for(attempt)]
 
     def forget(self, pending: PendingCheckpoint) -> None:
-        self._fx.changed(self._job_id)
+        self._buffer.changed(self._job_id)
         del self._pending[pending.checkpoint_id]
-        self._fx.cancel_timer(self._timer(pending.checkpoint_id))
+        self._buffer.cancel_timer(self._timer(pending.checkpoint_id))
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when ids, directories and states contradict each other."""

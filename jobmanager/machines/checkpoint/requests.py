@@ -28,9 +28,9 @@ RETRY_MS = 1_000
 
 
 class CheckpointRequests:
-    def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: CommandBuffer) -> None:
+    def __init__(self, job_id: JobId, settings: CheckpointSettings, buffer: CommandBuffer) -> None:
         self._settings = settings
-        self._fx = effects
+        self._buffer = buffer
         self._timer = f"job/{job_id}/{TRIGGER_TIMER}"
         self._queue = RequestQueue(settings)
         interval_ms = settings.interval_ms
@@ -49,29 +49,29 @@ class CheckpointRequests:
     def activate(self) -> None:
         self.is_active = True
         if self._schedule is not None:
-            self._arm(self._schedule.start(self._fx.now_ms, self._fx.draws))
+            self._arm(self._schedule.start(self._buffer.now_ms, self._buffer.random))
 
     def deactivate(self) -> list[CheckpointRequest]:
         """The timer stops; the requests that will never start."""
         self.is_active = False
-        self._fx.cancel_timer(self._timer)
+        self._buffer.cancel_timer(self._timer)
         return self._queue.clear()
 
     def on_timer(self) -> CheckpointRequest | None:
         """The periodic request, when there is to be one; the timer is armed for the next."""
         if not self.is_active or self._schedule is None:
             return None
-        self._arm(self._schedule.next(self._fx.now_ms))
+        self._arm(self._schedule.next(self._buffer.now_ms))
         return self.own(is_periodic=True)
 
     def own(self, *, is_periodic: bool) -> CheckpointRequest:
         """A request that no user has made."""
         self._numbered += 1
-        return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._numbered, is_periodic)
+        return CheckpointRequest(SnapshotType.CHECKPOINT, self._buffer.now_ms, self._numbered, is_periodic)
 
     def of_user(self, event: SnapshotRequested) -> CheckpointRequest:
         self._numbered += 1
-        return request_of(event, self._fx.now_ms, self._numbered, self._settings)
+        return request_of(event, self._buffer.now_ms, self._numbered, self._settings)
 
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
         """Returns the request that found no place."""
@@ -81,7 +81,7 @@ class CheckpointRequests:
         """The request that starts now; periodic ones within the minimal pause are dropped."""
         load = CoordinatorLoad(is_triggering, pending, cleaning, self._last_end_ms)
         while True:
-            match self._queue.decide_next(load, self._fx.now_ms):
+            match self._queue.decide_next(load, self._buffer.now_ms):
                 case None:
                     return None
                 case DropWithinPause(_, resume_at_ms):
@@ -92,14 +92,14 @@ class CheckpointRequests:
 
     def on_completed(self) -> None:
         """The minimal pause counts from here, after savepoints too."""
-        self._last_end_ms = self._fx.now_ms
+        self._last_end_ms = self._buffer.now_ms
 
     def on_failed(self, *, is_urgent: bool) -> None:
         """The next periodic one is not begun at once: what has failed now would fail again. ``is_urgent``: the job waits for a
         checkpoint, and for nothing else."""
         is_overdue = self._queue.drop_periodic()
         if (is_overdue or is_urgent) and self.is_active and self._schedule is not None:
-            self._arm(self._schedule.bring_forward(self._fx.now_ms + self._retry_ms))
+            self._arm(self._schedule.bring_forward(self._buffer.now_ms + self._retry_ms))
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the queue contradicts the scheduler."""
@@ -107,4 +107,4 @@ class CheckpointRequests:
         assert self.is_active or not self._queue.periodic, "a periodic request waits, and the scheduler is off"
 
     def _arm(self, at_ms: int) -> None:
-        self._fx.start_timer(self._timer, at_ms - self._fx.now_ms)
+        self._buffer.start_timer(self._timer, at_ms - self._buffer.now_ms)

@@ -32,8 +32,8 @@ from tidegate.model.states import JobState
 
 
 class RetainedCheckpoints:
-    def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: CommandBuffer) -> None:
-        self._cleaner = CheckpointCleaner(job_id, effects)
+    def __init__(self, job_id: JobId, settings: CheckpointSettings, buffer: CommandBuffer) -> None:
+        self._cleaner = CheckpointCleaner(job_id, buffer)
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._registry = SharedStateRegistry()
         self._shared_locations: dict[CheckpointId, str] = {}

@@ -154,9 +154,9 @@ class PeriodicSchedule:
         self._planned_ms = 0
         self._started_before = False
 
-    def start(self, now_ms: int, draws: SplitMix64) -> int:
+    def start(self, now_ms: int, random: SplitMix64) -> int:
         """The time of the first trigger: spread at random, but after a failover only the minimal pause away."""
-        delay_ms = self._min_pause_ms if self._started_before else draws.integer(self._min_pause_ms, self._interval_ms)
+        delay_ms = self._min_pause_ms if self._started_before else random.integer(self._min_pause_ms, self._interval_ms)
         self._started_before = True
         self._planned_ms = now_ms + delay_ms
         return self._planned_ms

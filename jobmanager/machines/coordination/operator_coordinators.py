@@ -41,10 +41,10 @@ from tidegate.model.states import ExecutionState
 
 
 class OperatorCoordinators:
-    def __init__(self, graph: ExecutionGraph, restored: CheckpointManifest | None, effects: CommandBuffer) -> None:
+    def __init__(self, graph: ExecutionGraph, restored: CheckpointManifest | None, buffer: CommandBuffer) -> None:
         """``restored``: the checkpoint that the job begins with."""
         self._graph = graph
-        self._fx = effects
+        self._buffer = buffer
         self._sources: dict[OperatorId, SourceCoordinator] = {}
         self._operators_of: dict[VertexId, list[OperatorId]] = {}
         self._vertex_of = {
@@ -76,7 +76,7 @@ class OperatorCoordinators:
             case ReaderEvent():
                 self._pass_on(replace(event, subtask=execution.attempt.subtask))
             case AddSplits() | NoMoreSplits():
-                self._fx.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
+                self._buffer.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
             case _:
                 assert_never(event)
 
@@ -126,7 +126,7 @@ class OperatorCoordinators:
     def _is_reachable(self, execution: Execution) -> bool:
         """Whether an event may be sent to it: it is not on its way out, and its TaskManager is not lost."""
         lives = execution.is_deployed and execution.state is not ExecutionState.CANCELING
-        return lives and execution.task_manager_id is not None and self._fx.is_connected(execution.task_manager_id)
+        return lives and execution.task_manager_id is not None and self._buffer.is_connected(execution.task_manager_id)
 
     def _send(self, execution: Execution, operator_id: OperatorId, event: CoordinatorEvent) -> None:
         attempt, task_manager_id = execution.attempt, execution.task_manager_id
@@ -134,7 +134,7 @@ class OperatorCoordinators:
         number = self._sent[attempt] = self._sent.get(attempt, 0) + 1
         call = OpenCall(CallKind.OPERATOR_EVENT, task_manager_id, job_id=attempt.job_id, attempt=attempt)
         told = OperatorEvent(operator_id, number, event)
-        self._fx.emit(SendOperatorEvent(self._fx.open_call(call), task_manager_id, attempt, told))
+        self._buffer.emit(SendOperatorEvent(self._buffer.open_call(call), task_manager_id, attempt, told))
 
 
 def initial_splits(operator: OperatorInfo, restored: CheckpointManifest | None) -> tuple[SourceSplit, ...]:

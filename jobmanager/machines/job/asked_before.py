@@ -17,9 +17,9 @@ from tidegate.model.states import JobState
 
 
 class AskedBefore:
-    def __init__(self, event: JobSubmitted | JobRecovered, effects: CommandBuffer) -> None:
+    def __init__(self, event: JobSubmitted | JobRecovered, buffer: CommandBuffer) -> None:
         asked = event.asked if isinstance(event, JobRecovered) else ()
-        self._fx = effects
+        self._buffer = buffer
         self.is_cancellation = any(isinstance(one, JobCancelRequested) for one in asked)
         self._snapshots = [one for one in asked if isinstance(one, SnapshotRequested)]
 
@@ -32,7 +32,7 @@ class AskedBefore:
         """The job has ended."""
         for request in self.take():
             text = f"the JobManager that was asked for it was lost, and the job is {state.value}"
-            self._fx.emit(
+            self._buffer.emit(
                 ReportSnapshot(request.request_id, None, "", ErrorInfo("checkpoint-failed", "external", text))
             )
 

@@ -57,23 +57,23 @@ class JobMaster:
         event: JobSubmitted | JobRecovered,
         settings: JobSettings,
         resources: ResourceManager,
-        effects: CommandBuffer,
+        buffer: CommandBuffer,
     ) -> None:
-        self._fx, self._resources = effects, resources
+        self._buffer, self._resources = buffer, resources
         origin = decide_origin(event, settings.checkpoints)
         self._origin, graph = origin, origin.graph
         self.configuration, self.job_id = dict(origin.submitted.configuration), graph.job_id
-        self.executions = ExecutionGraph(graph, settings.attempts_history, effects.now_ms, origin.first_attempt)
-        self.operators = OperatorCoordinators(self.executions, origin.newest_manifest, effects)
-        self.coordinator = CheckpointCoordinator(self.executions, self.operators, settings.checkpoints, effects)
-        self._deployments = Deployments(self.executions, self.configuration, effects)
-        self.scheduler = make_scheduler(self.executions, settings, self._deployments, resources, effects)
-        self._attempts = Attempts(self.executions, self.scheduler, effects)
+        self.executions = ExecutionGraph(graph, settings.attempts_history, buffer.now_ms, origin.first_attempt)
+        self.operators = OperatorCoordinators(self.executions, origin.newest_manifest, buffer)
+        self.coordinator = CheckpointCoordinator(self.executions, self.operators, settings.checkpoints, buffer)
+        self._deployments = Deployments(self.executions, self.configuration, buffer)
+        self.scheduler = make_scheduler(self.executions, settings, self._deployments, resources, buffer)
+        self._attempts = Attempts(self.executions, self.scheduler, buffer)
         self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints)
-        restarts = make_restart_strategy(settings.restart, effects.draws)
+        restarts = make_restart_strategy(settings.restart, buffer.random)
         self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
-        self.life = JobStatusHistory(self.job_id, graph.name, effects)
-        self._is_reported_terminated, self._asked = False, AskedBefore(event, effects)
+        self.life = JobStatusHistory(self.job_id, graph.name, buffer)
+        self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
         self._adoption: Adoption | None = None  # set while the job is RECONCILING
 
@@ -90,7 +90,7 @@ class JobMaster:
         if self._adoption_timeout_ms > 0:
             self._adoption = adoption_of(self.executions, self._origin)
             self.life.on(JobEvent.AWAITED)
-            self._fx.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
+            self._buffer.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
             self.on_awaited()
             return
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
@@ -125,7 +125,7 @@ class JobMaster:
             case _E.INITIALIZING | _E.RUNNING:
                 self._on_progress(execution, event.state)
             case _:
-                self._fx.log("WARN", f"ignored state {event.state.value}", attempt=event.attempt)
+                self._buffer.log("WARN", f"ignored state {event.state.value}", attempt=event.attempt)
 
     def on_end_of_data(self, event: EndOfDataReached) -> None:
         execution = self.executions.current(event.attempt)
@@ -225,8 +225,8 @@ class JobMaster:
             return
         adoption, self._adoption = self._adoption, None
         verdict = adoption.decide(self._resources.held_by(self.job_id))
-        self._fx.cancel_timer(self._timer(ADOPTION_TIMER))
-        parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._fx)
+        self._buffer.cancel_timer(self._timer(ADOPTION_TIMER))
+        parts = (self.executions, self.scheduler, self.coordinator, self.operators, self._buffer)
         failed = Reconciliation(self._origin, *parts).carry_out(verdict)
         self.life.on(JobEvent.RECONCILED)
         if self._asked.is_cancellation:
@@ -239,7 +239,7 @@ class JobMaster:
         lost = [subtask for subtask in verdict.lacking if not self._failover.covers(subtask)]
         if lost and self.life.may(JobEvent.RESTART_DECIDED):
             why = ErrorInfo.of(SubtaskLost(f"{len(lost)} subtasks were lost with the JobManager"))
-            self._restart_later(self._failover.restart_lost(lost, self._fx.now_ms), why)
+            self._restart_later(self._failover.restart_lost(lost, self._buffer.now_ms), why)
         self._proceed()
         adoption.settle(self.operators)
         self._look_at_end_of_data()
@@ -263,8 +263,8 @@ class JobMaster:
         self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
 
     def _move(self, execution: Execution, state: ExecutionState) -> None:
-        self.executions.move(execution, state, self._fx.now_ms)
-        self._fx.changed(self.job_id)
+        self.executions.move(execution, state, self._buffer.now_ms)
+        self._buffer.changed(self.job_id)
         self._proceed()
 
     def _on_failed(self, execution: Execution, error: ErrorInfo) -> None:
@@ -275,7 +275,7 @@ class JobMaster:
         failure = replace(error, origin=error.origin or self.executions.describe(execution))
         if execution.state is _E.SCHEDULED:
             self.scheduler.unschedule(execution.subtask_id)
-        self.executions.move(execution, _E.FAILED, self._fx.now_ms, failure)
+        self.executions.move(execution, _E.FAILED, self._buffer.now_ms, failure)
         self._fail(failure, execution)
 
     def _on_lost(self, executions: list[Execution], reason: str) -> None:
@@ -288,7 +288,7 @@ class JobMaster:
 
     def _fail(self, failure: ErrorInfo, execution: Execution | None) -> None:
         """Decide what a failure means: a restart, or the end."""
-        self._fx.changed(self.job_id)
+        self._buffer.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
         everything = everything or self.scheduler.ends_finished_work(failure)
@@ -299,7 +299,7 @@ class JobMaster:
         failed = execution.subtask_id if execution is not None and not everything else None
         if execution is not None and execution.is_restore_of_damage(failure):
             failure = self._restoring.on_damaged(failure)
-        decision = self._failover.decide(failure, failed, self._fx.now_ms)
+        decision = self._failover.decide(failure, failed, self._buffer.now_ms)
         if isinstance(decision, FailTheJob):
             self.life.amend(decision.failure)
             self.life.on(JobEvent.FAILED_FOR_GOOD)
@@ -311,9 +311,9 @@ class JobMaster:
         if decision.is_new:
             self.life.count_restart()
         self.life.on(JobEvent.RESTART_DECIDED)
-        delay_ms, count = decision.at_ms - self._fx.now_ms, len(decision.affected)
-        self._fx.log("WARN", f"restarting {count} tasks in {delay_ms} ms: {failure.message}", job=self.job_id)
-        self._fx.start_timer(self._timer(RESTART_TIMER), delay_ms)
+        delay_ms, count = decision.at_ms - self._buffer.now_ms, len(decision.affected)
+        self._buffer.log("WARN", f"restarting {count} tasks in {delay_ms} ms: {failure.message}", job=self.job_id)
+        self._buffer.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
         self.scheduler.advance()
@@ -322,7 +322,7 @@ class JobMaster:
     def _stop(self) -> None:
         """FAILING or CANCELLING: cancel everything, and end when everything is over."""
         self._failover.clear()
-        self._fx.cancel_timer(self._timer(RESTART_TIMER))
+        self._buffer.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         self._attempts.cancel_all()
         self._proceed()
@@ -348,7 +348,7 @@ class JobMaster:
         if not subtasks:
             return
         for subtask in subtasks:
-            self.executions.reset(subtask, self._fx.now_ms)
+            self.executions.reset(subtask, self._buffer.now_ms)
         self._restoring.assign(subtasks)
         self.life.on(JobEvent.RESTARTED)
         self.scheduler.schedule(subtasks)
@@ -371,7 +371,7 @@ class JobMaster:
         cause = self.coordinator.stop.take_restart()
         if cause is not None and self.life.may(JobEvent.RESTART_DECIDED):
             self.life.remember(cause, None)
-            self._restart_later(self._failover.restart_all(self._fx.now_ms), cause)
+            self._restart_later(self._failover.restart_all(self._buffer.now_ms), cause)
 
     def _end(self) -> None:
         self.scheduler.close()
@@ -382,7 +382,7 @@ class JobMaster:
     def _report_terminated(self) -> None:
         if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
             self._is_reported_terminated = True
-            self._fx.emit(JobTerminated(self.job_id))
+            self._buffer.emit(JobTerminated(self.job_id))
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""

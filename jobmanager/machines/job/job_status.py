@@ -61,18 +61,18 @@ JOB_LIFE: Mapping[JobState, Mapping[JobEvent, JobState]] = {
 
 
 class JobStatusHistory:
-    def __init__(self, job_id: JobId, name: str, effects: CommandBuffer) -> None:
+    def __init__(self, job_id: JobId, name: str, buffer: CommandBuffer) -> None:
         self._job_id = job_id
         self._name = name
-        self._fx = effects
+        self._buffer = buffer
         self.state = JobState.INITIALIZING
-        self.timestamps_ms = {JobState.INITIALIZING: effects.now_ms}
+        self.timestamps_ms = {JobState.INITIALIZING: buffer.now_ms}
         self.failures: deque[FailureView] = deque(maxlen=FAILURES_REMEMBERED)
         self.restarts = 0
 
     def recall(self, past: JobPast) -> None:
         """What the job lived through under earlier JobManagers: it began then."""
-        self.timestamps_ms[JobState.INITIALIZING] = min(past.start_ms, self._fx.now_ms)
+        self.timestamps_ms[JobState.INITIALIZING] = min(past.start_ms, self._buffer.now_ms)
         self.restarts = past.restarts
         self.failures.extend(past.failures)
 
@@ -86,10 +86,10 @@ class JobStatusHistory:
         if state is None:
             return False
         if state is not self.state:
-            self._fx.log("INFO", f"job {self._name!r} is {state.value}", job=self._job_id)
+            self._buffer.log("INFO", f"job {self._name!r} is {state.value}", job=self._job_id)
             self.state = state
-            self.timestamps_ms[state] = self._fx.now_ms
-            self._fx.changed(self._job_id)
+            self.timestamps_ms[state] = self._buffer.now_ms
+            self._buffer.changed(self._job_id)
         return True
 
     def count_restart(self) -> None:
@@ -100,7 +100,7 @@ class JobStatusHistory:
         before = next((known for known in self.failures if attempt is not None and known.attempt == attempt), None)
         if before is not None:
             self.failures.remove(before)
-        self.failures.append(FailureView(before.at_ms if before else self._fx.now_ms, failure, attempt))
+        self.failures.append(FailureView(before.at_ms if before else self._buffer.now_ms, failure, attempt))
 
     def amend(self, failure: ErrorInfo) -> None:
         """Replaces the last failure by the same failure with its consequence."""

@@ -34,7 +34,7 @@ class Reconciliation:
     scheduler: SubtaskScheduler
     coordinator: CheckpointCoordinator
     operators: OperatorCoordinators
-    effects: CommandBuffer
+    buffer: CommandBuffer
 
     def carry_out(self, verdict: Verdict) -> list[tuple[Execution, ErrorInfo]]:
         """Returns those that have failed meanwhile, with the reason: they are RUNNING here, and to be failed as any other."""
@@ -48,7 +48,7 @@ class Reconciliation:
         submitted = self.origin.submitted
         hand_over(
             self.graph,
-            self.effects,
+            self.buffer,
             self.origin.newest,
             [place.checkpoint_id for place in inventory.incomplete],
             adopted,
@@ -58,12 +58,12 @@ class Reconciliation:
         self.operators.adopt(adopted, newest.checkpoint_id if newest else 0)
         self.scheduler.close_adoption()
         text = f"goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
-        self.effects.log("INFO", text, job=self.graph.graph.job_id)
+        self.buffer.log("INFO", text, job=self.graph.graph.job_id)
         failed = zip(executions, verdict.present, strict=True)
         return [(e, _why(r.report)) for e, r in failed if r.report.state is _E.FAILED]
 
     def _adopt(self, reported: Reported) -> Execution:
-        execution = Execution.adopted(reported.report, reported.task_manager_id, self.effects.now_ms)
+        execution = Execution.adopted(reported.report, reported.task_manager_id, self.buffer.now_ms)
         past = self.origin.attempts.get(execution.subtask_id)
         if past is not None and past.attempt == execution.attempt:
             execution.recall(past.timestamps_ms)
@@ -75,7 +75,7 @@ class Reconciliation:
         """Its slot was given back, so its TaskManager has forgotten it."""
         past = self.origin.attempts.get(subtask)
         attempt = past.attempt if past is not None else self.graph[subtask].attempt
-        execution = Execution.finished_before(attempt, self.effects.now_ms)
+        execution = Execution.finished_before(attempt, self.buffer.now_ms)
         if past is not None:
             execution.recall(past.timestamps_ms)
         self.graph.adopt(execution)

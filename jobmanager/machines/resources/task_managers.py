@@ -53,9 +53,9 @@ class Placement:
 class ResourceManager:
     """``take_news`` says that a slot became free: jobs that wait should ask again."""
 
-    def __init__(self, settings: ClusterSettings, effects: CommandBuffer) -> None:
+    def __init__(self, settings: ClusterSettings, buffer: CommandBuffer) -> None:
         self._settings = settings
-        self._fx = effects
+        self._buffer = buffer
         self._task_managers: dict[TaskManagerId, RegisteredTaskManager] = {}
         self._slot_of: dict[AllocationId, tuple[TaskManagerId, Slot]] = {}
         self._has_news = False
@@ -73,16 +73,16 @@ class ResourceManager:
         hold there."""
         known = self._task_managers.get(event.task_manager_id)
         if known is None:
-            self._fx.log(
+            self._buffer.log(
                 "INFO",
                 f"TaskManager {event.task_manager_id} registered with {len(event.slots)} slots",
                 address=event.address,
                 session=event.session,
             )
             slots = {s.index: Slot(s.index, SlotState.UNKNOWN) for s in event.slots}
-            known = RegisteredTaskManager(event, slots, self._fx.now_ms, self._fx.now_ms)
+            known = RegisteredTaskManager(event, slots, self._buffer.now_ms, self._buffer.now_ms)
             self._task_managers[event.task_manager_id] = known
-            self._fx.connect(event.task_manager_id)
+            self._buffer.connect(event.task_manager_id)
             for reported in event.slots:
                 job_id, allocation_id = reported.job_id, reported.allocation_id
                 if allocation_id is not None and job_id is not None and job_id in awaiting:
@@ -95,11 +95,11 @@ class ResourceManager:
         for slot in lost.slots.values():
             if slot.allocation_id is not None:
                 self._slot_of.pop(slot.allocation_id, None)
-        self._fx.disconnect(task_manager_id)
-        self._fx.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
-        self._fx.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
+        self._buffer.disconnect(task_manager_id)
+        self._buffer.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
+        self._buffer.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
         level = "INFO" if lost.is_draining else "WARN"
-        self._fx.log(level, f"TaskManager {task_manager_id} is lost: {reason}")
+        self._buffer.log(level, f"TaskManager {task_manager_id} is lost: {reason}")
 
     def drain(self, task_manager_id: TaskManagerId) -> None:
         """Places nothing there from now on. No-op for one that is not registered."""
@@ -109,8 +109,8 @@ class ResourceManager:
     def on_report(self, task_manager_id: TaskManagerId, report: Iterable[ReportedSlot]) -> list[AllocationGone]:
         """A sign of life with its slots. Returns the allocations that turned out to be gone."""
         task_manager = self._task_managers[task_manager_id]
-        task_manager.last_heartbeat_ms = self._fx.now_ms
-        self._fx.start_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}", self._settings.heartbeat_timeout_ms)
+        task_manager.last_heartbeat_ms = self._buffer.now_ms
+        self._buffer.start_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}", self._settings.heartbeat_timeout_ms)
         gone: list[AllocationGone] = []
         for reported in report:
             slot = task_manager.slots.setdefault(reported.index, Slot(reported.index, SlotState.UNKNOWN))
@@ -163,8 +163,8 @@ class ResourceManager:
         slot.assign(allocation_id, job_id)
         self._slot_of[allocation_id] = (placement.task_manager_id, slot)
         tm = placement.task_manager_id
-        call_id = self._fx.open_call(OpenCall(CallKind.ALLOCATE, tm, job_id=job_id, allocation_id=allocation_id))
-        self._fx.emit(AllocateSlot(call_id, tm, job_id, allocation_id, placement.slot_index))
+        call_id = self._buffer.open_call(OpenCall(CallKind.ALLOCATE, tm, job_id=job_id, allocation_id=allocation_id))
+        self._buffer.emit(AllocateSlot(call_id, tm, job_id, allocation_id, placement.slot_index))
 
     def on_allocate_answered(self, allocation_id: AllocationId, *, success: bool) -> None:
         found = self._slot_of.get(allocation_id)
@@ -215,7 +215,7 @@ class ResourceManager:
         """Raises ``AssertionError`` when slots and allocations contradict each other."""
         held: dict[AllocationId, tuple[TaskManagerId, int]] = {}
         for task_manager_id, task_manager in self._task_managers.items():
-            assert self._fx.is_connected(task_manager_id), f"{task_manager_id} is registered, and cannot be called"
+            assert self._buffer.is_connected(task_manager_id), f"{task_manager_id} is registered, and cannot be called"
             for slot in task_manager.slots.values():
                 slot.check_invariants()
                 if slot.allocation_id is not None and slot.state in (SlotState.PENDING, SlotState.ALLOCATED):
@@ -232,8 +232,8 @@ class ResourceManager:
 
     def _order_free(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, reason: str) -> None:
         slot.order_free()
-        call_id = self._fx.open_call(OpenCall(CallKind.FREE, tm, allocation_id=allocation_id))
-        self._fx.emit(FreeSlot(call_id, tm, allocation_id, reason))
+        call_id = self._buffer.open_call(OpenCall(CallKind.FREE, tm, allocation_id=allocation_id))
+        self._buffer.emit(FreeSlot(call_id, tm, allocation_id, reason))
 
     def _spread(self, free: list[Placement]) -> list[Placement]:
         """The next slot always from the TaskManager with the smallest used share."""

@@ -76,10 +76,10 @@ class Need:
 
 
 class Workers:
-    def __init__(self, settings: SupplySettings, resources: ResourceManager, effects: CommandBuffer) -> None:
+    def __init__(self, settings: SupplySettings, resources: ResourceManager, buffer: CommandBuffer) -> None:
         self._settings = settings
         self._resources = resources
-        self._fx = effects
+        self._buffer = buffer
         self._workers: dict[TaskManagerId, Worker] = {}
         self._last = 0
         self._failures = ThresholdMeter(settings.max_failures_per_minute)
@@ -99,8 +99,8 @@ class Workers:
         before that is done in their stead."""
         self._is_open = True
         if self._settings.expected_slots:
-            self._expected_until_ms = self._fx.now_ms + self._settings.recovery_timeout_ms
-            self._fx.start_timer(f"{WORKERS_TIMER}/{EXPECTED}/", self._settings.recovery_timeout_ms)
+            self._expected_until_ms = self._buffer.now_ms + self._settings.recovery_timeout_ms
+            self._buffer.start_timer(f"{WORKERS_TIMER}/{EXPECTED}/", self._settings.recovery_timeout_ms)
         for worker_id in worker_ids:
             if worker_id not in self._workers:
                 self._add(worker_id, WorkerState.RECOVERED, "it ran when this JobManager started")
@@ -115,13 +115,13 @@ class Workers:
             worker = self._add(task_manager_id, WorkerState.RECOVERED, "it came back to this JobManager")
         if worker.state is WorkerState.STOPPING:  # its registration and the order to stop crossed
             self._resources.drain(task_manager_id)
-            self._fx.emit(StopWorker(task_manager_id, "it was given up before it registered"))
+            self._buffer.emit(StopWorker(task_manager_id, "it was given up before it registered"))
             return
         if worker.is_coming:
             self._cancel(task_manager_id, REGISTRATION)
-            worker.move(WorkerState.REGISTERED, self._fx.now_ms)
-            self._last_success_ms = self._fx.now_ms
-            self._fx.log("INFO", f"worker {task_manager_id} is there")
+            worker.move(WorkerState.REGISTERED, self._buffer.now_ms)
+            self._last_success_ms = self._buffer.now_ms
+            self._buffer.log("INFO", f"worker {task_manager_id} is there")
 
     def on_lost(self, task_manager_id: TaskManagerId) -> None:
         """A registered TaskManager is lost: what is left of it is stopped. No-op for one that was started by hand."""
@@ -138,9 +138,9 @@ class Workers:
         self._cancel(worker_id, IDLE)
         if worker.state is not WorkerState.STARTING:
             level = "INFO" if worker.state is WorkerState.STOPPING else "WARN"
-            self._fx.log(level, f"worker {worker_id} has ended: {detail}")
+            self._buffer.log(level, f"worker {worker_id} has ended: {detail}")
             return None
-        self._fx.log("ERROR", f"worker {worker_id} did not start: {detail}")
+        self._buffer.log("ERROR", f"worker {worker_id} did not start: {detail}")
         return self._note_failure(detail)
 
     def on_timer(self, kind: str, worker_id: TaskManagerId) -> str | None:
@@ -149,7 +149,7 @@ class Workers:
         if worker is None:
             return None
         if kind == REGISTRATION and worker.is_coming:
-            limit_ms = self._fx.now_ms - worker.since_ms
+            limit_ms = self._buffer.now_ms - worker.since_ms
             was = worker.state
             self._stop(worker, f"it has not registered for {limit_ms} ms")
             if was is WorkerState.STARTING:
@@ -168,15 +168,15 @@ class Workers:
         """Compare what is needed with what is there and what is on its way; start what lacks. Between two events."""
         self._need = need
         self._watch_idle()
-        if not self._is_open or self._fx.now_ms < self._resumes_ms:
+        if not self._is_open or self._buffer.now_ms < self._resumes_ms:
             return
         for _ in range(self._lacking()):
             self._last += 1
-            worker_id = TaskManagerId(f"{self._settings.family}{self._fx.generation[-6:]}-{self._last}")
+            worker_id = TaskManagerId(f"{self._settings.family}{self._buffer.generation[-6:]}-{self._last}")
             worker = self._add(worker_id, WorkerState.STARTING, need.reason or "slotmanager.number-of-slots.min")
             self._arm(worker_id, REGISTRATION, self._settings.registration_timeout_ms)
-            self._fx.log("INFO", f"starting worker {worker_id}: {worker.reason}")
-            self._fx.emit(StartWorker(worker_id, self._settings.slots))
+            self._buffer.log("INFO", f"starting worker {worker_id}: {worker.reason}")
+            self._buffer.emit(StartWorker(worker_id, self._settings.slots))
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Workers:
         coming = sum(worker.is_coming for worker in self)
         if coming:
             return f"{coming} TaskManager{'s' * (coming > 1)} starting"
-        if self._fx.now_ms < self._resumes_ms:
+        if self._buffer.now_ms < self._resumes_ms:
             return f"TaskManagers do not start: {self._failures.last}" if self._failures.last else ""
         return ""
 
@@ -240,12 +240,12 @@ class Workers:
 
     def _expected(self) -> int:
         """Slots of TaskManagers that were started by hand with this JobManager and may still register. They come once."""
-        if self._fx.now_ms >= self._expected_until_ms:
+        if self._buffer.now_ms >= self._expected_until_ms:
             return 0
         by_hand = sum(len(tm.slots) for tm in self._resources if tm.registration.task_manager_id not in self._workers)
         if by_hand >= self._settings.expected_slots:
             self._expected_until_ms = 0
-            self._fx.cancel_timer(f"{WORKERS_TIMER}/{EXPECTED}/")
+            self._buffer.cancel_timer(f"{WORKERS_TIMER}/{EXPECTED}/")
         return max(0, self._settings.expected_slots - by_hand)
 
     def is_wanted(self, worker: Worker) -> bool:
@@ -276,18 +276,18 @@ class Workers:
 
     def _stop(self, worker: Worker, reason: str) -> None:
         self._cancel(worker.worker_id, IDLE)
-        worker.move(WorkerState.STOPPING, self._fx.now_ms)
+        worker.move(WorkerState.STOPPING, self._buffer.now_ms)
         self._resources.drain(worker.worker_id)
-        self._fx.log("INFO", f"stopping worker {worker.worker_id}: {reason}")
-        self._fx.emit(StopWorker(worker.worker_id, reason))
+        self._buffer.log("INFO", f"stopping worker {worker.worker_id}: {reason}")
+        self._buffer.emit(StopWorker(worker.worker_id, reason))
 
     def _note_failure(self, detail: str) -> str | None:
-        self._failures.mark(detail, self._fx.now_ms)
+        self._failures.mark(detail, self._buffer.now_ms)
         if not self._failures.is_exceeded:
             return None
-        self._resumes_ms = self._fx.now_ms + self._settings.retry_interval_ms
-        self._fx.start_timer(f"{WORKERS_TIMER}/{RETRY}/", self._settings.retry_interval_ms)
-        if self._last_success_ms > self._fx.now_ms - RATE_WINDOW_MS:
+        self._resumes_ms = self._buffer.now_ms + self._settings.retry_interval_ms
+        self._buffer.start_timer(f"{WORKERS_TIMER}/{RETRY}/", self._settings.retry_interval_ms)
+        if self._last_success_ms > self._buffer.now_ms - RATE_WINDOW_MS:
             return None  # some start: jobs wait for those
         return (
             f"TaskManagers do not start: {self._failures.count} starts have failed within a minute "
@@ -295,11 +295,11 @@ class Workers:
         )
 
     def _add(self, worker_id: TaskManagerId, state: WorkerState, reason: str) -> Worker:
-        worker = self._workers[worker_id] = Worker(worker_id, state, self._fx.now_ms, reason)
+        worker = self._workers[worker_id] = Worker(worker_id, state, self._buffer.now_ms, reason)
         return worker
 
     def _arm(self, worker_id: TaskManagerId, kind: str, delay_ms: int) -> None:
-        self._fx.start_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}", delay_ms)
+        self._buffer.start_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}", delay_ms)
 
     def _cancel(self, worker_id: TaskManagerId, kind: str) -> None:
-        self._fx.cancel_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}")
+        self._buffer.cancel_timer(f"{WORKERS_TIMER}/{kind}/{worker_id}")

@@ -21,10 +21,10 @@ _E = ExecutionState
 
 
 class Attempts:
-    def __init__(self, graph: ExecutionGraph, scheduler: SubtaskScheduler, effects: CommandBuffer) -> None:
+    def __init__(self, graph: ExecutionGraph, scheduler: SubtaskScheduler, buffer: CommandBuffer) -> None:
         self._graph = graph
         self._scheduler = scheduler
-        self._fx = effects
+        self._buffer = buffer
 
     def cancel_all(self) -> None:
         for execution in self._graph:
@@ -35,10 +35,10 @@ class Attempts:
         match execution.state:
             case _E.CREATED | _E.SCHEDULED:
                 self._scheduler.unschedule(execution.subtask_id)
-                self._graph.move(execution, _E.CANCELED, self._fx.now_ms)
+                self._graph.move(execution, _E.CANCELED, self._buffer.now_ms)
             case _E.DEPLOYING | _E.INITIALIZING | _E.RUNNING:
                 assert execution.task_manager_id is not None
-                self._graph.move(execution, _E.CANCELING, self._fx.now_ms)
+                self._graph.move(execution, _E.CANCELING, self._buffer.now_ms)
                 self.send_cancel(execution.attempt, execution.task_manager_id)
             case _:
                 pass
@@ -50,10 +50,10 @@ class Attempts:
             self.send_cancel(attempt, over.task_manager_id)
 
     def send_cancel(self, attempt: AttemptId, task_manager_id: TaskManagerId) -> None:
-        if self._fx.has_open_cancel(attempt) or not self._fx.is_connected(task_manager_id):
+        if self._buffer.has_open_cancel(attempt) or not self._buffer.is_connected(task_manager_id):
             return
         call = OpenCall(CallKind.CANCEL, task_manager_id, job_id=attempt.job_id, attempt=attempt)
-        self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
+        self._buffer.emit(CancelTask(self._buffer.open_call(call), task_manager_id, attempt))
 
     def on_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> list[Execution]:
         """Attempts of this job on that TaskManager: unknown ones are canceled. Returns those that are missing there."""

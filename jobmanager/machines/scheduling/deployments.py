@@ -16,13 +16,13 @@ from tidegate.model.ids import AttemptId, SubtaskId, hex_id
 
 
 class Deployments:
-    def __init__(self, graph: ExecutionGraph, configuration: dict[str, str], effects: CommandBuffer) -> None:
+    def __init__(self, graph: ExecutionGraph, configuration: dict[str, str], buffer: CommandBuffer) -> None:
         self._graph = graph
         self._configuration = configuration
-        self._fx = effects
+        self._buffer = buffer
         # Nobody outside this job and this life of the JobManager can guess it.
-        draw = f"{effects.draws.bits():016x}{effects.draws.bits():016x}"
-        self._data_token = hex_id("data-token", effects.generation, graph.graph.job_id, draw)
+        draw = f"{buffer.random.bits():016x}{buffer.random.bits():016x}"
+        self._data_token = hex_id("data-token", buffer.generation, graph.graph.job_id, draw)
         # One tuple for all tasks of an edge: the product of the parallelisms is too many to build anew.
         self._all_producers: dict[int, tuple[AttemptId, ...]] = {}
         self._all_consumers = {
@@ -44,7 +44,7 @@ class Deployments:
             )
             region = self._graph.restarting_region(execution)
             deployment = self._make(execution)
-            self._fx.emit(SubmitTask(self._fx.open_call(call), execution.task_manager_id, deployment, region))
+            self._buffer.emit(SubmitTask(self._buffer.open_call(call), execution.task_manager_id, deployment, region))
 
     def on_address(self, producer: Execution) -> None:
         """The producer's address is new: connect the consumers that waited for it alone."""
@@ -63,12 +63,14 @@ class Deployments:
         execution = self._graph[SubtaskId(edge.target, consumer)]
         if not addresses or not execution.is_deployed or execution.task_manager_id is None:
             return
-        if not self._fx.is_connected(execution.task_manager_id):
+        if not self._buffer.is_connected(execution.task_manager_id):
             return
         call = OpenCall(
             CallKind.CONNECT, execution.task_manager_id, job_id=execution.attempt.job_id, attempt=execution.attempt
         )
-        self._fx.emit(ConnectTask(self._fx.open_call(call), execution.task_manager_id, execution.attempt, addresses))
+        self._buffer.emit(
+            ConnectTask(self._buffer.open_call(call), execution.task_manager_id, execution.attempt, addresses)
+        )
 
     def _addresses(self, producers: list[Execution]) -> tuple[ProducerAddress, ...]:
         """Returns the addresses of all producers, or none."""
@@ -85,7 +87,7 @@ class Deployments:
         assert execution.allocation_id is not None
         return TaskDeployment(
             attempt=attempt,
-            generation=self._fx.generation,
+            generation=self._buffer.generation,
             allocation_id=execution.allocation_id,
             job_name=graph.graph.name,
             task_name=vertex.name,

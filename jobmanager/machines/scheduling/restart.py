@@ -44,7 +44,7 @@ class RestartStrategy(Protocol):
         """Raises ``AssertionError`` when it has counted what cannot be."""
 
 
-def make_restart_strategy(settings: RestartSettings, draws: SplitMix64) -> RestartStrategy:
+def make_restart_strategy(settings: RestartSettings, random: SplitMix64) -> RestartStrategy:
     match settings.strategy:
         case RestartStrategyType.NONE:
             return NoRestart()
@@ -53,7 +53,7 @@ def make_restart_strategy(settings: RestartSettings, draws: SplitMix64) -> Resta
         case RestartStrategyType.FAILURE_RATE:
             return FailureRate(settings)
         case RestartStrategyType.EXPONENTIAL_DELAY:
-            return ExponentialDelay(settings, draws)
+            return ExponentialDelay(settings, random)
 
 
 class NoRestart:
@@ -106,9 +106,9 @@ class FailureRate:
 
 
 class ExponentialDelay:
-    def __init__(self, settings: RestartSettings, draws: SplitMix64) -> None:
+    def __init__(self, settings: RestartSettings, random: SplitMix64) -> None:
         self._settings = settings
-        self._draws = draws
+        self._random = random
         self._attempts = 0
         self._backoff_ms = float(settings.initial_backoff_ms)
         self._pending_until_ms: int | None = None
@@ -138,5 +138,5 @@ class ExponentialDelay:
         assert (self._pending_until_ms is None) == (self._attempts == 0), f"{self._attempts} attempts, none was begun"
 
     def _with_jitter(self, backoff_ms: float) -> int:
-        jitter_ms = backoff_ms * self._settings.jitter_factor * (2 * self._draws.fraction() - 1)
+        jitter_ms = backoff_ms * self._settings.jitter_factor * (2 * self._random.fraction() - 1)
         return max(0, min(round(backoff_ms + jitter_ms), self._settings.max_backoff_ms))

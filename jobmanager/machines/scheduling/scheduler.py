@@ -39,14 +39,14 @@ class Scheduler:
         settings: JobSettings,
         deployments: Deployments,
         resources: ResourceManager,
-        effects: CommandBuffer,
+        buffer: CommandBuffer,
     ) -> None:
         self._graph = graph
         self._job_id = graph.graph.job_id
         self._settings = settings
         self._deployments = deployments
         self._resources = resources
-        self._fx = effects
+        self._buffer = buffer
         self._sharing = SlotSharing(graph.graph)
         self._pool = SlotPool()
         self._batches: dict[int, _Batch] = {}
@@ -81,9 +81,9 @@ class Scheduler:
         batch = _Batch(self._last_batch, dict.fromkeys(subtasks), {}, {})
         for subtask in batch.subtasks:
             batch.slots[self._sharing.slot_of(subtask)] = None
-            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._fx.now_ms)
+            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._buffer.now_ms)
         self._batches[batch.number] = batch
-        self._fx.start_timer(self._timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms)
+        self._buffer.start_timer(self._timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms)
         self.advance()
 
     def adopt(self, execution: Execution) -> None:
@@ -168,8 +168,8 @@ class Scheduler:
         allocation = self._pool.of(slot)
         if allocation is None or not self._is_idle(slot):
             return
-        allocation.rest_since(self._fx.now_ms)
-        self._fx.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+        allocation.rest_since(self._buffer.now_ms)
+        self._buffer.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
 
     def on_idle_timeout(self) -> None:
         for allocation in self._pool.allocations:
@@ -184,7 +184,7 @@ class Scheduler:
         """The job has ended: every slot goes back."""
         for batch in list(self._batches.values()):
             self._close(batch)
-        self._fx.cancel_timer(self._timer(SLOT_IDLE_TIMER))
+        self._buffer.cancel_timer(self._timer(SLOT_IDLE_TIMER))
         for allocation in self._pool.allocations:
             self._give_back(allocation.allocation_id, "the job has ended")
 
@@ -203,7 +203,7 @@ class Scheduler:
         placements = self._resources.decide_placement(len(missing), map(self._pool.previous, missing))
         for slot, placement in zip(missing, placements or (), strict=False):
             self._last_allocation += 1
-            name = hex_id("allocation", self._fx.generation, self._job_id, str(self._last_allocation))
+            name = hex_id("allocation", self._buffer.generation, self._job_id, str(self._last_allocation))
             allocation_id = AllocationId(name)
             self._pool.add(slot, allocation_id, placement)
             self._resources.allocate(placement, self._job_id, allocation_id)
@@ -219,14 +219,14 @@ class Scheduler:
             assert allocation is not None, subtask
             allocation.use()
             execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
-            self._graph.move(execution, ExecutionState.DEPLOYING, self._fx.now_ms)
+            self._graph.move(execution, ExecutionState.DEPLOYING, self._buffer.now_ms)
             executions.append(execution)
         self._deployments.submit(executions)
-        self._fx.changed(self._job_id)
+        self._buffer.changed(self._job_id)
 
     def _close(self, batch: _Batch) -> None:
         del self._batches[batch.number]
-        self._fx.cancel_timer(self._timer(SLOT_REQUEST_TIMER, batch.number))
+        self._buffer.cancel_timer(self._timer(SLOT_REQUEST_TIMER, batch.number))
 
     def _give_back(self, allocation_id: AllocationId, reason: str) -> None:
         self._pool.remove(allocation_id)

@@ -17,8 +17,8 @@ def make_scheduler(
     settings: JobSettings,
     deployments: Deployments,
     resources: ResourceManager,
-    effects: CommandBuffer,
+    buffer: CommandBuffer,
 ) -> SubtaskScheduler:
     """Subtasks whose exchanges block run in stages; all others at the same time."""
     kind = StagedScheduler if graph.graph.has_blocking_exchanges else Scheduler
-    return kind(graph, settings, deployments, resources, effects)
+    return kind(graph, settings, deployments, resources, buffer)

@@ -39,14 +39,14 @@ class StagedScheduler:
         settings: JobSettings,
         deployments: Deployments,
         resources: ResourceManager,
-        effects: CommandBuffer,
+        buffer: CommandBuffer,
     ) -> None:
         self._graph = graph
         self._job_id = graph.graph.job_id
         self._settings = settings
         self._deployments = deployments
         self._resources = resources
-        self._fx = effects
+        self._buffer = buffer
         self._pool = SlotPool()
         self._occupants: dict[AllocationId, SubtaskId] = {}
         self._held_back: dict[SubtaskId, None] = {}
@@ -92,7 +92,7 @@ class StagedScheduler:
         for subtask in [subtask for subtask in self._held_back if self._may_begin(subtask)]:
             del self._held_back[subtask]
             self._ready[subtask] = None
-            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._fx.now_ms)
+            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._buffer.now_ms)
         self._deploy()
         pending = sum(not allocation.is_ready for allocation in self._pool.allocations)
         if len(self._ready) > pending:
@@ -135,8 +135,8 @@ class StagedScheduler:
     def on_finished(self, execution: Execution) -> None:
         self.advance()
         for allocation in self._idle():
-            allocation.rest_since(self._fx.now_ms)
-            self._fx.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+            allocation.rest_since(self._buffer.now_ms)
+            self._buffer.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
 
     def on_idle_timeout(self) -> None:
         for allocation in self._idle():
@@ -150,7 +150,7 @@ class StagedScheduler:
         self._ready.clear()
         self._held_back.clear()
         self._watch_the_time()
-        self._fx.cancel_timer(self._timer(SLOT_IDLE_TIMER))
+        self._buffer.cancel_timer(self._timer(SLOT_IDLE_TIMER))
         for allocation in self._pool.allocations:
             self._give_back(allocation, "the job has ended")
 
@@ -183,11 +183,11 @@ class StagedScheduler:
             self._occupants[allocation.allocation_id] = subtask
             execution = self._graph[subtask]
             execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
-            self._graph.move(execution, ExecutionState.DEPLOYING, self._fx.now_ms)
+            self._graph.move(execution, ExecutionState.DEPLOYING, self._buffer.now_ms)
             executions.append(execution)
         if executions:
             self._deployments.submit(executions)
-            self._fx.changed(self._job_id)
+            self._buffer.changed(self._job_id)
 
     def _idle(self) -> list[Allocation]:
         """Confirmed, and no subtask is in it."""
@@ -206,7 +206,7 @@ class StagedScheduler:
         for placement in self._resources.free_on_one(host)[:count]:
             self._last_allocation += 1
             number = self._last_allocation
-            allocation_id = AllocationId(hex_id("allocation", self._fx.generation, self._job_id, str(number)))
+            allocation_id = AllocationId(hex_id("allocation", self._buffer.generation, self._job_id, str(number)))
             self._pool.add(SharedSlot("", number), allocation_id, placement)
             self._resources.allocate(placement, self._job_id, allocation_id)
 
@@ -219,9 +219,9 @@ class StagedScheduler:
         """``slot.request.timeout`` is for the first slot: with one, the job comes to its end."""
         timer = self._timer(SLOT_REQUEST_TIMER, _BATCH)
         if not self.missing_slots:
-            self._fx.cancel_timer(timer)
-        elif not self._fx.is_armed(timer):
-            self._fx.start_timer(timer, self._settings.slot_request_timeout_ms)
+            self._buffer.cancel_timer(timer)
+        elif not self._buffer.is_armed(timer):
+            self._buffer.start_timer(timer, self._settings.slot_request_timeout_ms)
 
     def _timer(self, kind: str, number: int | None = None) -> str:
         return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")

@@ -79,7 +79,7 @@ def registry(cluster: Cluster) -> SharedStateRegistry:
 
 def strategy(cluster: Cluster, **fields: Any) -> None:
     kind = fields.pop("kind")
-    made = make_restart_strategy(job_settings({"restart-strategy.type": kind}).restart, cluster.machine._fx.draws)
+    made = make_restart_strategy(job_settings({"restart-strategy.type": kind}).restart, cluster.machine._buffer.random)
     broken(job_of(cluster)._failover, _strategy=broken(made, **fields))
 
 
@@ -88,13 +88,13 @@ Break = Callable[[Cluster], object]
 CASES: list[tuple[str, Break]] = [
     (
         "calls by TaskManager",
-        lambda c: c.machine._fx._calls.update({1: OpenCall(CallKind.FREE, TM)}),
+        lambda c: c.machine._buffer._calls.update({1: OpenCall(CallKind.FREE, TM)}),
     ),
-    ("commands were left behind", lambda c: c.machine._fx.log("INFO", "late")),
-    ("the cancel 7 of", lambda c: c.machine._fx._cancels.update({c.attempt("source"): 7})),
+    ("commands were left behind", lambda c: c.machine._buffer.log("INFO", "late")),
+    ("the cancel 7 of", lambda c: c.machine._buffer._cancels.update({c.attempt("source"): 7})),
     (
         "registered, and cannot be called",
-        lambda c: broken(c.machine._fx, _connected=set(), _calls={}, _calls_of={}, _cancels={}),
+        lambda c: broken(c.machine._buffer, _connected=set(), _calls={}, _calls_of={}, _cancels={}),
     ),
     ("FREE with allocation", lambda c: broken(slot_of(c), state=SlotState.FREE)),
     ("slot 0 is ALLOCATED for no job", lambda c: broken(slot_of(c), job_id=None)),
