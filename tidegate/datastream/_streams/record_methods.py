@@ -32,6 +32,7 @@ from tidegate.datastream._streams.operator_handle import DataStreamSink
 from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, fields_of, type_of
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.functions import adapters
+from tidegate.functions import interfaces as functions
 from tidegate.functions.adapted.custom_partitioning import CustomTarget
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import (
@@ -39,7 +40,6 @@ from tidegate.functions.interfaces import (
     FlatMapFunction,
     KeySelector,
     MapFunction,
-    Partitioner,
     ProcessFunction,
 )
 from tidegate.functions.output_tag import OutputTag
@@ -147,7 +147,9 @@ class RecordMethods(ColumnMethods):
         return self._partitioned(Partitioning.GLOBAL)
 
     def partition_custom(
-        self, partitioner: Callable[[Key, int], int] | Partitioner, key_selector: Callable[[Record], Key] | KeySelector
+        self,
+        partitioner: Callable[[Key, int], int] | functions.Partitioner,
+        key_selector: Callable[[Record], Key] | KeySelector,
     ) -> DataStream:
         """Sends each record to subtask ``partitioner(key, number of subtasks)``. Checkpoints are aligned on this edge."""
         made = PartitionTransformation(
