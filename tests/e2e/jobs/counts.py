@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -22,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +129,12 @@ def _install(trace: Trace) -> None:
     construction: Any = sys.modules["tidegate.taskmanager.runtime.construction"]
     worker: Any = sys.modules["tidegate.taskmanager.spark.worker"]
     if trace.kills:
-        worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
+        run = worker.SubtaskRun
+
+        def probed(deployment: Any, program: Any, mailbox: Any, port: Any, environment: Any) -> Any:
+            return run(deployment, program, mailbox, port, replace(environment, probe=Hooks(trace)))
+
+        worker.SubtaskRun = probed
     if trace.plant == "no-alignment":
         construction.ExactlyOnceBarrierHandler = construction.TrackingHandler
 
