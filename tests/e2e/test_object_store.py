@@ -45,7 +45,9 @@ def test_a_standby_at_another_address_adopts_the_job(tmp_path: Path, gateway: Ve
         run.assert_exact()
         kept = gateway.root / BUCKET / bucket.rpartition("/")[2] / "ha" / "default"
         wait_until(lambda: not _files(kept / "submissions") and not _files(kept / "blobs"), 60, "nothing is left")
-        assert len(_files(kept)) == 1, "the ledger"
+        archive = kept / "archive"
+        wait_until(lambda: [path.name for path in _files(archive)] == [watch.job_id], 60, "the job is archived")
+        assert len(_files(kept)) == 2, "the ledger and the archive"
 
 
 def _files(folder: Path) -> list[Path]:
