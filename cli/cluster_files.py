@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +145,20 @@ class ClusterFiles:
         found = {path.stem: read_pid_file(path) for path in sorted(self.pids.glob("*manager*.pid"))}
         return {name: pid for name, pid in found.items() if pid is not None}
 
+    def lost(self, forget_after_s: float) -> dict[str, float]:
+        """When those that are dead said their last word, in seconds of the epoch, by name. TaskManagers that have been silent for longer
+        than ``forget_after_s`` are not known any longer."""
+        running, found = self.running(), {}
+        for name in self.known():
+            if name not in running:
+                pid_file = self.pids / f"{name}.pid"
+                last_word_s = max(map(_modified_s, (pid_file, self.logs / f"{name}.log", self.logs / f"{name}.out")))
+                if name != JOB_MANAGER and time.time() - last_word_s > forget_after_s:
+                    pid_file.unlink(missing_ok=True)
+                else:
+                    found[name] = last_word_s
+        return found
+
     def known(self) -> list[str]:
         return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
 
@@ -178,6 +193,14 @@ class ClusterFiles:
     @property
     def _ports(self) -> Path:
         return self.directory / f"{JOB_MANAGER}.json"
+
+
+def _modified_s(path: Path) -> float:
+    """0 of a file that is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def clusters_of(home: Path) -> Path:

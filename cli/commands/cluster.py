@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 JOB_MANAGER = "jobmanager"
 STARTED_BY_IT = "taskmanager-worker-"
 """How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
+LOST_SHOWN_S = 600
+"""Chosen, not measured: Flink drops a lost TaskManager after its heartbeat timeout of 50 s; a person who comes back from a break should still
+see that one is missing."""
 IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 
 
@@ -167,17 +170,23 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
 @configuration_options
 @reporting
 def status(directory: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
-    """Show what is alive. Exit code 0: everything that was started; 1: not."""
-    from tidegate.cli.tables import make_table, show
+    """Show what is alive, and what was lost in the last ten minutes. Exit code 0: all of it is alive; 1: not."""
+    from tidegate.cli.tables import duration, make_table, moment, show
 
     files = files_of(directory, load_configuration(config, definitions))
-    running, known = files.running(), files.known()
+    lost = files.lost(LOST_SHOWN_S)
+    running = files.running()
+    known = sorted({*running, *lost})
     if not known:
         click.echo(f"No cluster in {files.directory}.")
         sys.exit(1)
     table = make_table("process", "pid", "state")
     for name in known:
-        table.add_row(name, str(running.get(name, "-")), "alive" if name in running else "dead")
+        if name in lost:
+            ago = duration(max(0, round(1000 * (time.time() - lost[name]))))
+            table.add_row(name, "-", f"lost; last word {moment(round(1000 * lost[name]))}, {ago} ago")
+        else:
+            table.add_row(name, str(running.get(name, "-")), "alive")
     show(table)
     address = files.address()
     is_up = False

@@ -71,15 +71,18 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCheckpointView:
+    """``aborted``: it acknowledged when the checkpoint had failed, which counts for nothing and tells how long it took."""
+
     attempt: AttemptId
     ack_ms: int
     metrics: CheckpointMetrics
     size_bytes: int
+    aborted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTotals:
-    """Over the subtasks that acknowledged. ``last_ack_ms``: -1 when there are none."""
+    """Over the subtasks that acknowledged. ``last_ack_ms``: of those that did in time; -1 when there are none."""
 
     last_ack_ms: int = -1
     bytes_persisted: int = 0

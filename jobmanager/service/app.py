@@ -71,7 +71,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     rest = await start_rest(
         configuration, core, clients.disposal, working.directory, services, shutdown, availability.store
     )
-    clients.rest_port = rest.port
+    clients.rest_port, clients.history = rest.port, rest.history
     await recover_jobs(availability, submission, core, blobs, storage, pool)
 
     def register(server: grpc.aio.Server) -> None:

@@ -34,6 +34,7 @@ class RestService:
     """``port``: where it listens."""
 
     port: int
+    history: History | None
     _programs: ProgramRuns | None
     _host: str
 
@@ -74,4 +75,4 @@ async def start_rest(
     port = await endpoint.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {port}", endpoint.stop)
     bound = option(JobManagerOptions.BIND_HOST)
-    return RestService(port, programs, "localhost" if bound in _ANY_INTERFACE else bound)
+    return RestService(port, history, programs, "localhost" if bound in _ANY_INTERFACE else bound)

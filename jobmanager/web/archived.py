@@ -69,9 +69,17 @@ def parts_of_view(kept: JsonObject, vertex_id: str, checkpoint_id: int | None) -
 
 
 def archived_items(backend: Backend) -> list[JsonObject]:
-    """Jobs that only the archive knows, for the list of jobs. What an archive does not tell is ``None``."""
-    own = {item["id"]: item for item in backend.archived(PAGE_ITEMS)}
-    return [own.get(item["jid"]) or _of_overview(item) for item in backend.archived(OVERVIEW)]
+    """Jobs that only the archive knows, for the list of jobs."""
+    if backend.history is None:
+        return []
+    return items_of(backend.history, [job.job_id for job in backend.views.jobs()])
+
+
+def items_of(history: History, but: Iterable[JobId]) -> list[JsonObject]:
+    """Jobs of the archive but for ``but``, the one that ended last first. What an archive does not tell is ``None``."""
+    left_out = frozenset(but)
+    own = {item["id"]: item for item in history.items(PAGE_ITEMS, left_out)}
+    return [own.get(item["jid"]) or _of_overview(item) for item in history.items(OVERVIEW, left_out)]
 
 
 def _of_overview(item: JsonObject) -> JsonObject:

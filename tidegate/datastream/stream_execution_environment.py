@@ -53,6 +53,13 @@ __all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 JOB_NAME = "pipeline.name"
+_COLLECTION = "from_collection([1, 2, 3], Types.INT()) takes a list"
+_NUMBERS = (
+    "from_source(NumberSequenceSource(1, 100), WatermarkStrategy.no_watermarks(), 'numbers') counts "
+    f"(tidegate.datastream.connectors.number_seq), and {_COLLECTION}"
+)
+_INSTEAD = {"from_sequence": _NUMBERS, "generate_sequence": _NUMBERS, "from_elements": _COLLECTION}
+"""What programs find instead of methods that Flink has in Java, and PyFlink has not."""
 DEFAULT_TRIGGER_MS = 100
 """Twice what planning a batch takes: asked more often, an idle source would keep a processor busy."""
 
@@ -271,7 +278,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """Only reached for names that are not there."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(f"StreamExecutionEnvironment.{name} is not available in tidegate")
+        instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"StreamExecutionEnvironment.{name} is not available in tidegate{instead}")
 
 
 __getattr__ = finding(

@@ -132,7 +132,10 @@ def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str],
     ``cause``: why the first of those that are missing has not acknowledged, where it is known."""
     why = f" {cause}." if cause else ""
     if moments.status == "FAILED":
-        waited = "" if moments.acknowledged >= moments.expected else f"; no acknowledgement of {_listed(missing)}"
+        late = len([track for track in tracks if track.place is not None]) - moments.acknowledged
+        waited = f"; {late} acknowledged too late" if late > 0 else ""
+        if moments.acknowledged + max(0, late) < moments.expected:
+            waited += f"; no acknowledgement of {_listed(missing)}"
         return f"It failed: {(moments.failure or 'no reason is known').rstrip('.')}{waited}.{why}"
     if moments.completed_ms is None:
         waits_for = "_metadata to be written" if moments.acknowledged >= moments.expected else _listed(missing)

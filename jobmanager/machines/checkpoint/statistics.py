@@ -1,6 +1,7 @@
 """The statistics of checkpoints: counts since the job was submitted, and the last ones in detail.
 
-Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come late still add their figures.
+Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come when a checkpoint has failed add their figures and do
+not count.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Record:
             self._view = replace(
                 self._view,
                 subtasks=tuple(self._subtasks.values()),
-                acknowledged=len(self._subtasks),
+                acknowledged=sum(not subtask.aborted for subtask in self._subtasks.values()),
                 size_bytes=self._size_bytes,
                 totals=self._totals,
             )
@@ -65,7 +66,7 @@ class _Record:
         self._subtasks[subtask.attempt.subtask_id] = subtask
         self._size_bytes += subtask.size_bytes
         self._totals = CheckpointTotals(
-            max(before.last_ack_ms, subtask.ack_ms),
+            before.last_ack_ms if subtask.aborted else max(before.last_ack_ms, subtask.ack_ms),
             before.bytes_persisted + metrics.bytes_persisted,
             before.bytes_processed_during_alignment + metrics.bytes_processed_during_alignment,
             before.in_flight_bytes + metrics.in_flight_bytes,
@@ -215,7 +216,8 @@ class CheckpointStatistics:
         size_bytes: int,
     ) -> None:
         if record := self._by_id.get(checkpoint_id):
-            record.add(SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes))
+            aborted = record.view.status == FAILED
+            record.add(SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes, aborted))
 
     def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:
         self._completed += 1

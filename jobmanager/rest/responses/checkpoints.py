@@ -71,7 +71,8 @@ def vertex_details(view: CheckpointView, vertex: VertexView) -> JsonObject:
 
 def vertex_part(view: CheckpointView, vertex: VertexView) -> JsonObject:
     subtasks = list(_of_vertex(view, vertex).values())
-    last_ack = max((subtask.ack_ms for subtask in subtasks), default=-1)
+    in_time = [subtask.ack_ms for subtask in subtasks if not subtask.aborted]
+    last_ack = max(in_time, default=-1)
     size = sum(subtask.size_bytes for subtask in subtasks)
     return {
         "id": view.checkpoint_id,
@@ -84,7 +85,7 @@ def vertex_part(view: CheckpointView, vertex: VertexView) -> JsonObject:
         "processed_data": sum(subtask.metrics.bytes_processed_during_alignment for subtask in subtasks),
         "persisted_data": sum(subtask.metrics.in_flight_bytes for subtask in subtasks),
         "num_subtasks": vertex.parallelism,
-        "num_acknowledged_subtasks": len(subtasks),
+        "num_acknowledged_subtasks": len(in_time),
     }
 
 
@@ -183,7 +184,7 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
         },
         "start_delay": int(metrics.start_delay_ms),
         "unaligned_checkpoint": metrics.unaligned,
-        "aborted": view.status == "FAILED" and view.end_ms is not None and subtask.ack_ms > view.end_ms,
+        "aborted": subtask.aborted,
         "status": "completed",
     }
 

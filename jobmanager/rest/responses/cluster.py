@@ -35,17 +35,6 @@ _APPLICATION_STATES = {
     JobState.CANCELED: "CANCELED",
     JobState.FINISHED: "FINISHED",
 }
-_MEMORY = (
-    "frameworkHeap",
-    "taskHeap",
-    "frameworkOffHeap",
-    "taskOffHeap",
-    "networkMemory",
-    "managedMemory",
-    "jvmMetaspace",
-    "jvmOverhead",
-    "totalFlinkMemory",
-)
 _JVM_METRICS = {
     "heapUsed": "Heap.Used", "heapCommitted": "Heap.Committed", "heapMax": "Heap.Max",
     "nonHeapUsed": "NonHeap.Used", "nonHeapCommitted": "NonHeap.Committed", "nonHeapMax": "NonHeap.Max",
@@ -221,11 +210,7 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figu
             "freeMemory": _bytes(figures, "Status.JVM.Memory.Heap.Max"),  # what Flink means by it, too
             "managedMemory": managed,
         },
-        "memoryConfiguration": {
-            **dict.fromkeys(_MEMORY),
-            "managedMemory": managed,
-            "totalProcessMemory": view.memory_bytes or None,
-        },
+        "memoryConfiguration": _memory(view.memory_bytes, figures),
     }
 
 
@@ -244,6 +229,26 @@ def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: F
     jvm = {key: int(figures.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
     metrics: JsonObject = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
     return {**task_manager_item(view, tasks, figures), "allocatedSlots": slots, "metrics": metrics}
+
+
+def _memory(process_bytes: int, figures: Figures) -> JsonObject:
+    """``taskmanager.memory.process.size`` is what all subtasks have together: a managed part, one for data in flight, and the rest,
+    which stands as ``taskHeap``; ``None`` where nothing is bounded. The JVM, which is Spark's, comes on top of it (``framework...``, ``jvm...``)."""
+    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
+    network = (_bytes(figures, "Status.Flink.Memory.Network.Total") or None) if process_bytes else None
+    rest = None if managed is None or network is None else max(0, process_bytes - managed - network)
+    return {
+        "frameworkHeap": _bytes(figures, "Status.JVM.Memory.Heap.Max"),
+        "taskHeap": rest,
+        "frameworkOffHeap": _bytes(figures, "Status.JVM.Memory.Direct.TotalCapacity"),
+        "taskOffHeap": None if rest is None else 0,
+        "networkMemory": network,
+        "managedMemory": managed,
+        "jvmMetaspace": _bytes(figures, "Status.JVM.Memory.Metaspace.Committed"),
+        "jvmOverhead": None,
+        "totalFlinkMemory": process_bytes or None,
+        "totalProcessMemory": process_bytes or None,
+    }
 
 
 def _collectors(figures: Figures) -> list[JsonObject]:

@@ -19,6 +19,7 @@ from tidegate.jobmanager.machines.views import (
 from tidegate.model.accumulators import told
 from tidegate.model.ids import AttemptId
 from tidegate.model.late_records import LateRecords
+from tidegate.model.values import JsonObject
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_to_pb, merged_of
@@ -64,6 +65,22 @@ def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
         checkpoints_failed=job.checkpoints.failed,
         waiting_for=job.waiting_for,
         starting_since_ms=job.starting_since_ms,
+    )
+
+
+def archived_summary(item: JsonObject) -> pb.JobStatus:
+    """``item``: a job of the archive as in the page's list. The tasks of all its vertices stand together."""
+    completed, failed, _ = item["checkpoints"] or (0, 0, 0)
+    return pb.JobStatus(
+        job_id=item["id"],
+        name=item["name"],
+        state=item["state"],
+        start_ms=item["start_ms"],
+        end_ms=item["end_ms"],
+        restarts=item["restarts"] or 0,
+        vertices=[pb.VertexStatus(task_counts=item["tasks"])],
+        checkpoints_completed=completed,
+        checkpoints_failed=failed,
     )
 
 

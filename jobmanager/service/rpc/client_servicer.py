@@ -13,11 +13,13 @@ from tidegate.aio.rpc import ServerContext, abort
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.service.clients import status
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
+from tidegate.jobmanager.web.archived import items_of
 from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
@@ -59,6 +61,8 @@ class ClientServicer(SnapshotServicer):
         self._pool = pool
         self._submitting = asyncio.Lock()
         self.rest_port = 0
+        self.history: History | None = None
+        """Jobs that ended and that only the archive knows."""
 
     async def SubmitJob(self, request: pb.SubmitJobRequest, context: object) -> pb.SubmitJobResponse:
         try:
@@ -97,7 +101,9 @@ class ClientServicer(SnapshotServicer):
     async def ListJobs(self, request: pb.ListJobsRequest, context: object) -> pb.ListJobsResponse:
         jobs = self._core.machine.summaries()
         asked = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
-        return pb.ListJobsResponse(jobs=[status.job_summary(job) for job in asked])
+        ended = self.history if request.include_terminal else None
+        archived = [] if ended is None else items_of(ended, [job.job_id for job in jobs])
+        return pb.ListJobsResponse(jobs=[*map(status.job_summary, asked), *map(status.archived_summary, archived)])
 
     async def WatchJob(self, request: pb.JobRequest, context: object) -> AsyncIterator[pb.JobStatus]:
         try:

@@ -27,7 +27,10 @@ class ProcessMetrics:
     def __init__(self, session: Session, executor: TaskExecutor, memory: SlotMemory, slots: int, pool: Pool) -> None:
         self._session = session
         self._executor = executor
-        self._managed_bytes = memory.managed_bytes * slots
+        self._bounds = {
+            "Status.Flink.Memory.Managed.Total": float(memory.managed_bytes * slots),
+            "Status.Flink.Memory.Network.Total": float(memory.network_bytes * slots),
+        }
         self._pool = pool
         self._jvm: FlinkFigures | None = None
         self._collectors = JvmCollectors()
@@ -56,7 +59,7 @@ class ProcessMetrics:
             "System.Memory.Available": float(machine.available),
             "Status.Subtasks.Count": float(len(pids)),
             "Status.Subtasks.Memory.Resident": float(sum(resident_bytes(pid) for pid in pids)),
-            "Status.Flink.Memory.Managed.Total": float(self._managed_bytes),
+            **self._bounds,
         }
         collected = self._collectors.look(self._session.context._jvm, time.monotonic() * 1000)
         return {**found, **self._seen_from_outside(), **jvm_figures(self._session.context), **collected}

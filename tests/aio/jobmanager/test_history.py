@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, watch_until
+from tests.aio.jobmanager.cluster import JOB, client_of, cluster, run_job, running_job_manager, watch_until
 from tests.contract.web.listening import Listening
 from tests.e2e.waiting import wait_until
 from tidegate.aio.process import Services
@@ -91,6 +91,11 @@ async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
         assert (await get(port, "/jobs"))["jobs"] == [{"id": JOB, "status": "CANCELED"}]
         assert (await get(port, "/applications/overview"))["applications"][0]["id"] == JOB
         assert (await get(port, "/overview"))["jobs-cancelled"] == 1
+        async with client_of(listening) as client:
+            [listed] = (await client.ListJobs(pb.ListJobsRequest(include_terminal=True))).jobs
+            assert (listed.job_id, listed.state, listed.checkpoints_completed) == (JOB, "CANCELED", 1)
+            assert sum(listed.vertices[0].task_counts.values()) > 0
+            assert not (await client.ListJobs(pb.ListJobsRequest())).jobs
         assert (await get(port, f"/jobs/{JOB}/checkpoints/details/9", 404))["errors"]
         async with aiohttp.ClientSession() as session:
             cancel = await session.patch(f"http://localhost:{port}/jobs/{JOB}?mode=cancel")

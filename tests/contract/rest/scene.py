@@ -37,6 +37,7 @@ FIGURES = {
     "Status.JVM.GarbageCollector.G1_Young_Generation.Count": 3.0,
     "Status.JVM.GarbageCollector.G1_Young_Generation.Time": 12.0,
     "Status.Flink.Memory.Managed.Total": float(64 << 20),
+    "Status.Flink.Memory.Network.Total": float(16 << 20),
     "System.CPU.Count": 2.0,
     "System.Memory.Total": float(8 << 30),
     "Status.JVM.Memory.Heap.Max": float(4 << 30),

@@ -224,6 +224,10 @@ async def test_a_taskmanager_tells_what_it_has_measured_of_itself(client: Client
     assert details["totalResource"]["managedMemory"] == 64
     assert details["metrics"]["heapUsed"] == 1024
     assert details["metrics"]["garbageCollectors"] == [{"name": "G1_Young_Generation", "count": 3, "time": 12}]
+    memory = details["memoryConfiguration"]
+    assert (memory["frameworkHeap"], memory["managedMemory"]) == (4 << 30, 64 << 20)
+    shares = memory["managedMemory"], memory["networkMemory"], memory["taskHeap"]
+    assert sum(shares) == memory["totalFlinkMemory"] == memory["totalProcessMemory"]
     scene.attempts.is_silent = True
     before = await ask(client, "GET", "/taskmanagers/tm-1", 200)
     assert (before["hardware"]["physicalMemory"], before["metrics"]["heapUsed"]) == (None, -1)

@@ -54,6 +54,22 @@ def test_it_is_said_where_checkpoints_go(tmp_path: Path) -> None:
     assert files.where_checkpoints_go(configured(execution_checkpointing_storage="jobmanager")) == ""
 
 
+def test_a_lost_taskmanager_is_shown_for_a_while_and_then_dropped(tmp_path: Path) -> None:
+    """A lost JobManager stays: the next start puts it back in its place."""
+    files = ClusterFiles.of(tmp_path, configured())
+    files.make()
+    gone_pid = 2**22 + 1  # above every pid of Linux
+    for name in ("jobmanager", "taskmanager-1", "taskmanager-2"):
+        (files.pids / f"{name}.pid").write_text(str(gone_pid))
+        (files.logs / f"{name}.log").touch()
+    for path in (*files.pids.glob("*-1.pid"), *files.logs.glob("*-1.log"), *tmp_path.rglob("jobmanager.*")):
+        os.utime(path, (1_000, 1_000))
+    lost = files.lost(forget_after_s=3_600)
+    assert lost["jobmanager"] == 1_000
+    assert lost["taskmanager-2"] > 1_000
+    assert sorted(lost) == files.known() == ["jobmanager", "taskmanager-2"]
+
+
 def test_a_user_without_a_home_has_a_place_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "file"))

@@ -162,7 +162,9 @@ class Cluster:
     def register(self, name: str, slots: int, session: str = "s1") -> list[c.Command]:
         self.sessions[name] = session
         report = tuple(e.ReportedSlot(i) for i in range(slots))
-        told = self.tell(e.TaskManagerRegistered(TaskManagerId(name), session, f"{name}:1", name, report))
+        told = self.tell(
+            e.TaskManagerRegistered(TaskManagerId(name), session, f"{name}:1", name, report, memory_bytes=1 << 30)
+        )
         return told + self.settle()
 
     def submit(

@@ -67,7 +67,8 @@ def test_an_acknowledgement_of_an_expired_checkpoint_is_told_apart() -> None:
     late = [text for text in logs(cluster) if "expired checkpoint attempt" in text]
     assert late == ["received late message for now expired checkpoint attempt 1"]
     (shown,) = [x for x in cluster.checkpoints().history if x.checkpoint_id == 1]
-    assert shown.acknowledged == 1, "its figures are told all the same"
+    assert shown.acknowledged == 0
+    assert [part.aborted for part in shown.subtasks] == [True], "its figures are told all the same"
 
 
 def test_what_an_attempt_outside_of_the_plan_wrote_is_removed() -> None:

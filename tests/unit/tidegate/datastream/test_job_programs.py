@@ -183,6 +183,8 @@ class TestRefusals:
             _ = numbers(env).rescale_all
         with pytest.raises(AttributeError, match=r"StreamExecutionEnvironment\.from_table is not available"):
             _ = env.from_table
+        with pytest.raises(AttributeError, match=r"not available in tidegate: .*NumberSequenceSource.*from_collection"):
+            _ = env.from_sequence
         assert not hasattr(numbers(env), "rescale_all")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.jobmanager.machines.cluster_kit import graph, two_stage, vertex, vertex_id
 from tidegate.jobmanager.machines.views import CheckpointView
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
-from tidegate.model.checkpoint_travel import Track, critical_path, job_manager_track, subtask_track
+from tidegate.model.checkpoint_travel import Track, critical_path, explained, job_manager_track, subtask_track
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import CheckpointId
 
@@ -46,3 +46,14 @@ def test_the_job_manager_has_no_track_before_the_end() -> None:
         CheckpointId(1), "IN_PROGRESS", SnapshotType.CHECKPOINT, True, trigger_ms=1_000, expected=2, sent_ms=1_001
     )
     assert job_manager_track(begun, 30) is None
+
+
+def test_who_acknowledged_too_late_is_not_said_to_be_missing() -> None:
+    view = CheckpointView(
+        CheckpointId(1), "FAILED", SnapshotType.CHECKPOINT, True, 1_000, 3, end_ms=1_010, failure="Expired."
+    )
+    late = [track("source", 0, 50), track("sink", 0, 60)]
+    assert explained(view, late, ["sink (2)"], 2_000) == (
+        "It failed: Expired; 2 acknowledged too late; no acknowledgement of sink (2)."
+    )
+    assert explained(view, [*late, track("sink", 1, 70)], [], 2_000) == "It failed: Expired; 3 acknowledged too late."

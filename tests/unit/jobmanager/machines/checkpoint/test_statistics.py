@@ -97,6 +97,19 @@ def test_the_slowest_and_the_last_failed_ones_outlive_the_history() -> None:
     assert [part.ack_ms for part in late.subtasks] == [16_000]
 
 
+def test_who_acknowledges_a_failed_checkpoint_is_shown_and_does_not_count() -> None:
+    """Also in the millisecond in which it failed, and when its TaskManager had held the acknowledgement since before."""
+    stats = CheckpointStatistics(history=2)
+    stats.on_started(ID, SnapshotType.CHECKPOINT, 10, 2, is_periodic=True)
+    stats.on_acknowledged(ATTEMPT, ID, 12, CheckpointMetrics(), 3)
+    stats.on_failed(ID, 20, "expired")
+    other = AttemptId(ATTEMPT.job_id, ATTEMPT.vertex_id, 1, 0)
+    stats.on_acknowledged(other, ID, 20, CheckpointMetrics(start_delay_ms=4, async_ms=5), 7)
+    (seen,) = stats.view(None).history
+    assert [(part.attempt, part.aborted) for part in seen.subtasks] == [(ATTEMPT, False), (other, True)]
+    assert (seen.acknowledged, seen.totals.last_ack_ms, seen.size_bytes) == (1, 12, 10)
+
+
 def test_what_an_earlier_jobmanager_showed_is_shown_on() -> None:
     """Checkpoint 2 was completed in the last second, of which nothing was kept but its pointer; checkpoint 3 was lost with the JobManager."""
     earlier = CheckpointStatistics(history=10)
