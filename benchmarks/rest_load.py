@@ -248,7 +248,9 @@ def submit(stub: Any, subtasks: int, folder: Path) -> None:
     vertices = tuple(replace(vertex, program=KEY) for vertex in graph.vertices)
     texts = {"execution.checkpointing.dir": str(folder / "checkpoints")}
     graph = replace(graph, vertices=vertices, python_version=PYTHON_VERSION, configuration=texts)
-    answer = stub.SubmitJob(pb.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION, job_format=JOB_FORMAT), timeout=LIMIT_S)
+    answer = stub.SubmitJob(
+        pb.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION, job_format=JOB_FORMAT), timeout=LIMIT_S
+    )
     assert not answer.HasField("error"), answer.error
     for status in stub.WatchJob(pb.JobRequest(job_id=JOB), timeout=LIMIT_S):
         if all(task.state == "RUNNING" for vertex in status.vertices for task in vertex.subtasks):
