@@ -1,6 +1,9 @@
 """The blob store of the JobManager: programs and files of jobs, by the sha256 of their content.
 
 A blob is kept while a job that names it is not terminal; an upload that no job names yet is kept until the process ends.
+
+Where leaders share a directory or a bucket, each writes files of its own, ``<sha256>-<term>``, and removes none of a later term. A leader that was
+deposed and has not heard of it would otherwise take a program from its successor, to which a client may have uploaded the same content.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
+from tidegate.jobmanager.programs.blob_names import BlobNames
 from tidegate.jobmanager.programs.kept_blobs import KeptBlobs
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, StorageError
 from tidegate.model.graph import JobGraph
@@ -26,9 +30,10 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 class BlobUpload:
     """One blob on its way in. ``close`` it in any case."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: BlobNames) -> None:
         self._directory = directory
-        self._temporary = directory / f".upload-{secrets.token_hex(8)}"
+        self._names = names
+        self._temporary = directory / names.of_upload(secrets.token_hex(8))
         self._digest = hashlib.sha256()
         self._file = self._temporary.open("wb")
         self.size_bytes = 0
@@ -45,7 +50,7 @@ class BlobUpload:
             os.fsync(self._file.fileno())
         self._file.close()
         key = BlobKey(self._digest.hexdigest())
-        os.replace(self._temporary, self._directory / key)
+        os.replace(self._temporary, self._directory / self._names.add(key))
         return key
 
     def close(self) -> None:
@@ -60,10 +65,16 @@ class BlobStore:
     this process."""
 
     def __init__(
-        self, directory: str | None, working: Path, kept: Path | None = None, bucket: KeptBlobs | None = None
+        self,
+        directory: str | None,
+        working: Path,
+        kept: Path | None = None,
+        bucket: KeptBlobs | None = None,
+        term: int | None = None,
     ) -> None:
-        """Raises ``ExternalError`` when the directory cannot be made."""
+        """``term``: of the leader that writes to ``kept``. Raises ``ExternalError`` when the directory cannot be made."""
         self._bucket = bucket
+        self._names = BlobNames(term if kept is not None else None)
         is_own = directory is not None and kept is None
         self._claim = make_below(Path(directory), "blobs", "blob.storage.directory") if is_own and directory else None
         self._directory = kept or (working / "blobs" if self._claim is None else self._claim.directory)
@@ -72,6 +83,7 @@ class BlobStore:
             self._directory.mkdir(exist_ok=True)
         except OSError as error:
             raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
+        self._names.found(path.name for path in self._directory.iterdir())
         self._unclaimed: Counter[BlobKey] = Counter()
         """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
@@ -81,7 +93,7 @@ class BlobStore:
         return self._directory
 
     def begin(self) -> BlobUpload:
-        return BlobUpload(self._directory)
+        return BlobUpload(self._directory, self._names)
 
     def finish(self, upload: BlobUpload) -> BlobKey:
         key = upload.finish(durable=self._is_kept)
@@ -90,21 +102,22 @@ class BlobStore:
 
     def read(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
         """The content in pieces, its sum verified with the last one. Raises ``StorageError`` or ``CorruptData``."""
-        if _KEY.fullmatch(key) is None or not (self._directory / key).is_file():
+        path = self._path(key)
+        if path is None:
             raise StorageError(f"no blob {key!r} here; submit the job again")
         digest = hashlib.sha256()
-        with (self._directory / key).open("rb") as file:
+        with path.open("rb") as file:
             while chunk := file.read(chunk_bytes):
                 digest.update(chunk)
                 yield chunk
         if digest.hexdigest() != key:
-            raise CorruptData(f"blob {self._directory / key} is damaged; submit the job again")
+            raise CorruptData(f"blob {path} is damaged; submit the job again")
 
     def retain(self, graph: JobGraph) -> None:
         """The job needs its blobs. Raises ``InvalidJob`` when one was not uploaded."""
         keys = _keys_of(graph)
         for key in keys:
-            if _KEY.fullmatch(key) is None or not (self._directory / key).is_file():
+            if self._path(key) is None:
                 raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
         for key in keys:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
@@ -118,16 +131,18 @@ class BlobStore:
     async def fetch(self, graph: JobGraph) -> None:
         """What an earlier JobManager kept of a job. Raises ``StorageError`` or ``CorruptData``."""
         if self._bucket is not None:
-            await self._bucket.fetch([key for key in _keys_of(graph) if _KEY.fullmatch(key)], self._directory)
+            keys = [key for key in _keys_of(graph) if _KEY.fullmatch(key)]
+            await self._bucket.fetch(keys, self._directory)
+            self._names.found(keys)
 
     def release(self, job_id: JobId) -> None:
-        """The job is over: blobs that no other job needs are removed."""
+        """The job has ended, and no later leader runs it: blobs that no other job needs are removed."""
         released = []
         for key, jobs in list(self._jobs_of.items()):
             jobs.discard(job_id)
             if not jobs and self._unclaimed[key] <= 0:
                 del self._jobs_of[key], self._unclaimed[key]
-                (self._directory / key).unlink(missing_ok=True)
+                (self._directory / self._names.remove(key)).unlink(missing_ok=True)
                 released.append(key)
         if self._bucket is not None and released:
             self._bucket.forget(released)
@@ -135,7 +150,7 @@ class BlobStore:
     def remove_unclaimed(self) -> None:
         """Blobs that an earlier process left and no job of this one needs."""
         for path in self._directory.iterdir():
-            if path.name not in self._jobs_of:
+            if self._names.may_go(path.name, self._jobs_of):
                 path.unlink(missing_ok=True)
         if self._bucket is not None:
             self._bucket.forget_others(self._jobs_of)
@@ -150,6 +165,11 @@ class BlobStore:
             self._claim.remove()
         else:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _path(self, key: str) -> Path | None:
+        """``None`` where there is no such blob."""
+        name = self._names.get(key)
+        return self._directory / name if name is not None and (self._directory / name).is_file() else None
 
 
 def _keys_of(graph: JobGraph) -> Iterable[BlobKey]:

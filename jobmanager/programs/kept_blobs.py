@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidegate.aio.pool import Pool
+from tidegate.jobmanager.programs.blob_names import BlobNames
 from tidegate.model.errors import CorruptData, StorageError
 from tidegate.model.ids import BlobKey
 from tidegate.store.files import Files
@@ -24,12 +25,13 @@ _log = logging.getLogger("jobmanager")
 
 
 class KeptBlobs:
-    """``location``: a URI. Belongs to the loop's thread; the bucket is asked in another one."""
+    """``location``: a URI. ``term``: of the leader that writes there. Belongs to the loop's thread; the bucket is asked in another one."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, term: int) -> None:
         self._location = location
         self._pool = Pool(1, "kept-blobs")
-        self._stored: set[BlobKey] = set()
+        self._names = BlobNames(term)
+        """Those that jobs of this leader need. Only the thread uses them."""
 
     @cached_property
     def _opened(self) -> tuple[Files, str]:
@@ -40,10 +42,14 @@ class KeptBlobs:
 
         def keep(wanted: list[BlobKey]) -> None:
             for key in wanted:
-                if key not in self._stored:
+                if self._names.get(key) is None:
                     content = (directory / key).read_bytes()
-                    self._do("keep", key, lambda files, path: files.write(path, [content]))  # noqa: B023  (called at once)
-                    self._stored.add(key)
+                    name = self._names.add(key)
+                    try:
+                        self._do("keep", name, lambda files, path: files.write(path, [content]))  # noqa: B023  (called at once)
+                    except StorageError:
+                        self._names.remove(key)
+                        raise
 
         wanted = list(keys)
         await self._pool.submit(lambda: keep(wanted))
@@ -52,15 +58,17 @@ class KeptBlobs:
         """Copies what is not in ``directory``; one that is not in the bucket either is left out. Raises ``StorageError`` or ``CorruptData``."""
 
         def fetch(wanted: list[BlobKey]) -> None:
+            there = BlobNames()
+            there.found(self._there())
             for key in wanted:
-                try:
-                    content = self._do("read", key, lambda files, path: files.read(path))
-                except FileNotFoundError:
+                name = there.get(key)
+                if name is None:
                     continue
+                content = self._do("read", name, lambda files, path: files.read(path))
                 if hashlib.sha256(content).hexdigest() != key:
-                    raise CorruptData(f"blob {self._location}/{key} is damaged; submit the job again")
+                    raise CorruptData(f"blob {self._location}/{name} is damaged; submit the job again")
                 (directory / key).write_bytes(content)
-                self._stored.add(key)
+                self._names.found([name])
 
         wanted = [key for key in keys if not (directory / key).is_file()]
         if wanted:
@@ -68,36 +76,34 @@ class KeptBlobs:
 
     def forget(self, keys: Iterable[BlobKey]) -> None:
         """Removed soon. What stays, because the bucket does not answer, the next JobManager removes."""
-        self._soon(lambda: list(keys))
+        released = list(keys)
+        self._soon(lambda: [self._names.remove(key) for key in released])
 
-    def forget_others(self, needed: Iterable[str]) -> None:
+    def forget_others(self, needed: Iterable[BlobKey]) -> None:
         """What an earlier JobManager left, and no job needs. Removed soon."""
         known = set(needed)
-        self._soon(lambda: [BlobKey(name) for name in self._names() if name not in known])
+        self._soon(lambda: [name for name in self._there() if self._names.may_go(name, known)])
 
     def close(self) -> None:
         self._pool.close()
 
-    def _names(self) -> Iterable[str]:
+    def _there(self) -> Iterable[str]:
         files, path = self._opened
         return files.sizes(path)
 
-    def _soon(self, find: Callable[[], list[BlobKey]]) -> None:
+    def _soon(self, find: Callable[[], list[str]]) -> None:
         def remove() -> None:
             try:
-                for key in find():
-                    self._stored.discard(key)
-                    self._do("remove", key, lambda files, path: files.delete(path))
+                for name in find():
+                    self._do("remove", name, lambda files, path: files.delete(path))
             except (StorageError, OSError) as error:
                 _log.warning("a program that no job needs is left in %s: %s", self._location, error)
 
         self._pool.submit(remove)
 
-    def _do(self, what: str, key: BlobKey, call: Callable[[Files, str], T]) -> T:
+    def _do(self, what: str, name: str, call: Callable[[Files, str], T]) -> T:
         files, path = self._opened
         try:
-            return call(files, f"{path}/{key}")
-        except FileNotFoundError:
-            raise
+            return call(files, f"{path}/{name}")
         except OSError as error:
-            raise storage_error(f"{what} a program of a job in", f"{self._location}/{key}", error) from None
+            raise storage_error(f"{what} a program of a job in", f"{self._location}/{name}", error) from None

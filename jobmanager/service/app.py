@@ -13,7 +13,6 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
 from tidegate.aio.working_directories import make_working_directory
-from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.election import Term
@@ -52,9 +51,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
     services.started(f"leader in term {availability.term.number}", availability.release)
-    blobs = BlobStore(
-        configuration.get(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs, availability.kept_blobs
-    )
+    blobs = availability.open_blobs(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)

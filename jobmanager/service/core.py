@@ -331,11 +331,12 @@ class JobManagerCore:
             await self._endings[job_id]
         if job_id not in self._told:
             return
-        self._blobs.release(job_id)
         try:
             await self._jobs.remove(job_id)
-        except StorageError as error:
+        except StorageError as error:  # another leader, or the next one, may run the job again and need its blobs
             _log.warning("%s", with_ids(error.message, job=job_id))
+        else:
+            self._blobs.release(job_id)
 
     def _log_late_records(self, job_id: JobId) -> None:
         for late in self.attempts.late_records(job_id):

@@ -7,9 +7,10 @@
     jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
     jobs/<job id>/asked/cancel │ <request id>  what a client has asked for and is not finished: a cancellation, a savepoint, a stop
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
+    listed                                     for a moment: who can write it leads, and has led while it looked for files of jobs
     <storageDir>/submissions/<job id>-<random> the request
     <storageDir>/pasts/<job id>                what is shown of the job's earlier lives; nothing is decided by it, and it may be some seconds old
-    <storageDir>/blobs/<sha256>                programs and files of jobs
+    <storageDir>/blobs/<sha256>-<term>         programs and files of jobs
 
 A job whose result is written is removed as a whole after that, its result last; what a killed process left of that is removed by the
 next one. All methods block and raise ``StorageError``; those that change something are made so that doing them twice does no harm.
@@ -43,6 +44,7 @@ from tidegate.store.locations import open_files, reason_of
 Asked = JobCancelRequested | SnapshotRequested
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 CANCEL = "cancel"
+LISTED = "listed"
 ID_BLOCK = 16
 """Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
 _NUMBER = re.compile(r"\d+")
@@ -217,6 +219,8 @@ class JobStore:
 
     def _remove_unnamed(self) -> None:
         """Submissions of leaders that were killed before they accepted them. None while an entry cannot be read: it may name any of them."""
+        found = [f"{SUBMISSIONS}/{name}" for name in self._names_in(SUBMISSIONS)]
+        pasts = self._names_in(PASTS)
         named = set()
         for name in self._entries.names(PLANS):
             place = f"{PLANS}/{name}"
@@ -225,12 +229,16 @@ class JobStore:
                 named.add(self._read_plan(place, content).file if content is not None else "")
             except CorruptData:
                 return
-        found = [f"{SUBMISSIONS}/{name}" for name in self._names_in(SUBMISSIONS)]
         jobs = self._entries.names(PLANS)
-        found += [f"{PASTS}/{name}" for name in self._names_in(PASTS) if name not in jobs]
-        for file in found:
-            if file not in named:
+        unnamed = [file for file in found if file not in named]
+        unnamed += [f"{PASTS}/{name}" for name in pasts if name not in jobs]
+        if unnamed:
+            self._entries.put(
+                LISTED, b""
+            )  # refused where another one leads: a file that no entry names yet may be of its jobs
+            for file in unnamed:
                 self._delete_file(file)
+            self._entries.delete(LISTED)
 
     def _stored(self, job_id: JobId, plan: StoredPlan) -> StoredJob:
         with self._file(plan.file, "read") as (files, path):

@@ -19,6 +19,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.coordination.drivers import make_election, make_retrieval, storage_directory
 from tidegate.coordination.filesystem import led_by
+from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.programs.kept_blobs import KeptBlobs
 from tidegate.jobmanager.service.high_availability.election import ElectionService, Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
@@ -57,6 +58,10 @@ class HighAvailability:
     """The directory in which programs of jobs are kept, if that is one."""
     kept_blobs: KeptBlobs | None = field(default=None)
     """The bucket in which they are kept, if that is one."""
+
+    def open_blobs(self, directory: str | None, working: Path) -> BlobStore:
+        """Programs of jobs: in ``directory`` or ``working`` where jobs end with their JobManager. Raises ``ExternalError``."""
+        return BlobStore(directory, working, self.blobs, self.kept_blobs, self.term.number)
 
     @property
     def process(self) -> str:
@@ -126,7 +131,7 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
 
     generation = make_generation(term.number, secrets.token_hex(8))
     blobs = f"{directory}/blobs"
-    kept = (Path(blobs), None) if is_local(directory) else (None, KeptBlobs(blobs))
+    kept = (Path(blobs), None) if is_local(directory) else (None, KeptBlobs(blobs, term.number))
     return HighAvailability(kind, generation, term, jobs, store, release, publish, lookup, *kept)
 
 

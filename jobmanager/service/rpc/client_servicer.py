@@ -20,7 +20,7 @@ from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
 from tidegate.jobmanager.web.archived import items_of
-from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError, Unreachable
+from tidegate.model.errors import ErrorInfo, InvalidJob, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
@@ -76,13 +76,15 @@ class ClientServicer(SnapshotServicer):
         return pb.SubmitJobResponse(job_id=submitted.graph.job_id)
 
     async def _keep(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """For the next JobManager. A job that cannot be kept is refused."""
+        """For the next JobManager. A job that cannot be kept is refused. Its blobs stay where another leader may have accepted it: that one needs them,
+        or removes them."""
         try:
             await self._blobs.keep(job_id)
             await self._availability.jobs.add(job_id, request)
         except Deposed as error:
-            self._blobs.release(job_id)
             raise Unreachable(f"this JobManager leads no more; ask the next one ({error.message})") from None
+        except InvalidJob:
+            raise
         except TidegateError:
             self._blobs.release(job_id)
             raise

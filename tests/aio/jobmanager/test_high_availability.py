@@ -28,6 +28,8 @@ from tests.aio.jobmanager.cluster import (
     watch_until,
 )
 from tidegate.aio.process import Shutdown
+from tidegate.coordination.port import Deposed
+from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredPlan
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, TidegateError
@@ -332,3 +334,23 @@ async def test_a_blob_that_two_jobs_need_stays_for_the_second(tmp_path: Path) ->
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
         await start_second(client)
         await watch_until(client, OTHER, is_running)
+
+
+async def test_a_job_that_another_leader_may_have_accepted_keeps_its_blobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was stopped behind the acceptance hears afterwards that it was deposed, and refuses the job; the next one runs it."""
+    add = JobStore.add
+
+    def accepted_and_deposed(store: JobStore, job_id: JobId, plan: StoredPlan, content: bytes) -> bool:
+        add(store, job_id, plan, content)
+        raise Deposed("another JobManager leads")
+
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        with monkeypatch.context() as patched:
+            patched.setattr(JobStore, "add", accepted_and_deposed)
+            answer = await submit(client, make_graph())
+        assert "leads no more" in answer.error.message
+    async with life(tmp_path) as (client, _):
+        await watch_until(client, JOB, is_running)

@@ -46,6 +46,8 @@ class InMemory:
         return found == value
 
     def put(self, name: str, value: bytes) -> None:
+        if self._is_deposed:
+            raise Deposed("another JobManager leads")
         self.held[name] = value
         self._answer()
 
@@ -92,6 +94,16 @@ async def test_a_job_that_another_leader_accepted_is_refused_and_leaves_nothing(
     with pytest.raises(InvalidJob, match="was submitted before"):
         await kept(tmp_path, entries, request())
     assert len(submissions(tmp_path)) == 1
+
+
+async def test_a_leader_that_was_deposed_removes_no_file_of_a_job_that_another_one_is_accepting(tmp_path: Path) -> None:
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "submissions" / f"{JOB}-012345abcdef").write_bytes(b"its entry is written next")
+    with pytest.raises(Deposed):
+        list(JobStore(str(tmp_path), InMemory(is_deposed=True)).jobs())
+    assert len(submissions(tmp_path)) == 1
+    assert list(JobStore(str(tmp_path), InMemory()).jobs()) == []
+    assert submissions(tmp_path) == []
 
 
 async def test_a_job_of_a_leader_that_was_deposed_leaves_nothing(tmp_path: Path) -> None:

@@ -88,3 +88,56 @@ def test_several_processes_may_have_one_blob_directory(tmp_path: Path) -> None:
     assert list(stores[1].read(KEY, 99)) == [CONTENT]
     stores[1].close()
     assert list((tmp_path / "shared").iterdir()) == []
+
+
+def leader(directory: Path, term: int) -> BlobStore:
+    return BlobStore(None, directory, directory / "kept", term=term)
+
+
+def test_a_leader_that_was_deposed_takes_no_blob_from_its_successor(tmp_path: Path) -> None:
+    """Its job had ended, so that it removes the blob; meanwhile a client has given the same program to the next leader."""
+    first = leader(tmp_path, 1)
+    put(first)
+    first.retain(graph("1"))
+    second = leader(tmp_path, 2)
+    put(second)
+    second.retain(graph("2"))
+    first.release(JobId("1" * 32))
+    assert list(second.read(KEY, 99)) == [CONTENT]
+    second.release(JobId("2" * 32))
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_the_next_leader_reads_what_the_one_before_has_kept(tmp_path: Path) -> None:
+    put(leader(tmp_path, 1))
+    second = leader(tmp_path, 2)
+    second.retain(graph("1"))
+    second.remove_unclaimed()
+    assert list(second.read(KEY, 99)) == [CONTENT]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"{KEY}-1"]
+    second.release(JobId("1" * 32))
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_leader_that_looks_for_what_no_job_needs_leaves_what_a_later_one_has(tmp_path: Path) -> None:
+    first = leader(tmp_path, 3)
+    put(first, b"of no job")
+    coming = leader(tmp_path, 3).begin()
+    second = leader(tmp_path, 12)  # 12 is later than 3, by its number and not by its text
+    put(second)
+    arriving = second.begin()
+    first.remove_unclaimed()
+    second.retain(graph("2"))
+    assert len(list((tmp_path / "kept").iterdir())) == 2, "a blob and one on its way in"
+    for upload in (coming, arriving):
+        upload.close()
+
+
+def test_a_blob_of_a_version_that_named_no_term_is_read(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / KEY).write_bytes(CONTENT)
+    store = leader(tmp_path, 1)
+    store.retain(graph("1"))
+    assert list(store.read(KEY, 99)) == [CONTENT]
+    store.release(JobId("1" * 32))
+    assert list((tmp_path / "kept").iterdir()) == []
