@@ -280,13 +280,18 @@ def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[JavaObject, Spark
 
 
 def _forget_context() -> None:
-    """Let another session be started in this process."""
+    """Let another session be started in this process. PySpark would otherwise answer with the ``SparkSession`` of the JVM that is gone."""
     from pyspark import SparkContext
 
     with SparkContext._lock:
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession, SQLContext
+
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
 
 
 def silence_calls() -> None:

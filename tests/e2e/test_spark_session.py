@@ -31,3 +31,16 @@ def test_a_rehearsed_cancellation_ends_by_itself(session: Session, tmp_path: Pat
     session.rehearse()
     wait_until(lambda: not workers(session), HANG_LIMIT_S, "the workers of the rehearsal have ended")
     assert "Attempting to kill" not in (tmp_path / "spark.log").read_text()
+
+
+def test_a_session_that_follows_another_one_is_the_active_one(tmp_path: Path) -> None:
+    """PySpark itself asks for it: ``readStream.schema``, say."""
+    from pyspark.sql import SparkSession
+
+    for number in range(2):
+        session = start_session(SessionSettings(tmp_path / str(number), "local[1]"))
+        try:
+            assert session.sql() is SparkSession.getActiveSession()
+            session.sql().readStream.schema("number long")
+        finally:
+            session.close()
