@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+import grpc
+
 from tests.e2e.cluster import JOBS
 from tests.e2e.counts_run import QUICK_RESTART, CountsRun
 from tests.e2e.failover.cluster import FailoverCluster
@@ -21,6 +23,8 @@ from tests.servers.kafka_reading import read_topic
 from tidegate.pb import jobmanager_pb2 as pb
 
 JOB_LIMIT_S = 300
+NOT_RECOVERED = "job is not recovered"
+"""In the log of a JobManager, of a job that it leaves alone."""
 Attempts = dict[tuple[str, int], int]
 
 
@@ -84,13 +88,25 @@ class Rounds:
             self.progresses(job_id)
 
     def has_ended(self, job_id: str) -> bool:
-        """A job that has a result is not known to the next leader. No job at all has ended, too."""
+        """A job that has a result is not known to the next leader; one that a leader could not go on with is not either. No job at all has ended, too."""
+        logs = [log for log in self.cluster.directory.glob("*.log") if NOT_RECOVERED in log.read_text(errors="replace")]
+        assert not logs, f"a job was not recovered: {logs}"
         return job_id not in self.jobs() or self.state_of(job_id) in TERMINAL
 
     def jobs(self) -> list[str]:
-        """Ids of all that the leader knows."""
+        """Ids of all that the leader knows, which is another one when a busy machine let its session expire."""
         request = pb.ListJobsRequest(include_terminal=True)
-        return [job.job_id for job in self.cluster.stub.ListJobs(request, timeout=HANG_LIMIT_S).jobs]
+
+        def answer() -> pb.ListJobsResponse | None:
+            try:
+                return self.cluster.stub.ListJobs(request, timeout=HANG_LIMIT_S)
+            except grpc.RpcError:
+                self.cluster.find_leader()
+                return None
+
+        found = wait_until(answer, JOB_LIMIT_S, "the leader lists its jobs")
+        assert found is not None
+        return [job.job_id for job in found.jobs]
 
     def state_of(self, job_id: str) -> str:
         watch = self.cluster.watch(job_id)
