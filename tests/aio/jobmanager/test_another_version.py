@@ -71,7 +71,7 @@ async def test_a_job_in_another_form_is_refused_in_words_and_left_alone(
         in caplog.text
     )
     assert jobs_in(tmp_path) == [JOB]
-    assert [path.name for path in (tmp_path / "ha/default/blobs").iterdir()] == [KEY]
+    assert [path.name for path in (tmp_path / "ha/default/blobs").iterdir()] == [f"{KEY}-1"]
 
 
 async def test_a_cluster_changes_its_version_by_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

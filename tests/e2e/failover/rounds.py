@@ -88,13 +88,13 @@ class Rounds:
             self.progresses(job_id)
 
     def has_ended(self, job_id: str) -> bool:
-        """A job that has a result is not known to the next leader; one that a leader could not go on with is not either. No job at all has ended, too."""
+        """A job that has a result may not be known to the next leader; one that a leader could not go on with is not either. No job at all has ended, too."""
         logs = [log for log in self.cluster.directory.glob("*.log") if NOT_RECOVERED in log.read_text(errors="replace")]
         assert not logs, f"a job was not recovered: {logs}"
-        return job_id not in self.jobs() or self.state_of(job_id) in TERMINAL
+        return self.jobs().get(job_id, "FINISHED") in TERMINAL
 
-    def jobs(self) -> list[str]:
-        """Ids of all that the leader knows, which is another one when a busy machine let its session expire."""
+    def jobs(self) -> dict[str, str]:
+        """The state of each job that the leader knows, which is another one when a busy machine let its session expire."""
         request = pb.ListJobsRequest(include_terminal=True)
 
         def answer() -> pb.ListJobsResponse | None:
@@ -106,11 +106,7 @@ class Rounds:
 
         found = wait_until(answer, JOB_LIMIT_S, "the leader lists its jobs")
         assert found is not None
-        return [job.job_id for job in found.jobs]
-
-    def state_of(self, job_id: str) -> str:
-        watch = self.cluster.watch(job_id)
-        return str(watch.wait_for(lambda m: True, HANG_LIMIT_S, "its status is told").status.state)
+        return {job.job_id: job.state for job in found.jobs}
 
     def progresses(self, job_id: str) -> JobWatch:
         """It runs, and completes two more checkpoints under this leader; or it has ended well."""
@@ -138,9 +134,8 @@ class Rounds:
         """Seconds until another one leads and both jobs go on under it."""
         began = time.monotonic()
         self.cluster.wait_led()
-        known = self.jobs()
         for job_id in (self.file_job, self.kafka_job):
-            if job_id == self.kafka_job or job_id in known:
+            if job_id == self.kafka_job or not self.has_ended(job_id):
                 self.progresses(job_id)
         return time.monotonic() - began
 
