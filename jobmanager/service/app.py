@@ -1,6 +1,6 @@
 """The JobManager process: what is started, in which order. No decisions here.
 
-blob store -> storage pool -> dispatcher, slot manager, job masters (one machine) -> REST endpoint -> gRPC service
+blob store -> storage pool -> dispatcher, slot manager, job masters (one machine) -> jobs of before -> REST endpoint -> gRPC service
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
-from tidegate.jobmanager.service.rest_service import start_rest
+from tidegate.jobmanager.service.rest_service import make_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
@@ -65,11 +65,12 @@ async def start_services(configuration: Configuration, services: Services, shutd
         await workers.open()
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
-    rest = await start_rest(
+    rest = await make_rest(
         configuration, core, clients.disposal, working.directory, services, shutdown, availability.store
     )
-    clients.rest_port, clients.history = rest.port, rest.history
+    clients.history = rest.history
     await recover_jobs(availability, submission, core, blobs, storage, pool)
+    clients.rest_port = rest_port = await rest.listen(configuration, services)
 
     def register(server: grpc.aio.Server) -> None:
         add_JobManagerClientServiceServicer_to_server(clients, server)
@@ -86,9 +87,9 @@ async def start_services(configuration: Configuration, services: Services, shutd
     host = configuration.get(JobManagerOptions.RPC_ADDRESS)
     rest_host = configuration.get(RestOptions.ADDRESS) or host
     place = f"{host}:{_advertised(configuration, bound)}"
-    await availability.publish(Contact(availability.process, place, f"{rest_host}:{rest.port}"))
+    await availability.publish(Contact(availability.process, place, f"{rest_host}:{rest_port}"))
     services.started(f"jobs: {availability.told}", core.suspend)
-    return Listening(bound, rest.port, availability.term)
+    return Listening(bound, rest_port, availability.term)
 
 
 def _advertised(configuration: Configuration, bound: int) -> int:

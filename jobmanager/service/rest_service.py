@@ -1,4 +1,7 @@
-"""Puts the REST endpoint together with what it reaches: TaskManagers, uploaded programs, disposal, the process's end."""
+"""Puts the REST endpoint together with what it reaches: TaskManagers, uploaded programs, disposal, the process's end.
+
+It listens when the jobs of an earlier JobManager are recovered: a list without them would say that they are gone.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,18 @@ _ANY_INTERFACE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class RestService:
-    """``port``: where it listens."""
-
-    port: int
     history: History | None
+    _endpoint: RestEndpoint
     _programs: ProgramRuns | None
     _host: str
+
+    async def listen(self, configuration: Configuration, services: Services) -> int:
+        """Returns the port. Raises ``ExternalError`` when it cannot be had."""
+        port = await self._endpoint.start(
+            configuration.get(RestOptions.BIND_ADDRESS), configuration.get(RestOptions.PORT)
+        )
+        services.started(f"REST endpoint: port {port}", self._endpoint.stop)
+        return port
 
     def clients_may_dial(self, rpc_port: int) -> None:
         """The gRPC service listens: programs that are run submit their jobs there."""
@@ -44,7 +53,7 @@ class RestService:
             self._programs.address = f"{self._host}:{rpc_port}"
 
 
-async def start_rest(
+async def make_rest(
     configuration: Configuration,
     core: JobManagerCore,
     disposal: Disposal,
@@ -53,7 +62,7 @@ async def start_rest(
     shutdown: Shutdown,
     job_store: JobStore | None,
 ) -> RestService:
-    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is set. Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
+    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is set. Raises ``StorageError`` when uploads have no place."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
     programs = ProgramRuns.of(configuration, pool, working)
@@ -72,7 +81,5 @@ async def start_rest(
         core.on_terminated = archiving.job_terminated
         services.started(f"archive of jobs: {archives.directory}", archiving.settled)
         await history.refresh(retained)
-    port = await endpoint.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
-    services.started(f"REST endpoint: port {port}", endpoint.stop)
     bound = option(JobManagerOptions.BIND_HOST)
-    return RestService(port, history, programs, "localhost" if bound in _ANY_INTERFACE else bound)
+    return RestService(history, endpoint, programs, "localhost" if bound in _ANY_INTERFACE else bound)

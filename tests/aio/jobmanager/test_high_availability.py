@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.aio.jobmanager.cluster import (
@@ -27,8 +28,10 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
+from tests.ports import free_port
 from tidegate.aio.process import Shutdown
 from tidegate.coordination.port import Deposed
+from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredPlan
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
 from tidegate.model.configuration import Configuration
@@ -354,3 +357,31 @@ async def test_a_job_that_another_leader_may_have_accepted_keeps_its_blobs(
         assert "leads no more" in answer.error.message
     async with life(tmp_path) as (client, _):
         await watch_until(client, JOB, is_running)
+
+
+async def test_no_page_is_served_before_the_jobs_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without them would say that they are gone."""
+    port = free_port()
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        await submit(client, make_graph())
+    looks = []
+    check_again = Submission.check_again
+
+    async def looked_at(*arguments: Any) -> Any:
+        async with aiohttp.ClientSession() as session:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/jobs") as answer:
+                    looks.append(await answer.json())
+            except aiohttp.ClientConnectionError:
+                looks.append(None)
+        return await check_again(*arguments)
+
+    monkeypatch.setattr(Submission, "check_again", looked_at)
+    async with (
+        running_job_manager(**kept_in(tmp_path, rest_port=str(port))),
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/jobs") as answer,
+    ):
+        assert [job["id"] for job in (await answer.json())["jobs"]] == [JOB]
+    assert looks == [None]
