@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from tests.conformance.sink_suite import RETRIES, SinkConformance, Subject
-from tests.unit.taskmanager.operators.harness import spec, start
+from tests.conformance.snapshots import share
+from tests.unit.taskmanager.operators.harness import Pool, Running, spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Sink, SinkContext
 from tidegate.connectors.spark.sink import MAX_WAITING_EPOCHS, SparkEpoch, SparkSink
@@ -24,6 +25,7 @@ from tidegate.connectors.transactions import Listed, Transaction, TransactionLog
 from tidegate.model.errors import TidegateError
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
+LIMIT_S = 30
 STATUS = {"written": TransactionStatus.COMMITTED, "given up": TransactionStatus.ABORTED}
 
 
@@ -215,3 +217,103 @@ def test_a_write_that_raises_names_its_epoch(driver: Driver) -> None:
     with pytest.raises(TidegateError, match="the write of epoch 7 failed: database is locked"):
         running.operator.notify_checkpoint_complete(7)
     running.operator.close()
+
+
+class SlowWrites:
+    """A function whose first write waits until it is let go. ``seen``: what was written."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, list[str]]] = []
+        self._begun = threading.Event()
+        self._free = threading.Event()
+
+    def __call__(self, rows: Any, epoch: SparkEpoch) -> None:
+        self._begun.set()
+        assert self._free.wait(LIMIT_S)
+        self.seen.append((int(epoch), rows.column(0).to_pylist()))
+
+    def begin(self, driver: Driver, pool: Pool, **about: Any) -> Running:
+        sink = NearSink(self, driver)
+        running = start(
+            spec("sink", input_types=(Types.STRING(),), options={"sink": sink}), configuration=RETRIES, **about
+        )
+        running.operator.context.run_async = pool.submit
+        return running
+
+    @contextmanager
+    def writing(self, pool: Pool) -> Iterator[None]:
+        """The first write is under way."""
+        thread = threading.Thread(target=pool.run_one)
+        thread.start()
+        try:
+            assert self._begun.wait(LIMIT_S)
+            yield
+        finally:
+            self._free.set()
+            thread.join(LIMIT_S)
+
+
+def test_rows_that_come_during_a_write_are_one_epoch_which_a_restore_does_not_put_together_anew(driver: Driver) -> None:
+    writes, pool = SlowWrites(), Pool()
+    one = writes.begin(driver, pool)
+    one.feed(["a"])
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    with writes.writing(pool):
+        for checkpoint_id, value in ((2, "b"), (3, "c")):
+            one.feed([value])
+            held = one.snapshot(checkpoint_id)
+            one.operator.notify_checkpoint_complete(checkpoint_id)
+    assert writes.seen == [(1, ["a"])]
+    one.feed(["d"])
+    voted = one.snapshot(4)
+    one.operator.notify_checkpoint_complete(4)
+    pool.run_one()
+    assert writes.seen == [(1, ["a"]), (4, ["b", "c", "d"])]
+    one.operator.close()
+
+    writes.seen.clear()
+    two = writes.begin(driver, pool, restored=share([voted], 0, 1), restored_id=4)
+    assert writes.seen == [(4, ["b", "c", "d"])]
+    two.operator.close()
+
+    writes.seen.clear()
+    three = writes.begin(driver, pool, restored=share([held], 0, 1), restored_id=3)
+    three.snapshot(5)
+    three.operator.notify_checkpoint_complete(5)
+    pool.run_one()
+    assert writes.seen == [(1, ["a"]), (5, ["b", "c"])], "epoch 4 was never confirmed, so it was never written"
+    three.operator.close()
+
+
+def test_the_end_of_the_stream_votes_for_all_rows_although_a_write_is_under_way(driver: Driver) -> None:
+    writes, pool = SlowWrites(), Pool()
+    one = writes.begin(driver, pool)
+    one.feed(["a"])
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    with writes.writing(pool):
+        one.feed(["b"])
+        one.snapshot(2)
+        one.operator.finish()
+        one.snapshot(3)
+        one.operator.notify_checkpoint_complete(3)
+    assert one.operator.has_pending_commits()
+    pool.run_one()
+    assert writes.seen == [(1, ["a"]), (3, ["b"])]
+    assert not one.operator.has_pending_commits()
+    one.operator.close()
+
+
+def test_rows_that_belong_to_no_epoch_keep_a_subtask_from_ending(driver: Driver) -> None:
+    writes, pool = SlowWrites(), Pool()
+    one = writes.begin(driver, pool)
+    one.feed(["a"])
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    with writes.writing(pool):
+        one.feed(["b"])
+        one.snapshot(2)
+    assert writes.seen == [(1, ["a"])]
+    assert one.operator.has_pending_commits()
+    one.operator.close()

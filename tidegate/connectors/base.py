@@ -268,6 +268,10 @@ class SinkWriter(ABC):
         """Asked at the end: the subtask does not finish before."""
         return True
 
+    def holds_rows(self) -> bool:
+        """Its state has rows that no vote had yet: the subtask does not finish before a vote has them."""
+        return False
+
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
         """Before every snapshot, and at the end of the input."""
 

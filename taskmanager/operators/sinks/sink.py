@@ -202,7 +202,8 @@ class SinkOperator(Operator):
         return self._writer is None or self._writer.is_drained()
 
     def has_pending_commits(self) -> bool:
-        return bool(self._pending) or (self._has_unprepared and self._committer is not None)
+        is_unprepared = self._has_unprepared or (self._writer is not None and self._writer.holds_rows())
+        return bool(self._pending) or (is_unprepared and self._committer is not None)
 
     def is_committing(self) -> bool:
         return self._commits is not None and self._commits.is_busy

@@ -1,19 +1,23 @@
 """Rows of a stream as DataFrames: ``DataStream.to_spark``, like Structured Streaming's ``foreachBatch`` on this job's checkpoints.
 
-    rows ─▶ kept until the barrier n ─▶ committable [TAG, application id, epoch n, rows, Arrow IPC] in the checkpoint
-                     confirmed ─▶ Spark driver of the TaskManager: write(df, epoch) ─▶ returned: done; raised: again, later
+    rows ─▶ kept until the barrier n ─┬▶ committable [TAG, application id, epoch n, rows, Arrow IPC] in the checkpoint
+                                      └▶ while an epoch is being written: state, and part of the epoch of a later barrier
+            confirmed ─▶ Spark driver of the TaskManager: write(df, epoch) ─▶ returned: done; raised: again, later
 
 Laws: epochs are written one by one, in their order, each at least once. Application id and epoch are those of the vote, also when
-another job commits it, so a write that notes them is exactly once. While too much waits to be written, no further rows are taken;
-barriers go on. One subtask writes, since epochs are whole; what it votes for stays together at any parallelism.
+another job commits it, so a write that notes them is exactly once. What an epoch has in it is settled at its barrier, never later: a
+writer that is behind gets fewer and larger epochs, and none of them is put together anew after a failure. While too much waits to be
+written, no further rows are taken; barriers go on. One subtask writes, since epochs are whole; what it votes for stays together at any
+parallelism.
 """
 
 from __future__ import annotations
 
+import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -27,9 +31,13 @@ from tidegate.model.values import Committable, StateValue
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_Key: TypeAlias = tuple[str, int]
+"""Application id and epoch."""
 TAG = "spark-epoch"
+HELD = "spark-rows"
+"""Of rows in the writer's state, which belong to no epoch yet."""
 MAX_WAITING_EPOCHS = 8
-"""Chosen, not measured: a write that fails for a few checkpoints does not stop the stream, one that is down for long does."""
+"""Chosen, not measured. Of epochs that no write was begun for: checkpoints that are not confirmed."""
 MAX_WAITING_BYTES = 256 << 20
 """Rows that lie in memory, and in every checkpoint, until they are written: a quarter of the 1 GiB that a slot has by default, since a
 snapshot encodes them once more."""
@@ -42,7 +50,7 @@ class SparkEpoch:
     application_id: str
     """Names the sink in one execution of the job. Within it epochs only grow."""
     number: int
-    """The checkpoint's id."""
+    """The checkpoint's id; of the last one, where a writer that is behind gets the rows of several."""
 
     def __int__(self) -> int:
         return self.number
@@ -63,7 +71,7 @@ class SparkSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         assert self._waiting is not None, "the committer is made first: it writes what was restored"
-        return _Writer(self._waiting, application_id_of(context), input_type.arrow_schema())
+        return _Writer(self._waiting, application_id_of(context), input_type.arrow_schema(), state)
 
     def connect(self, context: SinkContext) -> SparkLink:
         """To the Spark driver."""
@@ -81,33 +89,80 @@ class _Waiting:
 
     def __init__(self, wakeup: Callable[[], None] | None = None) -> None:
         self._lock = threading.Lock()
-        self._bytes: dict[tuple[str, int], int] = {}
+        self._bytes: dict[_Key, int] = {}
+        self._begun: set[_Key] = set()
         self._wakeup = wakeup
 
-    def add(self, application_id: str, epoch: int, size: int) -> None:
+    def add(self, key: _Key, size: int) -> None:
         with self._lock:
-            self._bytes[application_id, epoch] = size
+            self._bytes[key] = size
 
-    def remove(self, application_id: str, epoch: int) -> None:
+    def begin(self, keys: Iterable[_Key]) -> None:
+        """These are being written, until each is removed."""
         with self._lock:
-            self._bytes.pop((application_id, epoch), None)
+            self._begun.update(keys)
+
+    def remove(self, key: _Key) -> None:
+        with self._lock:
+            self._begun.discard(key)
+            self._bytes.pop(key, None)
         if self._wakeup is not None:
             self._wakeup()
+
+    def is_writing(self) -> bool:
+        with self._lock:
+            return bool(self._begun)
 
     def has_room(self, more: int) -> bool:
         with self._lock:
             return len(self._bytes) < MAX_WAITING_EPOCHS and sum(self._bytes.values()) + more < MAX_WAITING_BYTES
 
 
+class _Rows:
+    """Rows of one epoch, encoded as far as they are known."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._content = io.BytesIO()
+        self._stream = pa.ipc.new_stream(self._content, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        return self._content.tell()
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._stream.write_batch(batch.cast(self._schema) if batch.schema != self._schema else batch)
+            self.count += batch.num_rows
+
+    def content(self) -> bytes:
+        """An Arrow stream without its end, which readers do not need."""
+        return self._content.getvalue()
+
+    def close(self) -> None:
+        """No more rows come, and the stream gets its end."""
+        self._stream.close()
+
+
 class _Writer(SinkWriter):
     works_on = "arrow"
 
-    def __init__(self, waiting: _Waiting, application_id: str, schema: pa.Schema) -> None:
+    def __init__(
+        self, waiting: _Waiting, application_id: str, schema: pa.Schema, state: Sequence[StateValue] = ()
+    ) -> None:
         self._waiting = waiting
         self._application_id = application_id
         self._schema = schema
+        self._rows = _Rows(schema)
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
+        self._is_ending = False
+        for tag, _, content in state:
+            if tag != HELD:
+                raise CorruptData(f"{tag!r:.200} is no state of a to_spark sink")
+            with pa.ipc.open_stream(content) as stream:
+                self._rows.add(stream)
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -115,25 +170,27 @@ class _Writer(SinkWriter):
         self._bytes += batch.data.nbytes
 
     def has_room(self) -> bool:
-        return self._waiting.has_room(self._bytes)
+        return self._waiting.has_room(self._rows.size + self._bytes)
+
+    def holds_rows(self) -> bool:
+        return bool(self._rows.count)
+
+    def flush(self, end_of_input: bool) -> None:
+        self._is_ending |= end_of_input
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         batches, self._batches, self._bytes = self._batches, [], 0
-        rows = sum(batch.num_rows for batch in batches)
-        if not rows:
+        self._rows.add(batches)
+        if not self._rows.count or (self._waiting.is_writing() and not self._is_ending):
             return []
-        content = _encoded(batches, self._schema)
-        self._waiting.add(self._application_id, checkpoint_id, len(content))
-        return [[TAG, self._application_id, checkpoint_id, rows, content]]
+        sealed, self._rows = self._rows, _Rows(self._schema)
+        sealed.close()
+        content = sealed.content()
+        self._waiting.add((self._application_id, checkpoint_id), len(content))
+        return [[TAG, self._application_id, checkpoint_id, sealed.count, content]]
 
-
-def _encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
-        for batch in batches:
-            stream.write_batch(batch.cast(schema) if batch.schema != schema else batch)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
+        return [[HELD, self._rows.count, self._rows.content()]] if self._rows.count else []
 
 
 class _Committer(Committer):
@@ -142,17 +199,21 @@ class _Committer(Committer):
         self._context = context
         self._connect = connect
         self._link: SparkLink | None = None
-        self._written: set[tuple[str, int]] = set()
+        self._written: set[_Key] = set()
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        for committable in sorted(committables, key=_order):
-            tag, application_id, epoch, _, content = committable
-            if tag != TAG:
+        """A write that failed stays begun: it is tried again."""
+        epochs = sorted(committables, key=_key)
+        for committable in epochs:
+            if committable[0] != TAG:
                 raise CorruptData(f"{committable!r:.200} is not an epoch of a to_spark sink")
-            if (application_id, epoch) not in self._written:
-                self._write(WriteEpoch(application_id, epoch), content)
-                self._written.add((application_id, epoch))
-            self._waiting.remove(application_id, epoch)
+        self._waiting.begin(_key(committable) for committable in epochs)
+        for committable in epochs:
+            key = application_id, epoch = _key(committable)
+            if key not in self._written:
+                self._write(WriteEpoch(application_id, epoch), committable[-1])
+                self._written.add(key)
+            self._waiting.remove(key)
 
     def name_of(self, committable: Committable) -> str:
         return f"epoch {committable[2]} of {committable[1]}"
@@ -176,5 +237,5 @@ class _Committer(Committer):
             ) from None
 
 
-def _order(committable: Committable) -> tuple[str, int]:
+def _key(committable: Committable) -> _Key:
     return committable[1], committable[2]

@@ -192,6 +192,7 @@ class _Conversation:
         self._context = context
         self._closing = threading.Event()
         self._forgotten: Offsets | None = None
+        self._told: Offsets | None = None
         self._link: SparkLink | None = None
         self._server: BlockServer | None = None
 
@@ -224,7 +225,8 @@ class _Conversation:
             self.close()
 
     def forget(self, ends: Offsets) -> None:
-        """From any thread: the sources need nothing before ``ends``. Told at the next occasion."""
+        """From any thread: the sources need nothing before ``ends``. Told at the next occasion, and once: checkpoints come more often
+        than batches, and Spark's log is asked each time."""
         self._forgotten = ends
 
     def close(self) -> None:
@@ -274,8 +276,9 @@ class _Conversation:
 
     def _send_forgotten(self, link: SparkLink) -> None:
         forgotten, self._forgotten = self._forgotten, None
-        if forgotten is not None:
+        if forgotten is not None and forgotten != self._told:
             link.ask(ForgetBefore(forgotten))
+            self._told = forgotten
 
 
 def _shown(offsets: Offsets | None) -> str:

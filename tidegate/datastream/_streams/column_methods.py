@@ -86,14 +86,14 @@ class ColumnMethods(OperatorHandle):
         return self.get_type().arrow_schema()
 
     def to_spark(self, write: Callable[[DataFrame, SparkEpoch], None]) -> DataStreamSink:
-        """Ends the stream in a function of yours that is given the rows of each confirmed checkpoint as a DataFrame, in the
+        """Ends the stream in a function of yours that is given the rows of confirmed checkpoints as DataFrames, in the
         Spark of the TaskManager, like Structured Streaming's ``foreachBatch``. This method is tidegate's own::
 
             stream.to_spark(lambda rows, epoch: rows.write.mode("append").parquet("out"))
 
         Epochs come in order, each at least once, always with the same ``epoch.application_id`` and ``epoch.number``: a write
-        that notes them is exactly once (``tidegate.connectors.spark.writes`` has some that do). What is not written yet is
-        in the checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
+        that notes them is exactly once (``tidegate.connectors.spark.writes`` has some that do). An epoch has the rows of one
+        checkpoint, or of several where the function is slower than they come. What is not written yet is in the checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
         Raises ``InvalidJob`` for a stream whose type is not declared."""
         if not callable(write):
             raise InvalidJob(f"to_spark needs a function of a DataFrame and an epoch, not {write!r}")

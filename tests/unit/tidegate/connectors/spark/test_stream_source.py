@@ -187,6 +187,11 @@ def test_the_sources_hear_of_a_completed_checkpoint_what_they_may_forget(driver:
     assert not [message for message in driver.asked if isinstance(message, ForgetBefore)]
     reading.reader.notify_checkpoint_complete(2)
     wait_until(lambda: ForgetBefore(("2",)) in driver.asked, LIMIT_S, "the driver heard of it")
+    reading.reader.note_snapshot(3, reading.reader.snapshot_state())
+    reading.reader.notify_checkpoint_complete(3)
+    heard = len(driver.asked)
+    wait_until(lambda: len(driver.asked) > heard + 2, LIMIT_S, "the reader went on asking")
+    assert driver.asked.count(ForgetBefore(("2",))) == 1, "nothing is new for them"
     reading.reader.close()
 
 
