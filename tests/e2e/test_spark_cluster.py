@@ -7,7 +7,6 @@ TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──�
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,10 @@ import pytest
 
 from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc
 from tests.e2e.counts_run import CountsRun
-from tests.e2e.jobs.spark_rows import TOPIC
-from tests.e2e.test_spark_streams import LIMIT_S, Run, kill_source, killed
+from tests.e2e.four_sources import FourSources, kafka_jars
+from tests.e2e.test_spark_streams import kill_source, kill_task_manager, killed
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.ports import free_port
-from tests.servers import spark_reading
-from tests.servers.jars import fetched
 from tests.servers.kafka_broker import KafkaBroker
 
 SPARK = Path(pyspark.__file__).parent
@@ -64,30 +61,43 @@ class SparkCluster:
         return Proc(name, command, self._directory, tmp, environment)
 
 
+def options_of(spark: SparkCluster, cores: int) -> list[str]:
+    """Of a TaskManager that takes so many cores of the cluster."""
+    options = {
+        "spark.master": spark.master_url,
+        "spark.executor.cores": str(CORES),
+        "spark.executor.memory": "512m",
+        # nothing runs before all executors are there: the first one alone would take all
+        "spark.cores.max": str(cores),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+        "spark.jars": kafka_jars(),
+    }
+    return [f"-D{key}={value}" for key, value in options.items()]
+
+
 @pytest.fixture
-def spark(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
+def workers(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
+    """Two workers of Spark, and a cluster without TaskManagers yet."""
     cluster = Cluster(tmp_path / "cluster")
     spark = SparkCluster(cluster.directory, cluster.tmp, workers=2)
     try:
-        options = {
-            "spark.master": spark.master_url,
-            "spark.executor.cores": str(CORES),
-            "spark.executor.memory": "512m",
-            # nothing runs before both executors are there: the first one alone would take all
-            "spark.cores.max": str(2 * CORES),
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-            "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
-            "spark.jars": kafka_jars(),
-        }
         with cluster:
-            cluster.add_taskmanager(4, *(f"-D{key}={value}" for key, value in options.items()))
-            cluster.wait_slots(4)
             yield cluster, spark
     finally:
         spark.end()
+
+
+@pytest.fixture
+def spark(workers: tuple[Cluster, SparkCluster]) -> tuple[Cluster, SparkCluster]:
+    """With one TaskManager, whose executors are on both workers."""
+    cluster, spark = workers
+    cluster.add_taskmanager(4, *options_of(spark, 2 * CORES))
+    cluster.wait_slots(4)
+    return workers
 
 
 def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, SparkCluster], tmp_path: Path) -> None:
@@ -116,64 +126,32 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
 def test_each_row_of_four_sources_is_there_once_although_reader_and_executor_die(
     spark: tuple[Cluster, SparkCluster], broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    """Files, Kafka, the rate and a DataSource in Python, as one stream."""
     cluster, workers = spark[0], spark[1].workers
-    run = Run(cluster, tmp_path, source="every", servers=broker.servers)
-    run.add_files(3)
-    topic = Topic(broker)
-    topic.add(300)
-    watch = run.submit(spark={"spark.jars": kafka_jars()})
-    run.wait_rows(1)
-    topic.add(300)
+    sources = FourSources(cluster, broker, tmp_path)
+    run, watch = sources.run, sources.watch
     killed(run, watch, kill_source)
-    run.add_files(5)
-    run.wait_rows(len(run.ids()) + 500)
+    sources.go_on()
     assert watch.last is not None
     restarts, since = watch.last.status.restarts, watch.last.at
     reader = run.reader().pid
     (victim,) = (worker for worker in workers if reader in [member.pid for member in worker.family()])
     victim.kill9()
     watch.wait_running_again(restarts, since, limit_s=HANG_LIMIT_S)
-    total = run.add_files(5)
-    topic.add(300)
-
-    def wanted_are_there() -> bool:
-        found = Counter(part for _, part in run.rows())
-        return found[0] >= total and found[1] >= 900 and min(found[2], found[3]) >= 1000
-
-    wait_until(wanted_are_there, LIMIT_S, "all sources have been read behind the kills")
-    cluster.cancel(watch)
-    by_part: dict[int, list[int]] = {}
-    for number, part in sorted(run.rows()):
-        by_part.setdefault(part, []).append(number)
-    assert by_part[0] == list(range(total))
-    assert by_part[1] == list(range(900))
-    for part in (2, 3):  # they go on by the clock: the last batches may be there in part
-        first = 0 if part == 2 else by_part[part][0]
-        assert len(set(by_part[part])) == len(by_part[part])
-        assert set(range(first, first + 900)) <= set(by_part[part])
+    sources.assert_each_row_once()
 
 
-class Topic:
-    """Numbers that count, on three partitions."""
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        from confluent_kafka import Producer
-
-        broker.create_topic(TOPIC, 3)
-        self._producer = Producer({"bootstrap.servers": broker.servers})
-        self._count = 0
-
-    def add(self, count: int) -> None:
-        for number in range(self._count, self._count + count):
-            self._producer.produce(TOPIC, str(number), partition=number % 3)
-        assert self._producer.flush(30) == 0
-        self._count += count
-
-
-def kafka_jars() -> str:
-    jars = fetched(Path(spark_reading.__file__).parent / "spark_kafka" / "pom.xml", "spark-kafka").glob("*.jar")
-    return ",".join(sorted(map(str, jars)))
+def test_each_row_of_four_sources_is_there_once_although_a_task_manager_on_the_cluster_dies(
+    workers: tuple[Cluster, SparkCluster], broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Each of two TaskManagers is an application of its own, with one executor: the other one takes over."""
+    cluster, spark = workers
+    for _ in range(2):
+        cluster.add_taskmanager(2, *options_of(spark, CORES))
+    cluster.wait_slots(4)
+    sources = FourSources(cluster, broker, tmp_path)
+    killed(sources.run, sources.watch, kill_task_manager)
+    sources.go_on()
+    sources.assert_each_row_once()
 
 
 def _subtasks_on(run: CountsRun, worker: Proc) -> int:

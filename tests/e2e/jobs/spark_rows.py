@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 COUNTED = 200
 """Rows a second of the DataSource in Python."""
-TOPIC = "spark-rows"
 
 
 def files(path: str) -> Callable[[SparkSession], DataFrame]:
@@ -44,13 +43,13 @@ def iceberg(table: str) -> Callable[[SparkSession], DataFrame]:
     return lambda spark: spark.readStream.table(table).select("id", "part")
 
 
-def every(path: str, servers: str) -> Callable[[SparkSession], DataFrame]:
+def every(path: str, servers: str, topic: str) -> Callable[[SparkSession], DataFrame]:
     """Several sources as one stream, of which each knows its rows by their ``part``: files 0, Kafka 1, rate 2, the DataSource in Python 3."""
 
     def query(spark: SparkSession) -> DataFrame:
-        topic = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", TOPIC)
-        topic = topic.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 100)
-        ids = topic.load().selectExpr("CAST(CAST(value AS STRING) AS BIGINT) AS id")
+        kafka = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+        kafka = kafka.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 100)
+        ids = kafka.load().selectExpr("CAST(CAST(value AS STRING) AS BIGINT) AS id")
         streams = [files(path)(spark), ids, rate(spark), counting(spark)]
         tagged = [stream.selectExpr("id", f"CAST({part} AS BIGINT) AS part") for part, stream in enumerate(streams)]
         return tagged[0].union(tagged[1]).union(tagged[2]).union(tagged[3])
@@ -134,6 +133,7 @@ def main() -> None:
     parser.add_argument("--input", default="")
     parser.add_argument("--table", default="")
     parser.add_argument("--servers", default="")
+    parser.add_argument("--topic", default="")
     parser.add_argument("--interval", type=int, default=300)
     parser.add_argument("--seen", required=True)
     parser.add_argument("--output", required=True)
@@ -142,7 +142,7 @@ def main() -> None:
     env.enable_checkpointing(arguments.interval)
     tables = {"delta": delta(arguments.table), "iceberg": iceberg(arguments.table)}
     queries = {"files": files(arguments.input), "rate": rate, "counting": counting, **tables}
-    queries["every"] = every(arguments.input, arguments.servers)
+    queries["every"] = every(arguments.input, arguments.servers, arguments.topic)
     query = queries[arguments.source]
     schema = pa.schema([("id", pa.int64()), ("part", pa.int64())])
     rows = env.from_spark_stream(query, WatermarkStrategy.no_watermarks(), "rows", partitions=2).uid("rows")
