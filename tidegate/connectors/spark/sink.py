@@ -35,9 +35,9 @@ _Key: TypeAlias = tuple[str, int]
 """Application id and epoch."""
 TAG = "spark-epoch"
 HELD = "spark-rows"
-"""Of rows in the writer's state, which belong to no epoch yet."""
+"""It marks rows in the writer's state, which belong to no epoch yet."""
 MAX_WAITING_EPOCHS = 8
-"""Chosen, not measured. Of epochs that no write was begun for: checkpoints that are not confirmed."""
+"""Chosen, not measured. Only epochs wait that no write was begun for: those of checkpoints that are not confirmed."""
 MAX_WAITING_BYTES = 256 << 20
 """Rows that lie in memory, and in every checkpoint, until they are written: a quarter of the 1 GiB that a slot has by default, since a
 snapshot encodes them once more."""
