@@ -14,10 +14,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc
-from tests.e2e.counts_run import CountsRun
+from tests.e2e.cluster import JOBS, REPOSITORY, START_LIMIT_S, Cluster, Proc
+from tests.e2e.counts_run import QUICK_RESTART, CountsRun
 from tests.e2e.four_sources import FourSources, kafka_jars
-from tests.e2e.test_spark_streams import kill_source, kill_task_manager, killed
+from tests.e2e.jobs import stages
+from tests.e2e.test_batch_stages import NUMBERS, result
+from tests.e2e.test_spark_streams import LIMIT_S, kill_source, kill_task_manager, killed
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.ports import free_port
 from tests.servers.kafka_broker import KafkaBroker
@@ -62,7 +64,7 @@ class SparkCluster:
 
 
 def options_of(spark: SparkCluster, cores: int) -> list[str]:
-    """Of a TaskManager that takes so many cores of the cluster."""
+    """A TaskManager with these takes so many cores of the cluster."""
     options = {
         "spark.master": spark.master_url,
         "spark.executor.cores": str(CORES),
@@ -121,6 +123,22 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert len(run.seen()) >= 6 + 6
     log = cluster.task_managers[0].log.read_text()
     assert re.search(r"spark://", log)
+
+
+def test_a_bounded_job_runs_again_what_a_lost_executor_had(spark: tuple[Cluster, SparkCluster], tmp_path: Path) -> None:
+    """It holds a stage that reads what the stage before has stored: on the other executor, or on the one that goes with it."""
+    cluster, workers = spark[0], spark[1].workers
+    held = tmp_path / "held"
+    arguments = [f"--numbers={NUMBERS}", f"--output={tmp_path / 'output'}", f"--held={held}"]
+    watch = cluster.submit(JOBS / "stages.py", *arguments, parallelism=3, settings=QUICK_RESTART)
+    wait_until(held.exists, HANG_LIMIT_S, "a subtask of the second stage is held")
+    pid = int(held.read_text())
+    (victim,) = (worker for worker in workers if pid in [member.pid for member in worker.family()])
+    victim.kill9()
+    over = watch.wait_finished(LIMIT_S)
+    assert result(tmp_path) == stages.expected(NUMBERS)
+    sums = next(vertex for vertex in over.status.vertices if "sums" in vertex.name)
+    assert sums.subtasks[1].attempt >= 1
 
 
 def test_each_row_of_four_sources_is_there_once_although_reader_and_executor_die(
