@@ -7,6 +7,7 @@ import click
 from tidegate.cli.commands.cluster import cluster
 from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
+from tidegate.cli.commands.package import package
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
 from tidegate.cli.commands.run import info, run
 from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
@@ -34,6 +35,7 @@ for command in (
     txn,
     cluster,
     ha,
+    package,
     jobmanager,
     taskmanager,
     historyserver,

@@ -8,9 +8,13 @@ import socket
 from hashlib import sha256
 from pathlib import Path
 
+from tidegate.connectors.ports import bound
 from tidegate.model.errors import ConfigurationError
 
 UNIX = "unix:"
+OWN_HOST = "*"
+"""It stands for the address by which a process reaches its TaskManager, since executors are on other machines."""
+ANY_PORT = range(1)
 _UNIX_PATH_LIMIT = 103
 """``sun_path`` without its end, on the platform that has the least (macOS)."""
 _BACKLOG = 4096
@@ -21,14 +25,37 @@ probes without an answer, where the system lets these be set. Chosen, not measur
 
 
 def make_listener(listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
-    """A listening socket and the address to announce. ``listen`` is ``unix:/directory`` or a host to bind; the port is
-    chosen by the system. Raises ``ConfigurationError``."""
+    """A listening socket and the address to announce. ``listen`` is ``unix:/directory``, or what ``listen_on`` gives. Raises
+    ``ConfigurationError``."""
     try:
         if listen.startswith(UNIX):
             return _listen_unix(listen.removeprefix(UNIX), name)
         return _listen_tcp(listen, advertised_host)
     except OSError as error:
         raise ConfigurationError(f"cannot listen for data connections on {listen!r}: {error}") from error
+
+
+def listen_on(host: str, ports: range) -> str:
+    """What a subtask listens on: a host, and the ports of which it takes a free one, if they are not all."""
+    shown = f"[{host}]" if ":" in host else host
+    return host if ports == ANY_PORT else f"{shown}:{ports[0]}-{ports[-1]}"
+
+
+def listen_at(listen: str, own_host: str) -> str:
+    """What a process listens on that reaches its TaskManager by ``own_host``."""
+    return listen_on(own_host, ports_of(listen)) if host_of(listen) == OWN_HOST else listen
+
+
+def ports_of(listen: str) -> range:
+    """The inverse of ``listen_on``."""
+    _, dash, last = listen.rpartition("-")
+    first = listen.rpartition("-")[0].rpartition(":")[2]
+    return range(int(first), int(last) + 1) if dash and first.isdigit() and last.isdigit() else ANY_PORT
+
+
+def host_of(listen: str) -> str:
+    """The inverse of ``listen_on``."""
+    return listen if ports_of(listen) == ANY_PORT else listen.rpartition(":")[0].strip("[]")
 
 
 def make_client(address: str) -> tuple[socket.socket, str | tuple[str, int]]:
@@ -94,9 +121,9 @@ def _listen_unix(directory: str, name: str) -> tuple[socket.socket, str]:
     return sock, UNIX + path
 
 
-def _listen_tcp(host: str, advertised_host: str) -> tuple[socket.socket, str]:
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    sock.bind((host, 0))
+def _listen_tcp(listen: str, advertised_host: str) -> tuple[socket.socket, str]:
+    host = host_of(listen)
+    sock = bound(host, ports_of(listen))
     sock.listen(_BACKLOG)
     sock.setblocking(False)
     shown = advertised_host or host

@@ -14,6 +14,7 @@ import psutil
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import TaskManagerId
 from tidegate.model.options import JobManagerOptions, TaskManagerOptions
+from tidegate.taskmanager.exchange.addresses import ANY_PORT, OWN_HOST, listen_on
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _ANY = ("0.0.0.0", "::", "")
@@ -92,11 +93,12 @@ def control_socket(directory: Path) -> str | None:
     return f"unix:{path}" if len(os.fsencode(path)) <= SOCKET_PATH_MAX else None
 
 
-def data_listen(host: str, is_embedded: bool, directory: Path) -> str:
-    """Where subtasks serve their data: Unix sockets when all of them are on this machine, else the host, over TCP."""
+def data_listen(host: str, is_embedded: bool, directory: Path, ports: range = ANY_PORT) -> str:
+    """Where subtasks serve their data: Unix sockets when all of them are on this machine, else TCP, in executors by an address of their
+    own machine."""
     sockets = directory / "s"
     fits = len(str(sockets)) + 40 <= SOCKET_PATH_MAX
     if is_embedded and is_loopback(host) and fits:
         sockets.mkdir(parents=True, exist_ok=True)
         return f"unix:{sockets}"
-    return host
+    return listen_on(host if is_embedded else OWN_HOST, ports)

@@ -85,6 +85,12 @@ class ControlStream:
         self.before_last_word: Callable[[], None] = lambda: None
         """Called before the last word is sent, so that pending reports go ahead of it."""
 
+    @property
+    def own_host(self) -> str:
+        """The address of this machine by which the TaskManager is reached, once the stream is open; nothing by a Unix socket."""
+        name = self._socket.getsockname()
+        return str(name[0]) if isinstance(name, tuple) else ""
+
     def attach(self) -> TaskDeployment:
         """Say hello and wait for the deployment. Raises the TaskManager's refusal, or ``Unreachable``."""
         hello = subtask_pb2.FromSubtask.Hello(

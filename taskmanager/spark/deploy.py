@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId, JobId
-from tidegate.taskmanager.exchange.addresses import is_unix
+from tidegate.taskmanager.exchange.addresses import is_unix, ports_of
 from tidegate.taskmanager.machines.task_events import StoredEdges
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.jvm import JavaObject, discard
@@ -162,7 +162,14 @@ class SparkDeployer:
         """Returns what the worker gets. What serves it meanwhile is closed with ``closing``."""
         attempt, settings = submission.attempt, dict(submission.settings)
         if any(not isinstance(found, SparkSource) for found in operators.values()):
-            service = SparkDoor(self._session, self._host(), str(attempt), submission.task_name, operators)
+            service = SparkDoor(
+                self._session,
+                self._host(),
+                str(attempt),
+                submission.task_name,
+                operators,
+                ports_of(settings["listen"]),
+            )
             closing.callback(service.close)
             with self._lock:
                 self._served.add(attempt)

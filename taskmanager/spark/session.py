@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.shipped_files import PACKED, has_packages
 from tidegate.taskmanager.spark.java import check_java, find_java
 from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
@@ -131,6 +132,15 @@ class Session:
         """Cores that Spark has at this moment, on all its executors."""
         return int(self.context._jsc.sc().defaultParallelism())
 
+    @property
+    def master(self) -> str:
+        """``spark.master``"""
+        return self._settings.master
+
+    def executors(self) -> int:
+        """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself."""
+        return max(1, int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1)
+
     def sql(self) -> SparkSession:
         """The ``SparkSession`` over the context, made when it is first needed."""
         from pyspark.sql import SparkSession
@@ -147,9 +157,7 @@ class Session:
         try:
             self.context.parallelize([], workers).mapPartitionsWithIndex(warm).count()
         except Py4JError as error:
-            raise ExternalError(
-                f"Spark's Python workers do not start: {why_no_workers(str(error))}", details=str(error)
-            ) from error
+            raise no_workers(str(error)) from error
 
     def rehearse(self) -> None:
         """Lose a worker and cancel a job, once, on purpose. What the JVM does for the first time it does slowly: the first real
@@ -233,7 +241,8 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
         found |= _EMBEDDED_DEFAULTS
     else:
         found["spark.driver.host"] = settings.host
-        found["spark.executorEnv.PYTHONPATH"] = str(Path(tidegate.__file__).parent.parent)
+        is_packed = has_packages(settings.properties.get("spark.archives", ""))
+        found["spark.executorEnv.PYTHONPATH"] = PACKED if is_packed else str(Path(tidegate.__file__).parent.parent)
     found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
@@ -255,6 +264,14 @@ def last_lines(text: str, count: int) -> str:
     """The last lines that say something, in one."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-count:])
+
+
+def no_workers(text: str) -> ExternalError:
+    """What to raise when a job of Spark's that only starts workers failed with these words."""
+    why = why_no_workers(text)
+    if "No module named" in why:
+        why += "; executors need this package and those that it needs: give them with `tidegate package` and spark.archives, or install them"
+    return ExternalError(f"Spark's Python workers do not start: {why}", details=text)
 
 
 def why_no_workers(text: str) -> str:

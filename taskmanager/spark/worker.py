@@ -28,6 +28,7 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
 from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.exchange.addresses import listen_at
 from tidegate.taskmanager.exchange.blocking.store import NOT_AGAIN, StoredExchange
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.launch import SubtaskRun
@@ -167,7 +168,7 @@ def _environment(
     check_interpreter(deployment.configuration.get(PythonOptions.EXECUTABLE.key))
     place_files(deployment.blobs, directory / "files", stream.fetch_blob, _requirements(settings, directory))
     return SubtaskEnvironment(
-        listen=settings.listen,
+        listen=listen_at(settings.listen, stream.own_host),
         temp_dir=str(directory),
         local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,

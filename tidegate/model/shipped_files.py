@@ -3,6 +3,8 @@
 python-requirements/requirements.txt     ─▶ installed once on each machine, and put on ``sys.path``
 python-requirements/packages.zip         ─▶ the directory that pip takes the packages from, without an index
 python-archives/<target>/<file>          ─▶ unpacked into ``<target>`` below the working directory
+
+What executors of a Spark cluster need themselves is shipped by Spark (``spark.archives``), and made by ``tidegate package``.
 """
 
 from __future__ import annotations
@@ -10,3 +12,11 @@ from __future__ import annotations
 ARCHIVES = "python-archives"
 REQUIREMENTS = "python-requirements/requirements.txt"
 PACKAGES = "python-requirements/packages.zip"
+
+PACKED = "tidegate-packages"
+"""Behind the ``#`` of an entry of ``spark.archives``: the folder in the working directory of an executor, where it finds this package."""
+
+
+def has_packages(archives: str) -> bool:
+    """Whether an entry of ``spark.archives`` is unpacked there."""
+    return any(entry.strip().endswith(f"#{PACKED}") for entry in archives.split(","))

@@ -7,14 +7,16 @@ import logging
 import subprocess
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
+from tidegate.model.options import FileOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.taskmanager.service.external_resources import declared_in, discover
 from tidegate.taskmanager.service.identity import is_loopback
+from tidegate.taskmanager.spark.executors.check import check_executors, described
 from tidegate.taskmanager.spark.jvm import end_group
 from tidegate.taskmanager.spark.session import Session, SessionSettings, is_embedded, silence_calls, start_session
 
@@ -33,6 +35,7 @@ class SparkService:
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
         self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
         self._resources = declared_in(configuration)
+        self.ports = configuration.get(RuntimeOptions.DATA_PORT)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,6 +50,14 @@ class SparkService:
         """``tell`` hears what is waited for. Raises ``ExternalError`` when Java or Spark cannot be had."""
         tell(f"the start of Spark ({self.master}), its JVM and Python workers; its own log: {self._settings.log_path}")
         return await asyncio.shield(self._starting)
+
+    async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
+        """Where Spark is a cluster: whether its executors can run subtasks. Raises ``ExternalError`` when they cannot."""
+        session = self._session
+        if session is not None and not session.is_embedded:
+            tell(f"the check of what the executors of {self.master} have, and of what they reach")
+            found = await self._pool.submit(partial(check_executors, session, control_address, self.ports))
+            _log.info("Spark: executors: %s", described(found))
 
     def rehearse_soon(self) -> None:
         """Once this TaskManager has had time to take its first tasks."""

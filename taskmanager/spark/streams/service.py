@@ -20,12 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.connectors.ports import bound
 from tidegate.connectors.spark.query import frame_of_rows
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.spark_errors import explained
-from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestFailed, SparkLink
+from tidegate.connectors.spark.stream_link import Message, OpenOperator, OperatorOpened, RequestFailed, SparkLink
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.model.errors import InternalError, TidegateError
+from tidegate.taskmanager.exchange.addresses import ANY_PORT
 from tidegate.taskmanager.spark.streams.reading import StreamRequests
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
@@ -41,17 +43,24 @@ SparkOperators = Mapping[str, object]
 
 
 class SparkDoor:
-    """A subtask gets ``address``: ``host:port/token``. ``name``: of the attempt."""
+    """A subtask gets ``address``: ``host:port/token``. ``name``: of the attempt. ``ports``: for this door, and for what the subtask opens."""
 
-    def __init__(self, session: Session, host: str, name: str, task_name: str, operators: SparkOperators) -> None:
+    def __init__(
+        self,
+        session: Session,
+        host: str,
+        name: str,
+        task_name: str,
+        operators: SparkOperators,
+        ports: range = ANY_PORT,
+    ) -> None:
         self._session = session
         self._name = name
         self._task_name = task_name
         self._operators = operators
         self._token = secrets.token_hex(16)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.socket(family, socket.SOCK_STREAM)
-        self._listener.bind((host, 0))
+        self._ports = ports
+        self._listener = bound(host, ports)
         self._listener.listen()
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._listener.getsockname()[1]}/{self._token}"
@@ -107,6 +116,8 @@ class SparkDoor:
                         if requests is None:
                             requests = self._requests(opening, Path(place))
                         answer: Message = requests.answer(message, rest)
+                        if message is opening:
+                            answer = OperatorOpened(self._ports[0], self._ports[-1])
                     except Exception as error:  # noqa: BLE001  (whatever Spark, py4j, or the user's code raise)
                         answer = self._failed(error)
                     link.send(answer)

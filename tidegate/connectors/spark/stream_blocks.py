@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import queue
 import secrets
-import socket
 import threading
 from typing import TypeAlias
 
+from tidegate.connectors.ports import bound
 from tidegate.connectors.spark.stream_link import (
     Message,
     PartitionEnded,
@@ -35,13 +35,11 @@ Arrived: TypeAlias = tuple[Message, bytearray]
 
 
 class BlockServer:
-    """Listens at ``host`` as long as the subtask lives. ``secret``: what a worker must know."""
+    """Listens at ``host`` as long as the subtask lives, on one of ``ports``. ``secret``: what a worker must know."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, ports: range) -> None:
         self.secret = secrets.token_hex(16)
-        self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.socket(self._family, socket.SOCK_STREAM)
-        self._listener.bind((host, 0))
+        self._listener = bound(host, ports)
         self._listener.listen(_BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{self._listener.getsockname()[1]}"

@@ -1,6 +1,6 @@
 """What a subtask and the Spark driver of its TaskManager say to each other about a stream, over one connection of their own.
 
-    subtask ── OpenOperator ─▶ Spark driver      once, with what the sources wrote about themselves up to the restored position
+    subtask ── OpenOperator ─▶ OperatorOpened    once, with what the sources wrote about themselves up to the restored position
             ── PlanBatch ─▶ BatchPlanned         the next one; without new data its ends are its starts
             ── RunBatch ─▶ RequestDone           its rows come meanwhile, from Spark's workers, to the subtask's own address
             ── ForgetBefore ─▶ RequestDone       a checkpoint is complete
@@ -41,6 +41,13 @@ class OpenOperator(msgspec.Struct, tag=True, frozen=True):
     written: Written
     ends: Offsets | None = None
     """Where the restored job stands; ``None``: it is new."""
+
+
+class OperatorOpened(msgspec.Struct, tag=True, frozen=True):
+    """What Spark's workers send comes to a port from the first to the last of these; 0: to any free one."""
+
+    first_port: int = 0
+    last_port: int = 0
 
 
 class PlanBatch(msgspec.Struct, tag=True, frozen=True):
@@ -129,6 +136,7 @@ def error_of(failed: RequestFailed) -> TidegateError:
 
 Message: TypeAlias = (
     OpenOperator
+    | OperatorOpened
     | PlanBatch
     | BatchPlanned
     | RunBatch
@@ -149,6 +157,8 @@ class SparkLink:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
+        self.ports = range(1)
+        """On which an operator that was opened by this link listens."""
 
     @staticmethod
     def to(address: str) -> SparkLink:
@@ -172,7 +182,9 @@ class SparkLink:
         address, token = service.rsplit("/", 1)
         link = SparkLink.to(address)
         try:
-            link.ask(OpenOperator(token, operator_id, written or {}, ends))
+            answer = link.ask(OpenOperator(token, operator_id, written or {}, ends))
+            if isinstance(answer, OperatorOpened):
+                link.ports = range(answer.first_port, answer.last_port + 1)
         except BaseException:
             link.close()
             raise

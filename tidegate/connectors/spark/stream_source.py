@@ -201,7 +201,7 @@ class _Conversation:
         starts, ends, batch = position.starts, position.ends, position.batch
         try:
             link = self._link = SparkLink.opened(service, operator_id, position.written, ends or starts)
-            server = self._server = BlockServer(link.socket.getsockname()[0])
+            server = self._server = BlockServer(link.socket.getsockname()[0], link.ports)
             while not self._closing.is_set():
                 self._send_forgotten(link)
                 planned = link.ask(PlanBatch(starts, ends))

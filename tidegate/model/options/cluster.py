@@ -11,6 +11,7 @@ from tidegate.model.options.option import (
     INT,
     LIST,
     MEMORY_SIZE,
+    PORT_MAX,
     STRING,
     Kind,
     choice,
@@ -18,8 +19,6 @@ from tidegate.model.options.option import (
     optional,
 )
 
-PORT_MAX = 65_535
-"""The highest port of TCP."""
 _SHIPPED = "as in the config.yaml that Flink ships; Flink's built-in default is not set"
 
 

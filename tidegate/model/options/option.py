@@ -26,6 +26,10 @@ class Kind(Enum):
     """Flink's, read and checked like any other, but nothing here looks at it yet: one warning."""
 
 
+PORT_MAX = 65_535
+"""The highest port of TCP."""
+
+
 @dataclass(frozen=True)
 class ValueType(Generic[T]):
     """How values of one type are read from text and written back: `parse(format(value)) == value`.
@@ -163,10 +167,23 @@ def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(item.strip().strip("'\"") for item in re.split(r"[;,|]", inner) if item.strip())
 
 
+def _parse_ports(text: str) -> range:
+    found = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", text)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if not first <= last <= PORT_MAX or (first == 0 and last > 0):
+        raise ValueError(f"{text!r} is neither a port nor a range of ports such as 50100-50200")
+    return range(first, last + 1)
+
+
+def _format_ports(ports: range) -> str:
+    return str(ports[0]) if len(ports) == 1 else f"{ports[0]}-{ports[-1]}"
+
+
 DURATION: ValueType[int] = ValueType("duration", parse_duration_ms, format_duration_ms, "ms")
 MEMORY_SIZE: ValueType[int] = ValueType("memory size", parse_size_bytes, format_size_bytes, "bytes")
 INT: ValueType[int] = ValueType("int", _parse_int, str)
 FLOAT: ValueType[float] = ValueType("float", _parse_float, repr)
 BOOL: ValueType[bool] = ValueType("bool", _parse_bool, lambda value: "true" if value else "false")
 STRING: ValueType[str] = ValueType("string", str, str)
+PORTS: ValueType[range] = ValueType("port or range of ports", _parse_ports, _format_ports)
 LIST: ValueType[tuple[str, ...]] = ValueType("list", _parse_list, ";".join)

@@ -1,4 +1,4 @@
-"""Options that Flink does not have: `spark.master`, and `tidegate.*` for what only this runtime needs.
+"""Options that Flink does not have: `spark.master`, and `tidegate.*` for what only this runtime needs; and a range where Flink has one port.
 
 Every other `spark.*` key goes to Spark as it is.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tidegate.model.options.cluster import PORT_MAX
 from tidegate.model.options.option import (
     BOOL,
     DURATION,
@@ -15,6 +14,8 @@ from tidegate.model.options.option import (
     INT,
     LIST,
     MEMORY_SIZE,
+    PORT_MAX,
+    PORTS,
     STRING,
     choice,
     option,
@@ -108,6 +109,13 @@ class RuntimeOptions:
         "Port of a TaskManager that its subtasks on other machines (`spark.master`) dial; 0: any free one.",
         minimum=0,
         maximum=PORT_MAX,
+    )
+    DATA_PORT = option(
+        "taskmanager.data.port",
+        PORTS,
+        "0",
+        "Port or range of ports, such as `50100-50200`, on which subtasks listen, and what Spark does for them, where they are not all on "
+        "this machine: one for each subtask on a machine, and two for one that reads or writes by Spark. 0: any free ones.",
     )
     SUBTASK_START_TIMEOUT = option(
         "tidegate.subtask.start-timeout",

@@ -45,7 +45,8 @@ def test_data_goes_through_unix_sockets_only_when_everything_is_on_one_machine(t
     assert is_loopback("127.0.0.3")
     assert not is_loopback("10.0.0.7")
     assert data_listen("10.0.0.7", True, tmp_path) == "10.0.0.7"
-    assert data_listen("localhost", False, tmp_path) == "localhost"
+    assert data_listen("localhost", False, tmp_path) == "*", "an executor is on any machine"
+    assert data_listen("10.0.0.7", False, tmp_path, range(50_100, 50_201)) == "*:50100-50200"
     assert control_socket(short) == "unix:/tmp/x/control"
     assert control_socket(Path("/tmp", "x" * 100)) is None
 

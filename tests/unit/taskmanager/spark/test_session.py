@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tidegate.taskmanager.spark.session import why_no_workers
+from pathlib import Path
+
+import tidegate
+from tidegate.taskmanager.spark.session import SessionSettings, no_workers, session_properties, why_no_workers
 
 SAID = """An error occurred while calling o31.count.
 : org.apache.spark.SparkException: Job aborted due to stage failure
@@ -26,3 +29,24 @@ def test_where_the_daemon_said_nothing_sparks_own_words_are() -> None:
     silent = "first\nError from python worker:\n  \nPYTHONPATH was:\n  a.zip\nSparkException: it ended\n\tat somewhere"
     assert why_no_workers(silent) == "PYTHONPATH was: | a.zip | SparkException: it ended"
     assert why_no_workers("SparkException: no cores\n\tat x") == "SparkException: no cores"
+
+
+def test_executors_without_this_package_are_told_how_they_get_it() -> None:
+    assert "`tidegate package` and spark.archives" in no_workers(SAID).message
+    assert (
+        no_workers("SparkException: no cores").message
+        == "Spark's Python workers do not start: SparkException: no cores"
+    )
+
+
+def test_executors_find_what_was_packed_for_them_and_else_what_the_driver_has(tmp_path: Path) -> None:
+    def path(**properties: str) -> str:
+        settings = SessionSettings(
+            tmp_path, "spark://a:7077", {key.replace("_", "."): text for key, text in properties.items()}
+        )
+        return session_properties(settings)["spark.executorEnv.PYTHONPATH"]
+
+    assert path() == str(Path(tidegate.__file__).parent.parent)
+    assert path(spark_archives="data.zip#data, s3a://b/deps.tar.gz#tidegate-packages") == "tidegate-packages"
+    assert path(spark_archives="deps.tar.gz#other") == path()
+    assert path(spark_archives="deps.tar.gz#tidegate-packages", spark_executorEnv_PYTHONPATH="/opt") == "/opt"

@@ -1,0 +1,1 @@
+"""The executors of a Spark that is a cluster."""

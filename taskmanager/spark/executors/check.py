@@ -1,0 +1,211 @@
+"""Whether the executors of a cluster can run subtasks: asked once, when a TaskManager starts, so that the answer is one error and not a
+job that does not run.
+
+    task on each executor ── its address ─▶ Meeting of the TaskManager
+                         ◀── addresses of all ──
+                          ── connects to the control port and to each of the others ─▶ ExecutorReport ─▶ problems_of
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from tidegate.connectors.ports import bound
+from tidegate.model.errors import ExternalError
+from tidegate.taskmanager.spark.session import no_workers
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+if TYPE_CHECKING:
+    from tidegate.taskmanager.spark.session import Session
+
+CONNECT_LIMIT_S = 5.0
+"""Chosen, not measured: machines of one network answer within milliseconds, and a firewall that drops packets never does."""
+MEETING_LIMIT_S = 20.0
+"""Chosen, not measured: tasks of one Spark job start within a second where there is a core for each; one that comes later is missed only by
+the others, which then check fewer connections."""
+MOST_EXECUTORS = 16
+"""Checked at once: each looks at all others, and more of them show nothing that these do not."""
+_BACKLOG = 64
+"""All of them at once, and again as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorReport:
+    """What a task found where it ran."""
+
+    host: str
+    python: str
+    """Major and minor version."""
+    version: str
+    """That of this package."""
+    unreached: dict[str, str] = field(default_factory=dict)
+    """Why, by what could not be reached: ``taskmanager``, ``meeting``, ``listen``, or the host of another executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """For ``RDD.mapPartitionsWithIndex``: one partition for each executor."""
+
+    control_address: str
+    meeting_address: str
+    first_port: int
+    last_port: int
+
+    def over_partition(self, index: int, _rows: Iterable[object]) -> Iterator[str]:
+        yield json.dumps(asdict(self.report(socket.gethostname())))
+
+    def report(self, host: str) -> ExecutorReport:
+        unreached: dict[str, str] = {}
+        own = _reached(self.control_address, "taskmanager", unreached)
+        if own:
+            self._meet(host, own, unreached)
+        return ExecutorReport(host, PYTHON_VERSION, VERSION, unreached)
+
+    def _meet(self, host: str, own: str, unreached: dict[str, str]) -> None:
+        """Listens as subtasks do, and connects to all others that do."""
+        try:
+            listener = bound(own, range(self.first_port, self.last_port + 1))
+        except OSError as error:
+            unreached["listen"] = str(error)
+            return
+        with listener:
+            listener.listen(_BACKLOG)
+            shown = f"[{own}]" if ":" in own else own
+            address = f"{shown}:{listener.getsockname()[1]}"
+            try:
+                with _connected(self.meeting_address) as meeting, meeting.makefile("rw") as talk:
+                    meeting.settimeout(2 * MEETING_LIMIT_S)  # of those that come last and those that try longest
+                    print(json.dumps([host, address]), file=talk, flush=True)
+                    for other, place in json.loads(talk.readline()):
+                        _reached(place, other, unreached)
+                    print("done", file=talk, flush=True)
+                    talk.readline()  # the others are done as well, so nobody misses this listener
+            except (OSError, ValueError) as error:
+                unreached["meeting"] = str(error)
+
+
+class Meeting:
+    """Tells each of ``count`` tasks where all of them listen. Listens at ``host``, on one of ``ports``."""
+
+    def __init__(self, host: str, ports: range, count: int) -> None:
+        self._arriving = threading.Barrier(count)
+        self._leaving = threading.Barrier(count)
+        self._places: list[tuple[str, str]] = []
+        self._listener = bound(host, ports)
+        self._listener.listen(_BACKLOG)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, name="executors", daemon=True).start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="executor", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(2 * MEETING_LIMIT_S)
+        with connection, connection.makefile("rw") as talk, contextlib.suppress(OSError, ValueError, TypeError):
+            host, address = json.loads(talk.readline())
+            self._places.append((host, address))
+            _wait(self._arriving)
+            print(json.dumps(self._places), file=talk, flush=True)
+            talk.readline()
+            _wait(self._leaving)
+
+
+def check_executors(session: Session, control_address: str, ports: range) -> list[ExecutorReport]:
+    """Runs a task on each executor of a cluster. Raises ``ExternalError`` with all that keeps subtasks from running there."""
+    from py4j.protocol import Py4JError
+
+    host = control_address.rpartition(":")[0].strip("[]")
+    count = min(MOST_EXECUTORS, session.executors())
+    meeting = Meeting(host, ports, count)
+    check = Check(control_address, meeting.address, ports[0], ports[-1])
+    try:
+        tasks = session.context.parallelize(range(count), count)
+        found = tasks.mapPartitionsWithIndex(check.over_partition).collect()
+    except Py4JError as error:
+        raise no_workers(str(error)) from error
+    finally:
+        meeting.close()
+    reports = [ExecutorReport(**json.loads(text)) for text in found]
+    problems = problems_of(reports, control_address)
+    if problems:
+        raise ExternalError(f"the executors of {session.master} cannot run subtasks: {'; '.join(problems)}")
+    return reports
+
+
+def problems_of(reports: Sequence[ExecutorReport], control_address: str) -> list[str]:
+    """What is wrong and what to do about it, each once."""
+    found = []
+    for report in reports:
+        where = f"the executor on {report.host}"
+        if report.python != PYTHON_VERSION:
+            found.append(
+                f"{where} has Python {report.python}, and this TaskManager {PYTHON_VERSION}; set spark.pyspark.python to the same version"
+            )
+        if report.version != VERSION:
+            found.append(
+                f"{where} has tidegate {report.version}, and this TaskManager {VERSION}; install the same there"
+            )
+        for what, why in report.unreached.items():
+            found.append(_unreached(where, what, why, control_address))
+    return list(dict.fromkeys(found))
+
+
+def _unreached(where: str, what: str, why: str, control_address: str) -> str:
+    match what:
+        case "taskmanager":
+            return (
+                f"{where} cannot reach this TaskManager at {control_address} ({why}); set taskmanager.host to a name that it knows, "
+                "and open tidegate.subtask.control-port"
+            )
+        case "meeting":
+            return f"{where} cannot reach other ports of this TaskManager ({why}); open the ports of taskmanager.data.port to it"
+        case "listen":
+            return f"{where} cannot listen for data ({why}); widen taskmanager.data.port"
+        case _:
+            return (
+                f"{where} cannot reach the one on {what} ({why}); open the ports of taskmanager.data.port between them"
+            )
+
+
+def described(reports: Sequence[ExecutorReport]) -> str:
+    """For the log."""
+    hosts = ", ".join(sorted({report.host for report in reports}))
+    return f"{len(reports)} checked on {hosts}: Python {platform.python_version()}, tidegate {VERSION}, all reach each other"
+
+
+def _reached(address: str, what: str, unreached: dict[str, str]) -> str:
+    """The own address by which it was reached; nothing when it was not."""
+    try:
+        with _connected(address) as connection:
+            return str(connection.getsockname()[0])
+    except OSError as error:
+        unreached[what] = f"{address}: {error}"
+        return ""
+
+
+def _connected(address: str) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S)
+
+
+def _wait(barrier: threading.Barrier) -> None:
+    with contextlib.suppress(threading.BrokenBarrierError):  # one does not come: the others go on without it
+        barrier.wait(MEETING_LIMIT_S)
