@@ -13,7 +13,9 @@ from tests.sim.leadership.task_manager import SimTaskManager
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import fenced_writes as writes
 from tidegate.jobmanager.machines import leadership as lead
+from tidegate.jobmanager.programs.blob_names import BlobNames
 from tidegate.model.fencing import make_generation
+from tidegate.model.ids import BlobKey
 from tidegate.model.leadership import StoreRefused
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 JOB, LAST_CHECKPOINT = "job", 6
 PLAN, COUNTER, ATTEMPT = "plan", "counter", "attempt"
 SUBMISSION = "submission/"
+PROGRAM = BlobKey("a" * 64)
+"""Each client uploads the same one."""
 RETRY_MS = 100
 
 
@@ -93,6 +97,9 @@ class SimTerm:
         self.began_ms = self.world.now_ms
         self.is_ready = False
         """It has looked for jobs: clients are answered after that."""
+        self.programs = BlobNames(number)
+        self.needed: set[BlobKey] = set()
+        self.has_swept = False
 
     # ---- fenced writes -----------------------------------------------------------------------------------------------
 
@@ -113,8 +120,11 @@ class SimTerm:
                 case writes.Resign():
                     self.owner.on(StoreRefused(self.number))
                 case writes.Abandon():
-                    """What was to follow does not."""
+                    self.abandoned(command.number)
         self.writes.check_invariants()
+
+    def abandoned(self, number: int) -> None:
+        """What was to follow does not: it may have happened, for the next leader."""
 
     def _send(self, number: int) -> None:
         def answer(result: object) -> None:
@@ -140,11 +150,14 @@ class SimTerm:
     def _load(self) -> None:
         self.is_ready = True
         self.sweep()
+        self.programs.found(self.store.files)
         if self.store.entries.get(RESULT):
             self._clean()
         elif PLAN in self.store.entries and not self.is_known:
             self.is_known = True
+            self.needed.add(PROGRAM)
             self.run()
+        self.world.later(self.owner, self.world.delay(), self.sweep_programs)
 
     def sweep(self) -> None:
         """Removes submissions that no plan names: their leader was killed or deposed before they were accepted."""
@@ -152,11 +165,27 @@ class SimTerm:
         for name in [name for name in self.store.files if name.startswith(SUBMISSION) and name != named]:
             self.store.files.discard(name)
 
+    def sweep_programs(self) -> None:
+        """Removes those that no job of this leader needs. A bucket is looked through in a thread, which may end when another one leads."""
+        self.store.files = {name for name in self.store.files if not self._may_go(name)}
+        self.has_swept = True
+
+    def _may_go(self, name: str) -> bool:
+        return PROGRAM in name and self.programs.may_go(name, self.needed)
+
+    def release(self) -> None:
+        """The job has ended."""
+        self.needed.discard(PROGRAM)
+        name = self.programs.remove(PROGRAM)
+        self.world.later(self.owner, self.world.delay(), lambda: self.store.files.discard(name))
+
     def submit(self, client: str) -> None:
         """``PLAN`` holds which of the submissions is the job. After the end of the job its id is free again, as in Flink: that is not asked for here."""
         if self.is_known or not self.is_ready:
             return
         self.is_known = True
+        self.needed.add(PROGRAM)
+        self.store.files.add(self.programs.add(PROGRAM))
         value = f"{SUBMISSION}{client}/{self.world.unique()}"
         self.store.files.add(value)
 
@@ -170,6 +199,8 @@ class SimTerm:
         self.write(lambda: not self.store.has_ended and self.store.create(self.number, PLAN, value), accepted)
 
     def run(self) -> None:
+        name = self.programs.get(PROGRAM)
+        require(9, name in self.store.files, f"term {self.number} runs a job whose program is gone: {name}")
         self.kept, last = self.found()
         self.world.history.read(self.kept[-1] if self.kept else 0, self.began_ms, self.world.now_ms)
         self.next_id = int(self.store.entries.get(COUNTER, "0")) + 1
@@ -233,7 +264,11 @@ class SimTerm:
             self.store.delete(self.number, RESULT)
             self.store.has_ended = True
 
-        self.write(clean, lambda _: self.sweep())
+        def cleaned(_: object) -> None:
+            self.sweep()
+            self.release()
+
+        self.write(clean, cleaned)
 
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 5  soon after the last fault a JobManager leads, and goes on leading, and the job ends
 6  a job with a result never runs again, and nothing of it is left; a job id is accepted once
 8  no file of the store is left that nothing names, once another leader has looked through it
+9  the program of a job that has not ended is there, whichever leader runs the job next
 
 Law 7, that adopted subtasks go on as they are, is `ADOPTION` of the schedules with the whole protocol (`tests/sim/watch.py`).
 """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from weakref import WeakSet
 
-from tests.sim.leadership.job_manager import PLAN, SimJobManager, SimTerm
+from tests.sim.leadership.job_manager import PLAN, PROGRAM, SimJobManager, SimTerm
 from tests.sim.leadership.store import Store
 from tests.sim.plant import Plant, patched
 from tidegate.jobmanager.machines import fenced_writes as writes
@@ -16,8 +16,9 @@ from tidegate.jobmanager.machines.leadership import (
     StartLeading,
     WaitForTurn,
 )
+from tidegate.jobmanager.programs.blob_names import BlobNames
 from tidegate.model import fencing
-from tidegate.model.ids import Generation
+from tidegate.model.ids import BlobKey, Generation
 from tidegate.model.leadership import Suspended
 
 _create = Store.create
@@ -91,6 +92,21 @@ def _looks_at_no_file(self: SimTerm) -> None:
     """Files that no entry names stay where they are."""
 
 
+def _releases(self: SimTerm, number: int) -> None:
+    del number
+    if PROGRAM in self.needed:
+        self.release()
+
+
+def _plain(self: BlobNames, key: BlobKey) -> str:
+    self.found([key])
+    return key
+
+
+def _whatever_the_term(self: BlobNames, name: str, needed: Container[BlobKey]) -> bool:
+    return self.get(PROGRAM) != name or PROGRAM not in needed
+
+
 PLANTS = (
     Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "seal", _confirms_first)),
     Plant("the pointer is read before the lock", frozenset({2}), patched(SimTerm, "found", _as_before_the_lock)),
@@ -103,7 +119,7 @@ PLANTS = (
     Plant(
         "a checkpoint is removed before the pointer moved", frozenset({3}), patched(SimTerm, "remove", _discards_first)
     ),
-    Plant("two clients submit one id at a failover", frozenset({6}), patched(Store, "create", _whoever_asks)),
+    Plant("two clients submit one id at a failover", frozenset({6, 9}), patched(Store, "create", _whoever_asks)),
     Plant(
         "the pointer is read where it is old",
         frozenset({2, 3}),
@@ -111,4 +127,15 @@ PLANTS = (
     ),
     Plant("one that led never waits again", frozenset({5}), patched(Leadership, "on", _waits_in_no_line)),
     Plant("submissions that nothing names stay", frozenset({8}), patched(SimTerm, "sweep", _looks_at_no_file)),
+    Plant(
+        "a deposed leader takes the program of a job it was accepting",
+        frozenset({9}),
+        patched(SimTerm, "abandoned", _releases),
+    ),
+    Plant("leaders share the file of a program", frozenset({9}), patched(BlobNames, "add", _plain)),
+    Plant(
+        "a deposed leader removes programs of a later one",
+        frozenset({9}),
+        patched(BlobNames, "may_go", _whatever_the_term),
+    ),
 )

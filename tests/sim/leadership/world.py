@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.sim.leadership.history import History
-from tests.sim.leadership.job_manager import SUBMISSION, SimJobManager, SimTerm
+from tests.sim.leadership.job_manager import PROGRAM, SUBMISSION, SimJobManager, SimTerm
 from tests.sim.leadership.laws import LawBroken, require
 from tests.sim.leadership.store import Store
 from tests.sim.leadership.task_manager import SimTaskManager
@@ -285,9 +285,9 @@ class World:
         terms = len(self.leaders)
         for job_manager in list(self.job_managers):
             self._replace(job_manager)
-        is_led = lambda: len(self.leaders) > terms and any(jm.term and jm.term.is_ready for jm in self.job_managers)  # noqa: E731
+        is_led = lambda: len(self.leaders) > terms and any(jm.term and jm.term.has_swept for jm in self.job_managers)  # noqa: E731
         self._run_until(is_led, self.now_ms + LIMIT_MS)
-        left = sorted(name for name in self.store.files if name.startswith(SUBMISSION))
+        left = sorted(name for name in self.store.files if name.startswith(SUBMISSION) or PROGRAM in name)
         require(8, not left, f"files that nothing names: {left}")
 
     @property
