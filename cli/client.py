@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Any, TypeVar
@@ -193,6 +193,17 @@ class JobManagerClient:
             _raise_if(self._call(lambda: self._stub.CancelJob(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S)))
 
         self._beyond(ask)
+
+    def rescale(self, job_id: str, parallelism: int, vertices: Sequence[str]) -> dict[str, int]:
+        """Returns how many subtasks each vertex is to have, when the JobManager, or the next one, has accepted it."""
+        request = pb.RescaleJobRequest(job_id=job_id, parallelism=parallelism, vertices=vertices)
+
+        def ask() -> dict[str, int]:
+            answer = self._call(lambda: self._stub.RescaleJob(request, timeout=CALL_TIMEOUT_S))
+            _raise_if(answer)
+            return dict(answer.parallelism)
+
+        return self._beyond(ask)
 
     def list_jobs(self, include_terminal: bool) -> list[pb.JobStatus]:
         request = pb.ListJobsRequest(include_terminal=include_terminal)

@@ -9,6 +9,7 @@ from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
 from tidegate.cli.commands.package import package
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
+from tidegate.cli.commands.rescale import rescale
 from tidegate.cli.commands.run import info, run
 from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
 from tidegate.cli.commands.state import state
@@ -28,6 +29,7 @@ for command in (
     list_jobs,
     cancel,
     stop,
+    rescale,
     savepoint,
     checkpoint,
     checkpoints,

@@ -15,6 +15,7 @@ from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, JobId, TaskManagerId
+from tidegate.model.rescaling.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,14 @@ class DiscardSharedFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteShape:
+    """Note the shape in which the job runs from now on, under this JobManager and later ones; answered by ``ShapeWritten``. Again: the same."""
+
+    job_id: JobId
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class StartTimer:
     """Fire ``TimerFired(timer)`` once after ``delay_ms``; an armed timer of that name is replaced."""
 
@@ -249,6 +258,7 @@ Command = (
     | ReadBackManifest
     | DiscardCheckpoint
     | DiscardSharedFiles
+    | WriteShape
     | StartTimer
     | CancelTimer
     | ReportSnapshot

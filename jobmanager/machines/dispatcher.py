@@ -28,6 +28,8 @@ from tidegate.jobmanager.machines.events import (
     ManifestWriteFailed,
     ManifestWritten,
     OperatorEventReceived,
+    RescaleRequested,
+    ShapeWritten,
     SharedFilesDiscarded,
     SlotFreed,
     SnapshotRequested,
@@ -43,6 +45,7 @@ from tidegate.jobmanager.machines.events import (
     WorkersFound,
 )
 from tidegate.jobmanager.machines.job.job_master import JobMaster
+from tidegate.jobmanager.machines.job.rescale_refusal import refusal_of
 from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups
 from tidegate.jobmanager.machines.resources.slots import AllocationGone
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
@@ -57,12 +60,14 @@ _AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | Subt
 _JobEvent = (
     _AttemptEvent
     | JobCancelRequested
+    | RescaleRequested
     | SnapshotRequested
     | LocationCreated
     | ManifestWritten
     | ManifestWriteFailed
     | CheckpointDiscarded
     | SharedFilesDiscarded
+    | ShapeWritten
 )
 
 
@@ -110,6 +115,10 @@ class Dispatcher:
         """For the next JobManager. ``None``: the job is over, or not known."""
         job = self._jobs.get(job_id)
         return show.job_past(job) if job and not job.life.state.is_terminal else None
+
+    def refusal_of(self, event: RescaleRequested) -> str:
+        """Why a job does not take another shape; empty: it can be asked to. The job is known."""
+        return refusal_of(self._jobs[event.job_id], event, self._supply.has_slots_for)
 
     def uses_shared_file(self, path: str) -> bool:
         """A job that is not over may restore it, or build on it."""
@@ -182,6 +191,10 @@ class Dispatcher:
         match event:
             case JobCancelRequested():
                 job.cancel()
+            case RescaleRequested():
+                job.on_rescale(event)
+            case ShapeWritten():
+                job.on_shape_written(event)
             case TaskStateChanged():
                 job.on_task_state(event)
             case EndOfDataReached():

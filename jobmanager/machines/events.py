@@ -20,10 +20,11 @@ from tidegate.model.checkpoint import (
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.options import ClaimMode
+from tidegate.model.rescaling.bounds import ParallelismBounds
 from tidegate.model.states import ExecutionState
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ class JobRecovered:
     """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
     past: JobPast | None = None
     """What is shown of the earlier life. Nothing is decided by it."""
-    asked: tuple[JobCancelRequested | SnapshotRequested, ...] = ()
+    asked: tuple[Asked, ...] = ()
     """What clients had asked for in the earlier life, and was not finished."""
 
 
@@ -98,6 +99,17 @@ class SnapshotRequested:
     target_directory: str | None = None
     is_full: bool = False
 
+
+@dataclass(frozen=True, slots=True)
+class RescaleRequested:
+    """A user wants each vertex to run within these bounds, from now on. They were found to be possible."""
+
+    job_id: JobId
+    bounds: Mapping[VertexId, ParallelismBounds]
+
+
+Asked = JobCancelRequested | SnapshotRequested | RescaleRequested
+"""What a client wants of a job, and the next JobManager does if this one is lost."""
 
 # ---- TaskManagers ----------------------------------------------------------------------------------------------------
 
@@ -281,6 +293,14 @@ class SharedFilesDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class ShapeWritten:
+    """The job store holds the shape (``error`` is ``None``): this JobManager and later ones run the job in it. Otherwise it may hold it or not."""
+
+    job_id: JobId
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     timer: str
 
@@ -300,6 +320,7 @@ Event = (
     | JobRecovered
     | JobCancelRequested
     | SnapshotRequested
+    | RescaleRequested
     | TaskManagerRegistered
     | TaskManagerHeartbeat
     | TaskManagerConnectionLost
@@ -318,5 +339,6 @@ Event = (
     | ManifestWriteFailed
     | CheckpointDiscarded
     | SharedFilesDiscarded
+    | ShapeWritten
     | TimerFired
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import CheckpointingMode, blocks_exchanges
 from tidegate.model.options import (
+    AdaptiveSchedulerOptions,
     CheckpointingOptions,
     CheckpointRetention,
     FailoverStrategy,
@@ -102,6 +103,8 @@ class JobSettings:
     slot_idle_timeout_ms: int = 50_000
     regional_failover: bool = True
     attempts_history: int = 16
+    max_failed_checkpoints: int = 2
+    """So many may fail before the job changes its shape without a new one."""
     adoption_timeout_ms: int = 0
     """For so long a job of an earlier JobManager waits for reports of its subtasks; 0: it is restarted at once."""
 
@@ -158,6 +161,7 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
         slot_idle_timeout_ms=configuration.get(SlotOptions.IDLE_TIMEOUT),
         regional_failover=configuration.get(JobManagerOptions.FAILOVER_STRATEGY) is FailoverStrategy.REGION,
         attempts_history=configuration.get(JobManagerOptions.ATTEMPTS_HISTORY),
+        max_failed_checkpoints=configuration.get(AdaptiveSchedulerOptions.MAX_CHECKPOINT_FAILURES),
         adoption_timeout_ms=configuration.get(RuntimeOptions.ADOPTION_TIMEOUT) if is_adopted else 0,
     )
 

@@ -52,6 +52,8 @@ def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -
         checkpoints=checkpoints_view(job),
         graph=graph,
         configuration=job.configuration,
+        bounds=job.rescaling.bounds,
+        rescales=job.rescaling.rescales,
     )
 
 

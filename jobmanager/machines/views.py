@@ -9,6 +9,7 @@ from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
+from tidegate.model.rescaling.bounds import ParallelismBounds
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.stats_summary import NO_SAMPLES, StatsSummary
 
@@ -196,6 +197,10 @@ class JobView:
     checkpoints: CheckpointsView
     graph: JobGraph
     configuration: Mapping[str, str]
+    bounds: Mapping[VertexId, ParallelismBounds] = field(default_factory=dict)
+    """Within which each vertex is to run."""
+    rescales: int = 0
+    """How often it took another shape under this JobManager."""
 
 
 @dataclass(frozen=True, slots=True)

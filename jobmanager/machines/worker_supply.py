@@ -72,6 +72,10 @@ class WorkerSupply:
         """Since when one is on its way; ``None``: none is."""
         return self._workers.starting_since_ms if self._workers else None
 
+    def has_slots_for(self, wanted: int) -> bool:
+        """Whether so many could be there, with TaskManagers that would be started."""
+        return self._workers is not None and self._workers.refusal(wanted) is None
+
     def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
         if self._workers is None:
             self._buffer.log("WARN", f"{type(event).__name__}, and no driver is set")
@@ -123,9 +127,9 @@ class WorkerSupply:
         return (job for job in self._jobs.values() if job.life.state in _NEEDING)
 
     def _need(self) -> Need:
-        missing = {job: job.scheduler.missing_slots for job in self._needing()}
+        missing = {job: job.missing_slots for job in self._needing()}
         lacking = [f"{job.executions.graph.name} lacks {count}" for job, count in missing.items() if count]
-        wanted = sum(job.scheduler.wanted_slots for job in missing)
+        wanted = sum(job.wanted_slots for job in missing)
         total = sum(missing.values())
         return Need(total, wanted - total, "slots: " + ", ".join(lacking) if lacking else "")
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import Asked, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import (
     AttemptView,
     ClusterView,
@@ -36,6 +36,7 @@ class Views(Protocol):
     def job(self, job_id: JobId) -> JobView | None: ...
     def jobs(self) -> list[JobView]: ...
     def cluster(self) -> ClusterView: ...
+    def refusal_of(self, event: RescaleRequested) -> str: ...
 
 
 class Snapshots(Protocol):
@@ -75,7 +76,7 @@ class Core(Protocol):
     def snapshots(self) -> Snapshots: ...
     @property
     def watchers(self) -> Changes: ...
-    async def ask(self, asked: JobCancelRequested | SnapshotRequested) -> None: ...
+    async def ask(self, asked: Asked) -> None: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
 
@@ -103,7 +104,7 @@ class Backend:
     process: Process
     configuration: Configuration
     snapshots: Snapshots
-    ask: Callable[[JobCancelRequested | SnapshotRequested], Awaitable[None]]
+    ask: Callable[[Asked], Awaitable[None]]
     has_savepoint_directory: Callable[[JobId], bool]
     watch: Callable[[JobId | None], AbstractContextManager[asyncio.Event]]
     dispose: Callable[[str], Awaitable[None]]

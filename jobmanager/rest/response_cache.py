@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tidegate.jobmanager.machines.events import RescaleRequested
 from tidegate.jobmanager.machines.views import ClusterView, JobView
 from tidegate.jobmanager.rest.backend import Views
 from tidegate.jobmanager.rest.routes import Kept
@@ -74,6 +75,9 @@ class ViewCache:
 
     def cluster(self) -> ClusterView:
         return self._views.cluster()
+
+    def refusal_of(self, event: RescaleRequested) -> str:
+        return self._views.refusal_of(event)
 
     def drop(self) -> None:
         self._jobs.clear()

@@ -23,19 +23,22 @@ from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import (
+    Asked,
     CallAnswered,
     Event,
     GenerationStarted,
     JobCancelRequested,
     JobRecovered,
     JobSubmitted,
+    RescaleRequested,
+    ShapeWritten,
     SnapshotRequested,
     TaskManagerRegistered,
     TimerFired,
 )
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
-from tidegate.jobmanager.service.clients.asked import Asked, AskedRequests
+from tidegate.jobmanager.service.clients.asked import AskedRequests
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
@@ -49,7 +52,7 @@ from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerCa
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import StorageError
+from tidegate.model.errors import ErrorInfo, StorageError
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.states import JobState
@@ -254,6 +257,8 @@ class JobManagerCore:
                 | cmd.DiscardSharedFiles()
             ):
                 self._files.execute(command)
+            case cmd.WriteShape():
+                self._finishing(self._write_shape(command))
             case cmd.StartTimer():
                 self._driver.start_timer(command.timer, command.delay_ms, TimerFired(command.timer))
             case cmd.CancelTimer():
@@ -308,6 +313,18 @@ class JobManagerCore:
 
     async def _report(self, report: cmd.ReportSnapshot) -> None:
         await self._asked.reported(report)
+        self.on_asked()
+
+    async def _write_shape(self, command: cmd.WriteShape) -> None:
+        """Nothing of the shape is deployed before the machine hears that it is there."""
+        error: ErrorInfo | None = None
+        try:
+            await self._jobs.note_shape(command.job_id, command.shape)
+        except Deposed:
+            return
+        except StorageError as failure:
+            error = ErrorInfo.of(failure)
+        self.post(ShapeWritten(command.job_id, error))
         self.on_asked()
 
     async def _is_ended(self, job_id: JobId) -> bool:
@@ -377,4 +394,4 @@ def _changes_a_job(event: Event) -> bool:
         case SnapshotRequested():
             return event.snapshot_type is not SnapshotType.CHECKPOINT
         case _:
-            return isinstance(event, JobSubmitted | JobCancelRequested)
+            return isinstance(event, JobSubmitted | JobCancelRequested | RescaleRequested)

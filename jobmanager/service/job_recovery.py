@@ -6,7 +6,7 @@ A job that cannot be read today stays in the store as it is, is reported in the 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
@@ -21,6 +21,7 @@ from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.jobmanager.service.storage.inventory import find_checkpoints
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.rescaling.bounds import with_parallelism
 from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
@@ -79,7 +80,10 @@ class Recovery:
         _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
         begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None
-        noted = stored.attempts
-        recovered = JobRecovered(submitted, found, noted.highest + 1, noted, next_id, stored.past, stored.asked)
+        noted, first_attempt, shape = stored.attempts, stored.attempts.highest + 1, stored.shape
+        if shape is not None:
+            submitted = replace(submitted, graph=with_parallelism(submitted.graph, shape.parallelism))
+            noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
+        recovered = JobRecovered(submitted, found, first_attempt, noted, next_id, stored.past, stored.asked)
         self.core.recover(recovered, directories)
         return True

@@ -26,6 +26,7 @@ from tidegate.jobmanager.rest.handlers.jars import JarHandlers
 from tidegate.jobmanager.rest.handlers.jobs import JobHandlers
 from tidegate.jobmanager.rest.handlers.operations import Operations
 from tidegate.jobmanager.rest.handlers.processes import ProcessHandlers
+from tidegate.jobmanager.rest.handlers.rescaling import RescalingHandlers
 from tidegate.jobmanager.rest.handlers.snapshots import SnapshotHandlers
 from tidegate.jobmanager.rest.handlers.unsupported_routes import UnsupportedRoutes
 from tidegate.jobmanager.rest.handlers.vertices import VertexHandlers
@@ -91,6 +92,7 @@ class RestEndpoint:
             SnapshotHandlers(backend, self._operations),
             ProcessHandlers(backend, outside.inspector),
             JarHandlers(outside.programs, lambda job_id: core.machine.job(job_id) is not None),
+            RescalingHandlers(backend),
             UnsupportedRoutes(backend),
             description,
         )

@@ -12,7 +12,9 @@ from tidegate.model.errors import ErrorInfo, StorageError
 if TYPE_CHECKING:
     from tests.sim.shell import Shell
 
-Work = c.CreateLocation | c.WriteManifest | c.ReadBackManifest | c.DiscardCheckpoint | c.DiscardSharedFiles
+Work = (
+    c.CreateLocation | c.WriteManifest | c.ReadBackManifest | c.DiscardCheckpoint | c.DiscardSharedFiles | c.WriteShape
+)
 READ_BACK_AFTER = 20
 """A write that hangs is read back only much later."""
 
@@ -47,6 +49,8 @@ class FileWork:
         self._open.clear()
 
     def _carry_out(self, work: Work) -> e.Event:
+        if isinstance(work, c.WriteShape):
+            return self._write_shape(work)
         storage, job_id, checkpoint_id = self._storage, work.job_id, work.checkpoint_id
         match work:
             case c.CreateLocation():
@@ -85,6 +89,17 @@ class FileWork:
             error = ErrorInfo.of(StorageError("the write timed out"))
             return e.ManifestWriteFailed(work.job_id, work.checkpoint_id, error, outcome_unknown=True)
         return self._what_is_there(work)
+
+    def _write_shape(self, work: c.WriteShape) -> e.Event:
+        """The job store has it, whatever it answers, or has it not."""
+        world, is_refused = self._shell.world, self._storage.refuses_write() is not None
+        if not is_refused:
+            self._storage.shapes[work.job_id] = work.shape
+        if is_refused or world.chance(world.plan.storage_unknown):
+            return e.ShapeWritten(
+                work.job_id, ErrorInfo.of(StorageError("the store did not say that it has the shape"))
+            )
+        return e.ShapeWritten(work.job_id)
 
     def _tear(self, work: c.WriteManifest) -> None:
         self._storage.torn.add(work.location)

@@ -6,12 +6,14 @@ from __future__ import annotations
 from tests.sim.handles import origin_of
 from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
-from tests.sim.watch import ADOPTION, ENDING, SHARED, LawBroken, Watch
+from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.job.rescaling import TAKES_CHECKPOINT
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.model.checkpoint import DeclineReason
+from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState, JobState
@@ -84,14 +86,16 @@ class JobManagerWatch:
         self._before = None
         if self._is_mine(event) and isinstance(event, _OF_ATTEMPT):
             execution = self._execution(event.attempt)
-            if execution.attempt != event.attempt:
+            if execution is not None and execution.attempt != event.attempt:
                 self._before = (execution.state, execution.at_end_of_data, execution.attempt)
 
     def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
         if self._job_id not in self._machine._jobs:
             return
-        if any(isinstance(command, c.Log) and command.message.startswith(GOES_ON) for command in commands):
+        said = [command.message for command in commands if isinstance(command, c.Log)]
+        if any(message.startswith(GOES_ON) for message in said):
             self._on_adopted()
+        self._reasons_to_start += said.count(TAKES_CHECKPOINT)
         if self._is_mine(event):
             self._note(event)
             self.shared.on_event(event)
@@ -152,6 +156,7 @@ class JobManagerWatch:
         if self._before is None or not isinstance(event, _OF_ATTEMPT):
             return
         execution = self._execution(event.attempt)
+        assert execution is not None, event.attempt
         now = (execution.state, execution.at_end_of_data, execution.attempt)
         if now != self._before:
             raise LawBroken(6, f"{type(event).__name__} of {event.attempt} turned {self._before} into {now}")
@@ -214,12 +219,24 @@ class JobManagerWatch:
         twins = [a for a in self._adopted.keys() & self._watch.alive if a.subtask_id == place]
         if twins:
             raise LawBroken(ADOPTION, f"{command.deployment.attempt} is deployed beside {twins}, which were adopted")
+        self._check_shape(command.deployment)
         restore = command.deployment.restore
         newest = max(self._told_durable - self._savepoints, default=self._restored_id)
         if (restore.checkpoint_id if restore else 0) != newest:
             raise LawBroken(
                 5, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
             )
+
+    def _check_shape(self, deployment: TaskDeployment) -> None:
+        """A job is in one shape: in the one that the next JobManager would go on with."""
+        shape, attempt = self._storage.shapes.get(self._job_id), deployment.attempt
+        if shape is None:
+            is_known = self._machine.job(self._job_id)
+            assert is_known is not None
+            if is_known.rescales:
+                raise LawBroken(SHAPE, f"{attempt} is of another shape, and the store knows of none")
+        elif deployment.parallelism != shape.parallelism[attempt.vertex_id] or attempt.attempt < shape.first_attempt:
+            raise LawBroken(SHAPE, f"{attempt} of {deployment.parallelism} is deployed, and the store has {shape}")
 
     def _on_free(self, command: c.FreeSlot) -> None:
         used = [x.attempt for x in self._executions() if x.allocation_id == command.allocation_id and x.is_deployed]
@@ -324,11 +341,16 @@ class JobManagerWatch:
     def _executions(self) -> list[Execution]:
         return list(self._machine._jobs[self._job_id].executions)
 
-    def _execution(self, attempt: AttemptId) -> Execution:
-        return self._machine._jobs[self._job_id].executions[attempt.subtask_id]
+    def _execution(self, attempt: AttemptId) -> Execution | None:
+        """Returns the current one of its subtask; ``None`` where the shape of the job has none of that number."""
+        executions = self._machine._jobs[self._job_id].executions
+        is_there = attempt.subtask < executions.vertices[attempt.vertex_id].parallelism
+        return executions[attempt.subtask_id] if is_there else None
 
     def _is_live(self, attempt: AttemptId) -> bool:
         execution = self._execution(attempt)
+        if execution is None:
+            return False
         where = execution.task_manager_id
         is_reachable = where is not None and self._machine._buffer.is_connected(where)
         return execution.attempt == attempt and execution.is_deployed and is_reachable

@@ -168,7 +168,9 @@ class SinkOperator(Operator):
         restored = restored_transactions(self.deployment.restore)
         for transaction in restored:
             self._commit(transaction)
-        self._external.abort_others(self.attempt, set(restored))
+        restore = self.deployment.restore
+        restored_id = restore.checkpoint_id if restore is not None else 0
+        self._external.abort_others(self.attempt, self.deployment.parallelism, restored_id)
 
     def process(self, row: Row) -> Iterable[Row]:
         self._records.append((row.key, row.number))

@@ -6,8 +6,9 @@ is started again at another parallelism, from savepoints and from retained check
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.sim.context import TaskContext
 from tests.sim.handles import held_splits
@@ -25,13 +26,13 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.scheduling.regions import Regions
-from tidegate.jobmanager.machines.views import JobPast, JobView
+from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
 from tidegate.model.ids import JobId, hex_id
 from tidegate.model.leadership.noted_attempts import NotedAttempts
+from tidegate.model.rescaling.bounds import with_parallelism
 
 HEALED_FOR_MS = 60_000
 LOSS_GRACES_MS = (0, 200, 60_000, 60_000)
@@ -50,6 +51,8 @@ class Outcome:
     in_flight: int
     """Rows that unaligned checkpoints have persisted."""
     restarts: int
+    rescales: int
+    """How often a job took another shape while it ran."""
     adopted: int
     """Subtasks that went on under another JobManager."""
     ends: tuple[str, ...]
@@ -70,6 +73,7 @@ class Mix:
     full_checkpoints: int = 3
     stops: int = 3
     cancels: int = 1
+    rescales: int = 2
     jobmanager_crashes: int = 2
     aimed_at_jobmanager: float = 0.1
     """Of the tasks that are killed at a delicate moment, so many times the JobManager is."""
@@ -100,11 +104,12 @@ class Schedule:
         self.external = External()
         self.watch = Watch()
         self.storage.on_durable = self._on_durable
-        self.user = User(self.world, self.job, self.storage, self.external)
+        self.user = User(self.world, self.job, self.storage, self.external, random.Random(f"rescales of {seed}"))
         self.context = TaskContext(self.world, self.job, self.storage, self.external, self.watch)
         self.directory = Directory()
         self.task_managers: dict[str, SimTaskManager] = {}
         self.restarts = 0
+        self.rescales = 0
         self.shared_files = 0
         self.in_flight = 0
         self._job_watch: JobManagerWatch | None = None
@@ -138,6 +143,7 @@ class Schedule:
             self.shared_files,
             self.in_flight,
             self.restarts,
+            self.rescales,
             self.adopted,
             ends,
             world.now_ms,
@@ -170,9 +176,13 @@ class Schedule:
         )
         shell.observers[:] = [self._job_watch, self]
         submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
-        noted = self._noted.get(run.job_id, NotedAttempts())
+        noted, shape = self._noted.get(run.job_id, NotedAttempts()), self.storage.shapes.get(run.job_id)
+        first_attempt = noted.highest + 1
+        if shape is not None:
+            submitted = replace(submitted, graph=with_parallelism(run.graph, shape.parallelism))
+            noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
         past, asked = self._past, self.user.asked()
-        shell.tell(e.JobRecovered(submitted, tuple(found), noted.highest + 1, noted, past=past, asked=asked))
+        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, asked=asked))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -198,8 +208,10 @@ class Schedule:
         world = self.world
         for command in commands:
             match command:
-                case c.WriteManifest() | c.ReadBackManifest() | c.ConfirmCheckpoint():
+                case c.WriteManifest() | c.ReadBackManifest() | c.ConfirmCheckpoint() | c.WriteShape():
                     self._aim(command)
+                case c.SubmitTask():
+                    self._note_attempt(command)
                 case c.ReportSnapshot():
                     self.user.on_report(command)
                 case c.Log() if command.message.startswith(GOES_ON):
@@ -212,6 +224,12 @@ class Schedule:
                     pass
         if isinstance(event, e.SubtaskAcknowledged) and world.chance(world.plan.aimed / 10):
             world.later(0, self._crash_task)
+
+    def _note_attempt(self, command: c.SubmitTask) -> None:
+        """Before it leaves, as the job store notes it."""
+        attempt = command.deployment.attempt
+        noted = self._noted.get(attempt.job_id, NotedAttempts())
+        self._noted[attempt.job_id] = noted.noting({command.region: attempt.attempt})
 
     def _on_durable(self, manifest: CheckpointManifest) -> None:
         self.watch.on_durable(manifest)
@@ -239,6 +257,7 @@ class Schedule:
         job = shell.machine.job(self.user.run.job_id)
         assert job is not None
         self.restarts += job.restarts
+        self.rescales += job.rescales
         self._job_watch.check_leftovers()
         shell.observers[:] = [self]
         self.user.on_terminated(job.state)
@@ -270,6 +289,8 @@ class Schedule:
         self._plan_some(rng.randint(0, mix.stops), lambda: self._ask(stop))
         self._plan_some(rng.randint(0, mix.stops), lambda: self._wish(stop))
         self._plan_some(rng.randint(0, mix.cancels), self._cancel)
+        for _ in range(self.user.rng.randint(0, mix.rescales)):
+            self.world.later(self.user.rng.randint(50, self.world.plan.chaos_ms - 50), self._rescale)
 
     def _plan_some(self, count: int, action: Callable[[], None]) -> None:
         for _ in range(count):
@@ -286,6 +307,10 @@ class Schedule:
     def _cancel(self) -> None:
         if self._shell is not None and self.user.runs:
             self.user.cancel(self._shell)
+
+    def _rescale(self) -> None:
+        if self._shell is not None and self.user.runs:
+            self.user.rescale(self._shell)
 
     def _crash_task(self) -> None:
         tasks = list(self.context.live.values())
@@ -315,16 +340,9 @@ class Schedule:
             if job is not None:
                 self._past = shell.machine.past(job.job_id)
                 self.restarts += job.restarts
-                self._note_attempts(job)
+                self.rescales += job.rescales
             self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)
         self.world.later(self.world.between(20, 200), self._start_jobmanager)
-
-    def _note_attempts(self, job: JobView) -> None:
-        regions, noted = Regions(job.graph), self._noted.get(job.job_id, NotedAttempts())
-        attempts = [a for v in job.vertices for s in v.subtasks for a in (s.current, *s.earlier)]
-        for deployed in (a.attempt for a in attempts if a.start_ms is not None):
-            noted = noted.noting({regions.index_of(deployed.subtask_id): deployed.attempt})
-        self._noted[job.job_id] = noted
 
     def _partition(self) -> None:
         self.world.faults += 1

@@ -200,6 +200,7 @@ class Shell:
                 | c.ReadBackManifest()
                 | c.DiscardCheckpoint()
                 | c.DiscardSharedFiles()
+                | c.WriteShape()
             ):
                 self.files.start(command)
             case c.JobChanged() | c.Log() | c.AnnounceWatermark() | c.StartWorker() | c.StopWorker():

@@ -15,6 +15,7 @@ from tidegate.jobmanager.machines.events import FoundCheckpoint
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import CorruptData, ErrorInfo, StorageError
 from tidegate.model.ids import AttemptId, CheckpointId, JobId
+from tidegate.model.rescaling.shape import Shape
 
 Record = tuple[int, int]
 """Key and count: what the keyed counter emits. Each appears once in an exact output."""
@@ -35,6 +36,8 @@ class Storage:
     torn: set[str] = field(default_factory=set)
     """Locations whose ``_metadata`` is there, but is not whole."""
     ever_durable: set[Durable] = field(default_factory=set)
+    shapes: dict[JobId, Shape] = field(default_factory=dict)
+    """What the job store has of jobs that are not in the shape of their submission."""
     shared: dict[str, Content] = field(default_factory=dict)
     """By path."""
     met_damage: bool = False
@@ -145,10 +148,12 @@ class External:
             self.output.update(self.prepared[transaction])
         return True
 
-    def abort_others(self, attempt: AttemptId, keep: set[Transaction]) -> None:
-        """A restored sink: what earlier attempts of its subtask prepared, and its checkpoint does not hold, is dropped."""
+    def abort_others(self, attempt: AttemptId, parallelism: int, restored_id: int) -> None:
+        """A restored sink: what earlier attempts prepared for checkpoints behind the restored one is dropped, each subtask's by one of those that
+        there are now. What was prepared for earlier ones is some subtask's to commit."""
         for transaction in self.prepared:
             old = transaction.attempt
-            same = old.job_id == attempt.job_id and old.subtask_id == attempt.subtask_id
-            if same and old.attempt < attempt.attempt and transaction not in keep and transaction not in self.committed:
+            same = old.job_id == attempt.job_id and old.subtask % parallelism == attempt.subtask
+            is_behind = old.attempt < attempt.attempt and transaction.checkpoint_id > restored_id
+            if same and is_behind and transaction not in self.committed:
                 self.aborted.add(transaction)

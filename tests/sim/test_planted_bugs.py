@@ -8,13 +8,14 @@ from tests.sim.plant import Plant
 from tests.sim.planted_adoption_bugs import OF_ADOPTION
 from tests.sim.planted_bugs import OF_THE_LAWS
 from tests.sim.planted_file_bugs import OF_FILES
+from tests.sim.planted_shape_bugs import OF_SHAPES
 from tests.sim.planted_split_bugs import OF_SPLITS
 from tests.sim.schedule import Schedule
-from tests.sim.watch import ADOPTION, ENDING, SHARED, SPLITS, LawBroken
+from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, SPLITS, LawBroken
 
 pytestmark = pytest.mark.sim
 
-PLANTS = (*OF_THE_LAWS, *OF_FILES, *OF_ADOPTION, *OF_SPLITS)
+PLANTS = (*OF_THE_LAWS, *OF_FILES, *OF_ADOPTION, *OF_SPLITS, *OF_SHAPES)
 WITHIN = 200
 
 
@@ -36,4 +37,4 @@ def test_the_planted_bug_is_caught(plant: Plant) -> None:
 
 
 def test_every_law_has_its_planted_bug() -> None:
-    assert {law for plant in PLANTS for law in plant.laws} >= {*range(1, 8), SHARED, ENDING, ADOPTION, SPLITS}
+    assert {law for plant in PLANTS for law in plant.laws} >= {*range(1, 8), SHARED, ENDING, ADOPTION, SPLITS, SHAPE}

@@ -50,6 +50,7 @@ def test_every_law_holds_whatever_fails_and_the_output_is_exact(block: int, pyte
     # Far below what any hundred schedules show.
     assert sum(o.checkpoints for o in outcomes) > 3 * size, "schedules in which nothing is checkpointed show nothing"
     assert sum(o.restarts for o in outcomes) > size
+    assert sum(o.rescales for o in outcomes) > size // 20, "and in which no job takes another shape while it runs"
     assert sum(o.shared_files for o in outcomes) > 3 * size, "nor do those in which no file is shared"
     assert sum(o.in_flight for o in outcomes) > size // 10, "and in which no barrier overtakes anything"
     ends = Counter(end for outcome in outcomes for end in outcome.ends)
@@ -64,4 +65,4 @@ def test_a_schedule_is_its_seed() -> None:
 
 def test_an_attempt_that_another_has_followed_is_not_adopted() -> None:
     """It was cut off, and its successor had aborted its transactions before the JobManager died."""
-    assert Schedule(1892, Mix(assigned=1.0, parallel=0.5)).run().seed == 1892
+    assert Schedule(1892, Mix(assigned=1.0, parallel=0.5, rescales=0)).run().seed == 1892

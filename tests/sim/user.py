@@ -10,10 +10,11 @@ another parallelism. Knows only what was told, and what lies in the storage.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 from tests.sim.handles import offsets_in
-from tests.sim.job import SimJob
+from tests.sim.job import MOST_SUBTASKS, SINK, SimJob
 from tests.sim.shell import Shell
 from tests.sim.storage import External, Storage
 from tests.sim.watch import LawBroken
@@ -21,9 +22,10 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.graph import JobGraph
+from tidegate.model.graph import JobGraph, Partitioner
 from tidegate.model.ids import JobId
 from tidegate.model.options import ClaimMode
+from tidegate.model.rescaling.bounds import ParallelismBounds
 from tidegate.model.states import JobState
 
 
@@ -51,6 +53,8 @@ class User:
     job: SimJob
     storage: Storage
     external: External
+    rng: random.Random
+    """For rescales alone: schedules that tests name by their seeds stay as they are without them."""
     runs: list[Run] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     """How each run ended, in a word."""
@@ -58,7 +62,7 @@ class User:
     is_done: bool = False
     _start_from: str | None = None
     _open: dict[str, SnapshotType] = field(default_factory=dict)
-    _kept: list[e.JobCancelRequested | e.SnapshotRequested] = field(default_factory=list)
+    _kept: list[e.Asked] = field(default_factory=list)
     """What a highly available JobManager keeps of what it was asked for, until it is over."""
     _stopped_at: str | None = None
 
@@ -100,7 +104,24 @@ class User:
                 self._kept.append(e.JobCancelRequested(self.run.job_id))
             shell.tell(e.JobCancelRequested(self.run.job_id))
 
-    def asked(self) -> tuple[e.JobCancelRequested | e.SnapshotRequested, ...]:
+    def rescale(self, shell: Shell) -> None:
+        """Another parallelism for everything, or for the sink alone."""
+        job = shell.machine.job(self.run.job_id)
+        if job is None or job.state.is_terminal or self.job.is_parallel:
+            return  # without an exchange a pipeline keeps its keys
+        rng = self.rng
+        most = rng.randint(1, MOST_SUBTASKS)
+        least = {vertex.vertex_id: most for vertex in job.vertices}
+        if self.run.graph.edges[-1].partitioner is not Partitioner.FORWARD:
+            least[SINK] = rng.randint(1, MOST_SUBTASKS)
+        request = e.RescaleRequested(job.job_id, {v: ParallelismBounds(1, upper) for v, upper in least.items()})
+        if shell.machine.refusal_of(request):
+            return
+        self._kept = [one for one in self._kept if not isinstance(one, e.RescaleRequested)]
+        self._kept.append(request)
+        shell.tell(request)
+
+    def asked(self) -> tuple[e.Asked, ...]:
         """What the next JobManager knows of it."""
         return tuple(self._kept)
 

@@ -20,6 +20,8 @@ ADOPTION = 10
 """What holds when a JobManager goes on with the subtasks of another one: no TaskManager obeys two, and what is adopted lives, once."""
 SPLITS = 11
 """The rule of splits that a coordinator hands out: a checkpoint holds each once."""
+SHAPE = 12
+"""A job is in one shape at a time: what is deployed has the numbers of subtasks that the job store has."""
 ENDING = 9
 """The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
 

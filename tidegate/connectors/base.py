@@ -192,6 +192,8 @@ class Source(ABC):
     """Its batches do not say of which split they are: event time is that of the reader."""
     takes_splits: bool = False
     """Its readers ask for splits while they run (``ReaderContext.request_split``)."""
+    keeps_parallelism: bool = False
+    """Its splits are for as many subtasks as the job began with: no other number can go on with them."""
 
     @abstractmethod
     def list_splits(self, parallelism: int) -> list[Split]:

@@ -30,6 +30,7 @@ class ThrottledSource(Source):
         self.inner = source
         self.bounded = source.bounded
         self.takes_splits = source.takes_splits
+        self.keeps_parallelism = source.keeps_parallelism
         self._rate = records_per_second
 
     def list_splits(self, parallelism: int) -> list[Split]:

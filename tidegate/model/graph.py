@@ -68,6 +68,8 @@ class JobVertex:
     slot_sharing_group: str = DEFAULT_SLOT_SHARING_GROUP
     spark_query: BlobKey | None = None
     """Blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
+    keeps_parallelism: bool = False
+    """It cannot run with another one: an operator of it runs in one subtask only, or its source was cut for so many."""
 
     @property
     def is_source(self) -> bool:

@@ -77,6 +77,7 @@ class JobVertex(_message.Message):
     OPERATORS_FIELD_NUMBER: _builtins.int
     PROGRAM_FIELD_NUMBER: _builtins.int
     SPARK_QUERY_FIELD_NUMBER: _builtins.int
+    KEEPS_PARALLELISM_FIELD_NUMBER: _builtins.int
     vertex_id: _builtins.str
     name: _builtins.str
     parallelism: _builtins.int
@@ -86,6 +87,8 @@ class JobVertex(_message.Message):
     program: _builtins.str
     spark_query: _builtins.str
     """blob key of the pickled source of from_spark; absent elsewhere"""
+    keeps_parallelism: _builtins.bool
+    """it cannot run with another one"""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorInfo]: ...
     def __init__(
@@ -100,10 +103,11 @@ class JobVertex(_message.Message):
         operators: _abc.Iterable[Global___OperatorInfo] | None = ...,
         program: _builtins.str = ...,
         spark_query: _builtins.str | None = ...,
+        keeps_parallelism: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "keeps_parallelism", b"keeps_parallelism", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
@@ -299,6 +303,82 @@ class JobRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobRequest: _TypeAlias = JobRequest  # noqa: Y015
+
+@_typing.final
+class RescaleJobRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    PARALLELISM_FIELD_NUMBER: _builtins.int
+    VERTICES_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    parallelism: _builtins.int
+    @_builtins.property
+    def vertices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """ids or names; none: all that can have another parallelism"""
+
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        parallelism: _builtins.int = ...,
+        vertices: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "parallelism", b"parallelism", "vertices", b"vertices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RescaleJobRequest: _TypeAlias = RescaleJobRequest  # noqa: Y015
+
+@_typing.final
+class RescaleJobResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ParallelismEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    PARALLELISM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.Error:
+        """why it keeps its parallelism, with nothing else set"""
+
+    @_builtins.property
+    def parallelism(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """at most so many subtasks, by the id of the vertex"""
+
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        parallelism: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "parallelism", b"parallelism"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RescaleJobResponse: _TypeAlias = RescaleJobResponse  # noqa: Y015
 
 @_typing.final
 class ListCheckpointsRequest(_message.Message):

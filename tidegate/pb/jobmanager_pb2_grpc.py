@@ -45,6 +45,11 @@ class JobManagerClientServiceStub:
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
                 _registered_method=True)
+        self.RescaleJob = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/RescaleJob',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobResponse.FromString,
+                _registered_method=True)
         self.ListJobs = channel.unary_unary(
                 '/tidegate.pb.JobManagerClientService/ListJobs',
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.ListJobsRequest.SerializeToString,
@@ -108,6 +113,13 @@ class JobManagerClientServiceServicer:
 
     def CancelJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RescaleJob(self, request, context):
+        """Answered when this JobManager, or the next one, will change the job's parallelism; WatchJob shows when it has.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -191,6 +203,11 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
                     servicer.CancelJob,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
+            ),
+            'RescaleJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RescaleJob,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobResponse.SerializeToString,
             ),
             'ListJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJobs,
@@ -297,6 +314,33 @@ class JobManagerClientService:
             '/tidegate.pb.JobManagerClientService/CancelJob',
             tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
             tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RescaleJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/RescaleJob',
+            tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.RescaleJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

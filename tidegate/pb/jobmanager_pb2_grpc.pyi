@@ -34,6 +34,8 @@ class JobManagerClientServiceStub:
     def __new__(cls, channel: _aio.Channel) -> JobManagerClientServiceAsyncStub: ...
     SubmitJob: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.SubmitJobRequest, _jobmanager_pb2.SubmitJobResponse]
     CancelJob: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _common_pb2.Ack]
+    RescaleJob: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.RescaleJobRequest, _jobmanager_pb2.RescaleJobResponse]
+    """Answered when this JobManager, or the next one, will change the job's parallelism; WatchJob shows when it has."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ListJobsRequest, _jobmanager_pb2.ListJobsResponse]
     """Without single subtasks: their number in each state is in task_counts."""
     WatchJob: _grpc.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]
@@ -58,6 +60,8 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SubmitJob: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.SubmitJobRequest, _jobmanager_pb2.SubmitJobResponse]  # type: ignore[assignment]
     CancelJob: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    RescaleJob: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.RescaleJobRequest, _jobmanager_pb2.RescaleJobResponse]  # type: ignore[assignment]
+    """Answered when this JobManager, or the next one, will change the job's parallelism; WatchJob shows when it has."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ListJobsRequest, _jobmanager_pb2.ListJobsResponse]  # type: ignore[assignment]
     """Without single subtasks: their number in each state is in task_counts."""
     WatchJob: _aio.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]  # type: ignore[assignment]
@@ -91,6 +95,14 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobmanager_pb2.JobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]: ...
+
+    @_abc_1.abstractmethod
+    def RescaleJob(
+        self,
+        request: _jobmanager_pb2.RescaleJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.RescaleJobResponse, _abc.Awaitable[_jobmanager_pb2.RescaleJobResponse]]:
+        """Answered when this JobManager, or the next one, will change the job's parallelism; WatchJob shows when it has."""
 
     @_abc_1.abstractmethod
     def ListJobs(

@@ -74,6 +74,7 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
         ],
         program=vertex.program,
         spark_query=vertex.spark_query,
+        keeps_parallelism=vertex.keeps_parallelism,
     )
 
 
@@ -99,4 +100,5 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
         max_parallelism_is_explicit=message.max_parallelism_is_explicit,
         slot_sharing_group=message.slot_sharing_group,
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
+        keeps_parallelism=message.keeps_parallelism,
     )

@@ -132,14 +132,11 @@ class CheckpointCoordinator:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def on_trigger_timer(self) -> ErrorInfo | None:
-        request = self._requests.on_timer()
-        return self._request(request) if request else None
+        return self._request(request) if (request := self._requests.on_timer()) else None
 
     def on_end_of_data(self) -> ErrorInfo | None:
         """Starts the final checkpoint, now or after the one that is running: all subtasks are at their end of data."""
-        if not self._requests.is_periodic or self.stop.is_active:
-            return None
-        return self._request(self._requests.own(is_periodic=False))
+        return self.take_checkpoint() if self._requests.is_periodic and not self.stop.is_active else None
 
     def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
         request = self._requests.of_user(event)
@@ -151,16 +148,18 @@ class CheckpointCoordinator:
             self.stop.begin(request)
         return self._request(request)
 
+    def take_checkpoint(self) -> ErrorInfo | None:
+        """Now, or after the one that is running."""
+        return self._request(self._requests.own(is_periodic=False))
+
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
-        pending = self._pending.expire(checkpoint_id)
-        return self._abort(pending, FailureReason.EXPIRED) if pending else None
+        return self._abort(pending, FailureReason.EXPIRED) if (pending := self._pending.expire(checkpoint_id)) else None
 
     def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
         """An attempt that is not there has ended meanwhile: its last word is on the way."""
         is_gone = error.code == UnknownAttempt.code
         reason = FailureReason.DECLINED_TASK_CLOSING if is_gone else FailureReason.TRIGGER_CHECKPOINT_FAILURE
-        pending = self._pending.get(checkpoint_id)
-        return self._abort(pending, reason, error) if pending else None
+        return self._abort(pending, reason, error) if (pending := self._pending.get(checkpoint_id)) else None
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 

@@ -149,6 +149,10 @@ class CheckpointStatistics:
     def in_progress(self) -> int:
         return self._in_progress
 
+    @property
+    def failed(self) -> int:
+        return self._failed
+
     def recall(self, past: CheckpointsView, completed: Collection[CheckpointId], now_ms: int) -> None:
         """What earlier JobManagers showed. A checkpoint that was in progress then is complete when it is one of ``completed``, and has failed else."""
         self._completed, self._failed, self._restored = past.completed, past.failed, past.restored

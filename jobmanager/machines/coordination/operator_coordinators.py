@@ -45,6 +45,11 @@ class OperatorCoordinators:
         """``restored``: the checkpoint that the job begins with."""
         self._graph = graph
         self._buffer = buffer
+        self.reshape(restored)
+
+    def reshape(self, restored: CheckpointManifest | None) -> None:
+        """The graph has other numbers of subtasks: the job begins with this checkpoint, or ``None``: from its beginning."""
+        graph = self._graph
         self._sources: dict[OperatorId, SourceCoordinator] = {}
         self._operators_of: dict[VertexId, list[OperatorId]] = {}
         self._vertex_of = {

@@ -10,72 +10,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
-from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import decide_origin
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_TIMER
 from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
-from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
+from tidegate.jobmanager.machines.command_buffer import CallKind, OpenCall
 from tidegate.jobmanager.machines.commands import JobTerminated
-from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
-from tidegate.jobmanager.machines.events import (
-    EndOfDataReached,
-    JobRecovered,
-    JobSubmitted,
-    TaskStateChanged,
-)
-from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent, adoption_of
-from tidegate.jobmanager.machines.job.asked_before import AskedBefore
+from tidegate.jobmanager.machines.events import EndOfDataReached, RescaleRequested, ShapeWritten, TaskStateChanged
+from tidegate.jobmanager.machines.job.adoption import AwaitedEvent, adoption_of
 from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
-from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
+from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_failed_call
+from tidegate.jobmanager.machines.job.job_parts import JobParts
+from tidegate.jobmanager.machines.job.job_status import JobEvent
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
-from tidegate.jobmanager.machines.job.task_invariants import check_tasks
-from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
-from tidegate.jobmanager.machines.restore.restore import Restoring
-from tidegate.jobmanager.machines.scheduling.attempts import Attempts
-from tidegate.jobmanager.machines.scheduling.deployments import Deployments
+from tidegate.jobmanager.machines.job.rescaling import SHAPE_TIMER, RescalePhase
 from tidegate.jobmanager.machines.scheduling.execution import Execution
-from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.failover import Failover, FailTheJob, RestartLater
+from tidegate.jobmanager.machines.scheduling.failover import FailTheJob, RestartLater
 from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
-from tidegate.jobmanager.machines.scheduling.restart import make_restart_strategy
-from tidegate.jobmanager.machines.scheduling.schedulers import make_scheduler
-from tidegate.jobmanager.machines.settings import JobSettings
 from tidegate.model.errors import ErrorInfo, SubtaskLost
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, SubtaskId, TaskManagerId
 from tidegate.model.states import ExecutionState, JobState
 
 RESTART_TIMER, ADOPTION_TIMER = "restart", "adoption"
 
-_E, _J = ExecutionState, JobState
+_E, _J, _P = ExecutionState, JobState, RescalePhase
 _PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
 
 
-class JobMaster:
-    def __init__(
-        self,
-        event: JobSubmitted | JobRecovered,
-        settings: JobSettings,
-        resources: ResourceManager,
-        buffer: CommandBuffer,
-    ) -> None:
-        self._buffer, self._resources = buffer, resources
-        origin = decide_origin(event, settings.checkpoints)
-        self._origin, graph = origin, origin.graph
-        self.configuration, self.job_id = dict(origin.submitted.configuration), graph.job_id
-        self.executions = ExecutionGraph(graph, settings.attempts_history, buffer.now_ms, origin.first_attempt)
-        self.operators = OperatorCoordinators(self.executions, origin.newest_manifest, buffer)
-        self.coordinator = CheckpointCoordinator(self.executions, self.operators, settings.checkpoints, buffer)
-        self._deployments = Deployments(self.executions, self.configuration, buffer)
-        self.scheduler = make_scheduler(self.executions, settings, self._deployments, resources, buffer)
-        self._attempts = Attempts(self.executions, self.scheduler, buffer)
-        self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints)
-        restarts = make_restart_strategy(settings.restart, buffer.random)
-        self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
-        self.life = JobStatusHistory(self.job_id, graph.name, buffer)
-        self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
-        self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
-        self._adoption: Adoption | None = None  # set while the job is RECONCILING
+class JobMaster(JobParts):
+    """What happens to a job, and what follows from it."""
 
     # ---- clients -----------------------------------------------------------------------------------------------------
 
@@ -103,6 +66,14 @@ class JobMaster:
         self._reconcile()
         if self.life.on(JobEvent.CANCEL_REQUESTED):
             self._stop()
+
+    def on_rescale(self, event: RescaleRequested) -> None:
+        self.rescaling.require(event)
+        self._proceed()
+
+    def on_shape_written(self, event: ShapeWritten) -> None:
+        if self.rescaling.on_written(event.error):
+            self._proceed()
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -147,13 +118,11 @@ class JobMaster:
         execution = self.executions.current(call.attempt) if call.attempt is not None else None
         if execution is None or not execution.is_deployed:
             return
-        if call.kind is CallKind.CANCEL:
-            # The TaskManager does not know it: it is over. If it could not be reached, its heartbeats will tell.
-            if error.code == "unknown-attempt" and execution.state is _E.CANCELING:
-                self._move(execution, _E.CANCELED)
+        verdict = judge_failed_call(call, error, execution)
+        if verdict is CallFailure.CANCELED:
+            self._move(execution, _E.CANCELED)
+        if verdict is not CallFailure.FAILED:
             return
-        if call.kind in (CallKind.CONNECT, CallKind.OPERATOR_EVENT) and error.code == "unknown-attempt":
-            return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
         failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
         self._attempts.send_cancel(execution.attempt, call.task_manager_id)
         self._on_failed(execution, replace(error, message=failed))
@@ -172,6 +141,7 @@ class JobMaster:
     def on_slots_available(self) -> None:
         if not self.life.state.is_terminal:
             self.scheduler.advance()
+            self._look_at_shape()
 
     def on_no_slots(self, batch: int, why: str = "") -> None:
         """A batch has waited too long, or there will be no slots for it, and ``why``."""
@@ -204,6 +174,8 @@ class JobMaster:
             self.on_no_slots(int(argument))
         elif kind == SLOT_IDLE_TIMER:
             self.scheduler.on_idle_timeout()
+        elif kind == SHAPE_TIMER:
+            self.rescaling.on_retry()
 
     # ---- adoption ----------------------------------------------------------------------------------------------------
 
@@ -291,7 +263,7 @@ class JobMaster:
         self._buffer.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
-        everything = everything or self.scheduler.ends_finished_work(failure)
+        everything = everything or self.rescaling.restarts_all or self.scheduler.ends_finished_work(failure)
         if not self.life.may(JobEvent.RESTART_DECIDED):
             self._proceed()
             return
@@ -310,9 +282,12 @@ class JobMaster:
     def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
         if decision.is_new:
             self.life.count_restart()
+        self._cancel_for(decision, "WARN", failure.message)
+
+    def _cancel_for(self, decision: RestartLater, level: str, why: str) -> None:
         self.life.on(JobEvent.RESTART_DECIDED)
         delay_ms, count = decision.at_ms - self._buffer.now_ms, len(decision.affected)
-        self._buffer.log("WARN", f"restarting {count} tasks in {delay_ms} ms: {failure.message}", job=self.job_id)
+        self._buffer.log(level, f"restarting {count} tasks in {delay_ms} ms: {why}", job=self.job_id)
         self._buffer.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
@@ -322,6 +297,7 @@ class JobMaster:
     def _stop(self) -> None:
         """FAILING or CANCELLING: cancel everything, and end when everything is over."""
         self._failover.clear()
+        self.rescaling.stop()
         self._buffer.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         self._attempts.cancel_all()
@@ -337,21 +313,56 @@ class JobMaster:
                 self.coordinator.activate()
                 for asked in self._asked.take():
                     self.on_checkpoint_event(asked)
+                self._look_at_shape()
             case _J.RESTARTING if not self.coordinator.is_settling:
+                self._look_at_shape()
                 self._restart()
             case _J.FAILING | _J.CANCELLING if self.executions.all_terminal:
                 self.life.on(JobEvent.TASKS_OVER)
                 self._end()
 
     def _restart(self) -> None:
-        subtasks = self._failover.take_ready()
+        subtasks = () if self.rescaling.is_held_up else self._failover.take_ready()
         if not subtasks:
             return
-        for subtask in subtasks:
-            self.executions.reset(subtask, self._buffer.now_ms)
+        shape = self.rescaling.take()
+        if shape is not None:
+            subtasks = self._reshape(*shape)
+        else:
+            for subtask in subtasks:
+                self.executions.reset(subtask, self._buffer.now_ms)
         self._restoring.assign(subtasks)
         self.life.on(JobEvent.RESTARTED)
         self.scheduler.schedule(subtasks)
+
+    # ---- another shape -----------------------------------------------------------------------------------------------
+
+    def _look_at_shape(self) -> None:
+        """Takes the step towards another shape that can be taken now. None while the job is being stopped with a savepoint."""
+        if not self.rescaling.is_asked_for:
+            return
+        newest = self.coordinator.latest.checkpoint_id if self.coordinator.latest else None
+        failed, runs = self.coordinator.stats.failed, self.executions.all_running_or_finished
+        match self.rescaling.phase, self.life.state:
+            case _ if self.coordinator.stop.is_active:
+                self.rescaling.put_off()
+            case _P.STEADY, _J.RUNNING if runs and self.rescaling.wants(self.slots):
+                self.rescaling.checkpoint(newest, failed)
+                self._after_coordinator(self.coordinator.take_checkpoint())
+            case ((_P.STEADY | _P.CHECKPOINTING), _J.RESTARTING):
+                self.rescaling.write(self.slots)
+            case _P.CHECKPOINTING, _J.RUNNING if self.rescaling.is_due(newest, failed):
+                self.rescaling.write(self.slots)
+            case _P.CHANGING, (_J.RUNNING | _J.RESTARTING) if not self._failover.is_of_all:
+                self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
+                self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
+
+    def _reshape(self, graph: JobGraph, first_attempt: int) -> tuple[SubtaskId, ...]:
+        self.executions.reshape(graph, first_attempt, self._buffer.now_ms)
+        self._deployments.reshape()
+        self.operators.reshape(self.coordinator.latest.manifest if self.coordinator.latest else None)
+        self.scheduler.reshape()
+        return tuple(execution.subtask_id for execution in self.executions)
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:
@@ -375,6 +386,7 @@ class JobMaster:
 
     def _end(self) -> None:
         self.scheduler.close()
+        self.rescaling.stop()
         self.coordinator.close(self.life.state)
         self._asked.close(self.life.state)
         self._report_terminated()
@@ -383,18 +395,3 @@ class JobMaster:
         if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
             self._is_reported_terminated = True
             self._buffer.emit(JobTerminated(self.job_id))
-
-    def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
-        own = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
-        for part in (*own, self._asked, self._adoption or self.life):
-            part.check_invariants()
-        state = self.life.state
-        assert self.awaits_attempts == (state is _J.RECONCILING), f"{state.value} is a mistake"
-        assert (restart := self._failover.is_pending) == (state is _J.RESTARTING), f"{state.value}, restart: {restart}"
-        check_tasks(state, self.executions)
-        assert self._is_reported_terminated or not (state.is_terminal and self.coordinator.is_idle), "not reported over"
-        assert state.is_terminal or not self._is_reported_terminated, f"{state.value}, and reported over"
-
-    def _timer(self, kind: str) -> str:
-        return f"job/{self.job_id}/{kind}"

@@ -25,6 +25,12 @@ class Deployments:
         self._data_token = hex_id("data-token", buffer.generation, graph.graph.job_id, draw)
         # One tuple for all tasks of an edge: the product of the parallelisms is too many to build anew.
         self._all_producers: dict[int, tuple[AttemptId, ...]] = {}
+        self._all_consumers: dict[int, tuple[int, ...]] = {}
+        self.reshape()
+
+    def reshape(self) -> None:
+        """The graph has other numbers of subtasks."""
+        graph = self._graph
         self._all_consumers = {
             edge.edge_id: tuple(range(graph.vertices[edge.target].parallelism))
             for edge in graph.graph.edges

@@ -15,12 +15,25 @@ from tidegate.model.states import ExecutionState
 
 
 class ExecutionGraph:
-    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt. Numbers of attempts
+    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt, and ``reshape`` that to other
+    numbers of subtasks. Numbers of attempts
     go on behind ``first_attempt``, also where attempts with lower ones were adopted."""
 
     def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int, first_attempt: int = 0) -> None:
+        self._attempts_history = attempts_history
+        self._earlier: dict[SubtaskId, deque[Execution]] = {}
+        self._take(graph, first_attempt, now_ms)
+
+    def reshape(self, graph: JobGraph, first_attempt: int, now_ms: int) -> None:
+        """The job begins anew with other numbers of subtasks, and all of them with this number of attempts. Nothing of it lives."""
+        assert self.all_terminal, "some subtasks of the old shape live"
+        for subtask, old in self._current.items():
+            self._earlier[subtask].append(old)
+        self._take(graph, first_attempt, now_ms)
+
+    def _take(self, graph: JobGraph, first_attempt: int, now_ms: int) -> None:
         self.graph = graph
-        self._first_attempt = first_attempt
+        self.first_attempt = first_attempt
         self.vertices: dict[VertexId, JobVertex] = {v.vertex_id: v for v in graph.vertices}
         self.regions = Regions(graph)
         self._inputs: dict[VertexId, tuple[JobEdge, ...]] = {v: graph.inputs_of(v) for v in self.vertices}
@@ -32,11 +45,10 @@ class ExecutionGraph:
         self._addressed: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
         self._leaving: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
         self._current: dict[SubtaskId, Execution] = {}
-        self._earlier: dict[SubtaskId, deque[Execution]] = {}
         for vertex in graph.vertices:
             for index in range(vertex.parallelism):
                 subtask = SubtaskId(vertex.vertex_id, index)
-                self._earlier[subtask] = deque(maxlen=attempts_history)
+                self._earlier.setdefault(subtask, deque(maxlen=self._attempts_history))
                 self._put(Execution(AttemptId(graph.job_id, vertex.vertex_id, index, first_attempt), now_ms))
 
     def __iter__(self) -> Iterator[Execution]:
@@ -63,7 +75,7 @@ class ExecutionGraph:
 
     def restarting_region(self, execution: Execution) -> int | None:
         """The index of its region; ``None`` for the attempt with which the whole job begins."""
-        is_first = execution.attempt.attempt == self._first_attempt
+        is_first = execution.attempt.attempt == self.first_attempt
         return None if is_first else self.regions.index_of(execution.subtask_id)
 
     def executions_of(self, vertex_id: VertexId) -> list[Execution]:
@@ -123,7 +135,7 @@ class ExecutionGraph:
         self._addressed[subtask.vertex_id] -= old.address is not None
         self._earlier[subtask].append(old)
         a = old.attempt
-        number = max(a.attempt, self._first_attempt) + 1
+        number = max(a.attempt, self.first_attempt) + 1
         return self._put(Execution(AttemptId(a.job_id, a.vertex_id, a.subtask, number), now_ms))
 
     def adopt(self, execution: Execution) -> None:
@@ -159,6 +171,14 @@ class ExecutionGraph:
     @property
     def all_terminal(self) -> bool:
         return self.count(ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED) == len(self._current)
+
+    @property
+    def is_any_vertex_finishing(self) -> bool:
+        """Some of its subtasks have finished or were let finish, and others have not finished yet."""
+        return any(
+            self._leaving[v] or 0 < counts[ExecutionState.FINISHED] < self.vertices[v].parallelism
+            for v, counts in self._vertex_counts.items()
+        )
 
     @property
     def all_at_end_of_data(self) -> bool:

@@ -50,6 +50,11 @@ class Failover:
     def is_pending(self) -> bool:
         return bool(self._affected)
 
+    @property
+    def is_of_all(self) -> bool:
+        """Every task is to restart."""
+        return len(self._affected) == len(self._graph)
+
     def covers(self, subtask: SubtaskId) -> bool:
         """It is to restart."""
         return subtask in self._affected

@@ -26,6 +26,10 @@ class SubtaskScheduler(Protocol):
         """How many of them it does not hold."""
 
     @property
+    def held_slots(self) -> int:
+        """How many it holds."""
+
+    @property
     def waiting_batches(self) -> list[int]:
         """Those that lack a slot."""
 
@@ -61,6 +65,9 @@ class SubtaskScheduler(Protocol):
     def on_finished(self, execution: Execution) -> None: ...
 
     def on_idle_timeout(self) -> None: ...
+
+    def reshape(self) -> None:
+        """The graph has other numbers of subtasks, of which nothing lives yet: slots that it does not need go back."""
 
     def ends_finished_work(self, failure: ErrorInfo) -> bool:
         """Whether with this failure what finished subtasks gave is gone, so that everything runs again."""

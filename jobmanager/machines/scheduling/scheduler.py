@@ -71,6 +71,11 @@ class Scheduler:
         return sum(not self._is_idle(slot) for slot in self._pool.missing(self._sharing.slots))
 
     @property
+    def held_slots(self) -> int:
+        """How many it holds."""
+        return len(self._pool)
+
+    @property
     def waiting_batches(self) -> list[int]:
         """Those that lack a slot."""
         return [number for number, batch in self._batches.items() if self._pool.missing(batch.slots)]
@@ -175,6 +180,15 @@ class Scheduler:
         for allocation in self._pool.allocations:
             if allocation.idle_since_ms is not None and self._is_idle(allocation.slot):
                 self._give_back(allocation.allocation_id, "idle")
+
+    def reshape(self) -> None:
+        """The graph has other numbers of subtasks, of which nothing lives yet: slots that it does not need go back."""
+        assert not self._batches, f"batches {list(self._batches)} of the old shape wait for slots"
+        self._sharing = SlotSharing(self._graph.graph)
+        needed = set(self._sharing.slots)
+        for allocation in self._pool.allocations:
+            if allocation.slot not in needed:
+                self._give_back(allocation.allocation_id, "the job has another shape now")
 
     def ends_finished_work(self, failure: ErrorInfo) -> bool:
         """What finished is with its state in a checkpoint."""

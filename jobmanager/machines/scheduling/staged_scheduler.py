@@ -69,6 +69,10 @@ class StagedScheduler:
         return int(bool(self._ready) and not len(self._pool))
 
     @property
+    def held_slots(self) -> int:
+        return len(self._pool)
+
+    @property
     def waiting_batches(self) -> list[int]:
         return [_BATCH] if self.missing_slots else []
 
@@ -76,6 +80,9 @@ class StagedScheduler:
         self._has_lost_slots = False
         self._held_back.update(dict.fromkeys(subtasks))
         self.advance()
+
+    def reshape(self) -> None:
+        raise AssertionError("a job whose exchanges block keeps its shape")
 
     def adopt(self, execution: Execution) -> None:
         raise AssertionError(f"{execution.attempt}: the next JobManager begins a job anew whose exchanges block")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_available, not_found, server_side
+from tidegate.jobmanager.rest.http.errors import RestError, not_available, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.routes import Route
 
@@ -14,11 +14,8 @@ _JAVA_JOB = "Java jobs: it runs Python jobs, which `tidegate run job.py` or POST
 _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
 _DATASETS = "cached data sets between jobs"
-_DEFAULT_SCHEDULER = (
-    "The DefaultScheduler does not support changing the parallelism without a job restart. "
-    "Start the job again with `tidegate run -p <parallelism> -s <checkpoint>`."
-)
 
+_RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
 _OF_A_JOB = {
     ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
 }
@@ -30,7 +27,6 @@ _OF_THE_CLUSTER = {
     ("POST", "/jobmanager/profiler"): _PROFILER,
     ("DELETE", "/datasets/:datasetid"): _DATASETS,
 }
-_RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
 
 
 class UnsupportedRoutes:
@@ -49,8 +45,6 @@ class UnsupportedRoutes:
         rescaling = [
             Route("PATCH", "/jobs/:jobid/rescaling", self._rescaling, changes=True),
             Route("GET", "/jobs/:jobid/rescaling/:triggerid", self._rescaling),
-            Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
-            Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
             *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
         ]
         absent = [
@@ -70,28 +64,12 @@ class UnsupportedRoutes:
     def _deletion(self, request: RestRequest) -> NoReturn:
         raise not_found(f"There is no operation with triggerId={request.hex_id('triggerid')}.")
 
-    # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
+    # ---- as Flink answers for a job without its AdaptiveScheduler ----------------------------------------------------
 
     def _rescales(self, request: RestRequest) -> NoReturn:
         if "rescaleuuid" in request.parameters:
             request.hex_id("rescaleuuid")
         raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(request).job_id}).")
-
-    def _requirements(self, request: RestRequest) -> NoReturn:
-        self._backend.job(request)
-        raise server_side(_DEFAULT_SCHEDULER)
-
-    def _change_requirements(self, request: RestRequest) -> NoReturn:
-        request.job_id()
-        wanted = request.json_object()
-        if not wanted:
-            raise bad_request("Request body does not specify resource requirements.")
-        for vertex in self._backend.job(request).vertices:
-            if vertex.vertex_id not in wanted:
-                raise bad_request(
-                    f"The request is incomplete, missing job vertex [{vertex.vertex_id}] resource requirements."
-                )
-        raise server_side(_DEFAULT_SCHEDULER)
 
     def _rescaling(self, request: RestRequest) -> NoReturn:
         request.job_id()

@@ -57,7 +57,7 @@ def job_metrics(job: JobView, now_ms: int) -> Metrics:
     restored_ms = checkpoints.last_restored_ms
     return {
         "numRestarts": job.restarts,
-        "numRescales": 0,  # a job changes its parallelism when it is started again, under an id of its own
+        "numRescales": job.rescales,
         "numberOfCompletedCheckpoints": checkpoints.completed,
         "numberOfFailedCheckpoints": checkpoints.failed,
         "numberOfInProgressCheckpoints": checkpoints.in_progress,

@@ -1,6 +1,7 @@
 """Requests of clients that the next JobManager finishes: each is in the job store before it is begun, until it is over.
 
     cancel, savepoint, stop ─▶ job store ─▶ machine ─▶ ReportSnapshot ─▶ out of the store ─▶ client
+    rescale ─────────────────▶ job store ─▶ machine       (it stays there as long as the job: another one replaces it)
                                    └─ this JobManager is lost ─▶ JobRecovered.asked of the next one
 
 The client hears of an end when the store has agreed to it: a leader that was stopped, and that another one has followed, may see its savepoint fail, while the
@@ -16,14 +17,12 @@ from collections.abc import Awaitable, Callable
 from tidegate.aio.logs import with_ids
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines.commands import ReportSnapshot
-from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import Asked, SnapshotRequested
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
 from tidegate.model.errors import StorageError, Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
-
-Asked = JobCancelRequested | SnapshotRequested
 
 _log = logging.getLogger("jobmanager")
 

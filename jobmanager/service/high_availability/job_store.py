@@ -6,6 +6,8 @@
     jobs/<job id>/checkpoints/<n>              where completed checkpoint n is: the pointer, which makes it one
     jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
     jobs/<job id>/asked/cancel │ <request id>  what a client has asked for and is not finished: a cancellation, a savepoint, a stop
+    jobs/<job id>/asked/rescale                the bounds within which its vertices are to run, from now on
+    jobs/<job id>/shape                        the numbers of subtasks that it has instead of those of its submission
     job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
     listed                                     for a moment: who can write it leads, and has led while it looked for files of jobs
     <storageDir>/submissions/<job id>-<random> the request
@@ -31,20 +33,21 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from tidegate.coordination.port import Deposed, Entries, Unavailable
-from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import Asked, JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.leadership.noted_attempts import NotedAttempts, parse_noted_attempts
+from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
 from tidegate.store.locations import open_files, reason_of
 
-Asked = JobCancelRequested | SnapshotRequested
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
-CANCEL = "cancel"
 LISTED = "listed"
+_KINDS: Mapping[str, type[Asked]] = {"cancel": JobCancelRequested, "rescale": RescaleRequested}
+"""Kinds of requests that have names of their own; snapshots have their ids."""
 ID_BLOCK = 16
 """Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
 _NUMBER = re.compile(r"\d+")
@@ -62,7 +65,8 @@ class StoredPlan:
 @dataclass(frozen=True, slots=True)
 class StoredJob:
     """A job that has not ended. ``attempts`` are the last ones of its regions; ``savepoints`` are those that were begun;
-    ``pointers`` say where completed checkpoints are. ``last_id``: of a checkpoint, at most; ``None`` where the directories tell."""
+    ``pointers`` say where completed checkpoints are. ``last_id``: of a checkpoint, at most; ``None`` where the directories tell.
+    ``shape`` is ``None`` for a job that runs as it was submitted."""
 
     job_id: JobId
     request: pb.SubmitJobRequest
@@ -72,6 +76,7 @@ class StoredJob:
     last_id: CheckpointId | None
     past: JobPast | None = None
     asked: tuple[Asked, ...] = ()
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +153,17 @@ class JobStore:
 
     def note_asked(self, asked: Asked) -> None:
         """Before it is begun, so that the next leader finishes it."""
-        name = asked.request_id if isinstance(asked, SnapshotRequested) else CANCEL
+        own = next((name for name, kind in _KINDS.items() if isinstance(asked, kind)), "")
+        name = asked.request_id if isinstance(asked, SnapshotRequested) else own
         self._entries.put(f"{JOBS}/{asked.job_id}/asked/{name}", msgspec.json.encode(asked))
 
     def forget_asked(self, job_id: JobId, request_id: str) -> None:
         """It is over, and its job is not."""
         self._entries.delete(f"{JOBS}/{job_id}/asked/{request_id}")
+
+    def note_shape(self, job_id: JobId, shape: Shape) -> None:
+        """Before anything of it is deployed: this leader and later ones run the job in it."""
+        self._entries.put(f"{JOBS}/{job_id}/shape", msgspec.json.encode(shape))
 
     def point(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """This is the commit: from here on the checkpoint is complete, under this leader and later ones. Its ``_metadata`` is durable."""
@@ -265,6 +275,7 @@ class JobStore:
             None if last_id is None else CheckpointId(last_id),
             self._past(job_id),
             tuple(self._asked(below)),
+            self._shape(f"{below}/shape"),
         )
 
     def _read_plan(self, place: str, content: bytes) -> StoredPlan:
@@ -286,13 +297,20 @@ class JobStore:
     def _asked(self, below: str) -> Iterator[Asked]:
         for name in self._entries.names(f"{below}/asked"):
             content = self._entries.get(f"{below}/asked/{name}")
-            kind: type[Asked] = JobCancelRequested if name == CANCEL else SnapshotRequested
             try:
                 if content is not None:
-                    yield msgspec.json.decode(content, type=kind)
+                    yield msgspec.json.decode(content, type=_KINDS.get(name, SnapshotRequested))
             except msgspec.MsgspecError as error:
                 place = f"{self.directory}/{below}/asked/{name}"
                 raise CorruptData(f"{place} is damaged: {error}; submit the job again with run -s") from None
+
+    def _shape(self, name: str) -> Shape | None:
+        content = self._entries.get(name)
+        try:
+            return None if content is None else msgspec.json.decode(content, type=Shape)
+        except msgspec.MsgspecError as error:
+            told = f"{self.directory}/{name} is damaged: {error}; submit the job again with run -s"
+            raise CorruptData(told) from None
 
     def _noted_attempts(self, name: str) -> NotedAttempts:
         text = self._entries.get(name)

@@ -11,9 +11,11 @@ from typing import Protocol, assert_never
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
 from tidegate.jobmanager.machines import fenced_writes as writes
-from tidegate.jobmanager.service.high_availability.job_store import Asked, JobStore
+from tidegate.jobmanager.machines.events import Asked
+from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -30,6 +32,7 @@ class Jobs(Protocol):
     async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
     async def note_asked(self, asked: Asked) -> None: ...
     async def forget_asked(self, job_id: JobId, request_id: str) -> None: ...
+    async def note_shape(self, job_id: JobId, shape: Shape) -> None: ...
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
     async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
     async def still_lead(self, job_id: JobId) -> None: ...
@@ -60,6 +63,9 @@ class NoJobStore:
 
     async def forget_asked(self, job_id: JobId, request_id: str) -> None:
         """Nothing was kept."""
+
+    async def note_shape(self, job_id: JobId, shape: Shape) -> None:
+        """Nothing is kept."""
 
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         """A durable ``_metadata`` is enough."""
@@ -122,6 +128,9 @@ class KeptJobs:
 
     async def forget_asked(self, job_id: JobId, request_id: str) -> None:
         await self._written(job_id, partial(self._store.forget_asked, job_id, request_id))
+
+    async def note_shape(self, job_id: JobId, shape: Shape) -> None:
+        await self._written(job_id, partial(self._store.note_shape, job_id, shape))
 
     async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
         await self._written(job_id, partial(self._store.point, job_id, checkpoint_id, location))

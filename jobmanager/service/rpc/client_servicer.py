@@ -11,10 +11,11 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import ServerContext, abort
 from tidegate.coordination.port import Deposed
-from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.service.clients import status
+from tidegate.jobmanager.service.clients.rescale import bounds_with
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
@@ -99,6 +100,19 @@ class ClientServicer(SnapshotServicer):
         except TidegateError as error:
             return ack_of(error)
         return ack_of()
+
+    async def RescaleJob(self, request: pb.RescaleJobRequest, context: object) -> pb.RescaleJobResponse:
+        try:
+            job = self._core.machine.job(self._known(request.job_id))
+            assert job is not None, request.job_id
+            bounds = bounds_with(job, request.parallelism, request.vertices)
+            event = RescaleRequested(job.job_id, bounds)
+            if refusal := self._core.machine.refusal_of(event):
+                raise Misuse(f"job {job.job_id} keeps its parallelism: {refusal}")
+            await self._core.ask(event)
+        except TidegateError as error:
+            return pb.RescaleJobResponse(error=error_to_pb(ErrorInfo.of(error)))
+        return pb.RescaleJobResponse(parallelism={vertex_id: both.upper for vertex_id, both in bounds.items()})
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: object) -> pb.ListJobsResponse:
         jobs = self._core.machine.summaries()

@@ -9,7 +9,7 @@ import pytest
 from tests.aio.jobmanager.cluster import JOB, make_graph
 from tidegate.aio.pool import Pool
 from tidegate.coordination.port import Deposed, Unavailable
-from tidegate.jobmanager.machines.events import JobCancelRequested, SnapshotRequested
+from tidegate.jobmanager.machines.events import JobCancelRequested, RescaleRequested, SnapshotRequested
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
@@ -17,6 +17,9 @@ from tidegate.jobmanager.service.high_availability.kept_jobs import KeptJobs
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import JobId
+from tidegate.model.rescaling.bounds import ParallelismBounds
+from tidegate.model.rescaling.shape import Shape
+from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.convert import graph_to_pb
 
@@ -239,3 +242,27 @@ async def test_attempts_of_one_event_are_noted_with_one_write() -> None:
         assert entries.held[f"jobs/{JOB}/attempt"] == b"0 0:1 1:1 3:2"
     finally:
         pool.close()
+
+
+async def test_the_shape_of_a_job_and_the_bounds_that_were_asked_for_are_kept_as_long_as_the_job(
+    tmp_path: Path,
+) -> None:
+    entries, vertex = InMemory(), make_graph().vertices[0].vertex_id
+    await kept(tmp_path, entries, request())
+    store = JobStore(str(tmp_path), entries)
+    [stored] = store.jobs()
+    assert getattr(stored, "shape", "unreadable") is None
+    wanted = [RescaleRequested(JobId(JOB), {vertex: ParallelismBounds(1, upper)}) for upper in (4, 2)]
+    for asked in wanted:
+        store.note_asked(asked)
+    store.note_shape(JobId(JOB), Shape({vertex: 2}, 7))
+    [stored] = store.jobs()
+    assert getattr(stored, "asked", None) == (wanted[-1],), "the last one counts"
+    assert getattr(stored, "shape", None) == Shape({vertex: 2}, 7)
+    entries.held[f"jobs/{JOB}/shape"] = b"2"
+    [damaged] = store.jobs()
+    assert isinstance(damaged, UnreadableJob)
+    assert "is damaged" in damaged.error.message
+    store.end(JobId(JOB), JobState.FINISHED)
+    assert list(store.jobs()) == []
+    assert list(entries.held) == []

@@ -11,7 +11,7 @@ from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.machines.commands import Command, ReportSnapshot
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.jobmanager.machines.events import Event, JobCancelRequested, SnapshotRequested, WorkersFound
+from tidegate.jobmanager.machines.events import Asked, Event, WorkersFound
 from tidegate.jobmanager.programs.files import ProgramFiles
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
@@ -169,7 +169,7 @@ class Scene:
         self.cluster.tell(event)
         self.cluster.settle()
 
-    async def ask(self, asked: JobCancelRequested | SnapshotRequested) -> None:
+    async def ask(self, asked: Asked) -> None:
         self.post(asked)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:

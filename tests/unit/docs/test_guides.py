@@ -120,7 +120,14 @@ def test_an_example_does_what_its_page_says(example: Example, place: Path, capsy
 def test_every_guide_has_an_example() -> None:
     shown = {example.page for example in examples()}
     guides = {f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("[a-z]*.md")}
-    of_commands = {"high_availability", "operations", "production", "rest_and_flink_cli", "taskmanagers_on_demand"}
+    of_commands = {
+        "high_availability",
+        "operations",
+        "production",
+        "rescaling",
+        "rest_and_flink_cli",
+        "taskmanagers_on_demand",
+    }
     in_e2e = {"kafka_and_postgres", "moving_from_spark", "notebooks", "spark_cluster"}
     assert guides | {"README.md"} <= shown | {f"docs/guide/{page}.md" for page in of_commands | in_e2e}
 

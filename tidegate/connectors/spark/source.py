@@ -66,6 +66,7 @@ class SparkSource(Source):
         self.spark_query = query
         self.schema = schema
         self.materialize = materialize
+        self.keeps_parallelism = not materialize
 
     def produced_type(self) -> TypeInformation:
         from tidegate.common.typeinfo import Types

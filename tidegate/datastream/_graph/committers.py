@@ -41,5 +41,6 @@ def _committer_of(node: StreamNode, sink: Sink, node_id: int) -> StreamNode:
         key=None,
         second_key=None,
         uid=f"{node.uid}-committer" if node.uid else "",
+        is_non_parallel=True,
         inputs=[StreamEdge(node.node_id, node_id, Partitioner.GLOBAL, VOTE)],
     )

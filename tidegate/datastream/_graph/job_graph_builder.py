@@ -128,6 +128,7 @@ class _Builder:
             max_parallelism_is_explicit=head.max_parallelism is not None,
             slot_sharing_group=head.slot_sharing_group,
             spark_query=spark_query,
+            keeps_parallelism=any(_keeps_parallelism(node) for node in chain.nodes),
         )
 
     def program(self, chain: Chain) -> VertexProgram:
@@ -206,6 +207,11 @@ class _Builder:
         if node.node_id not in self._listings:
             self._listings[node.node_id] = _listed(node.options["source"], node)
         return self._listings[node.node_id]
+
+
+def _keeps_parallelism(node: StreamNode) -> bool:
+    source = node.options.get("source")
+    return node.is_non_parallel or (isinstance(source, Source) and source.keeps_parallelism)
 
 
 def _reads(node: StreamNode) -> bool:

@@ -63,6 +63,8 @@ class StreamNode:
     uid: str
     uid_hash: str = ""
     buffer_timeout_ms: int | None = None
+    is_non_parallel: bool = False
+    """It runs in one subtask only."""
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 
@@ -133,6 +135,7 @@ class _GraphMaker:
             uid=transformation.uid,
             buffer_timeout_ms=transformation.buffer_timeout_ms,
             uid_hash=transformation.uid_hash,
+            is_non_parallel=transformation.is_non_parallel,
         )
         if node.max_parallelism is not None and node.parallelism > node.max_parallelism:
             raise InvalidJob(

@@ -41,11 +41,13 @@ from tidegate.model.options.own import RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
+from tidegate.model.options.scheduling import AdaptiveSchedulerOptions
 from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
 
 __all__ = [
     "GROUPS",
+    "AdaptiveSchedulerOptions",
     "CheckpointRetention",
     "CheckpointStorageKind",
     "CheckpointingOptions",
@@ -102,6 +104,7 @@ GROUPS: tuple[type, ...] = (
     PythonOptions,
     TableOptions,
     JobManagerOptions,
+    AdaptiveSchedulerOptions,
     RestOptions,
     WebOptions,
     HistoryOptions,

@@ -84,6 +84,7 @@ class Cluster:
         self.makes_locations = True
         self.writes_manifests = True
         self.removes_files = True
+        self.writes_shapes = True
         self.refusal: Callable[[c.Command], ErrorInfo | None] = lambda command: None
         self.sessions: dict[str, str] = {}
         self.tell(e.GenerationStarted(GENERATION, seed=7))
@@ -152,6 +153,8 @@ class Cluster:
                 return e.ManifestWritten(command.job_id, command.checkpoint_id, 100)
             case c.DiscardCheckpoint() if self.removes_files:
                 return e.CheckpointDiscarded(command.job_id, command.checkpoint_id)
+            case c.WriteShape() if self.writes_shapes:
+                return e.ShapeWritten(command.job_id)
             case c.DiscardSharedFiles() if self.removes_files:
                 return e.SharedFilesDiscarded(command.job_id, command.checkpoint_id)
             case _:

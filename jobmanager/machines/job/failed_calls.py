@@ -1,0 +1,27 @@
+"""What it means for an attempt that a call about it failed for good."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tidegate.jobmanager.machines.command_buffer import CallKind, OpenCall
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.model.errors import ErrorInfo, UnknownAttempt
+from tidegate.model.states import ExecutionState
+
+
+class CallFailure(Enum):
+    NOTHING = "its TaskManager's heartbeats, or its last word, will tell"
+    CANCELED = "it was to be canceled, and its TaskManager does not know it: it is over"
+    FAILED = "it has failed"
+
+
+def judge_failed_call(call: OpenCall, error: ErrorInfo, execution: Execution) -> CallFailure:
+    """``execution``: the current one of the attempt, deployed."""
+    is_gone = error.code == UnknownAttempt.code
+    if call.kind is CallKind.CANCEL:
+        is_over = is_gone and execution.state is ExecutionState.CANCELING
+        return CallFailure.CANCELED if is_over else CallFailure.NOTHING
+    if call.kind in (CallKind.CONNECT, CallKind.OPERATOR_EVENT) and is_gone:
+        return CallFailure.NOTHING
+    return CallFailure.FAILED

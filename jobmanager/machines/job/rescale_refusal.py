@@ -1,0 +1,32 @@
+"""Why a job does not take another shape, in words; before anything is noted of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.jobmanager.machines.events import RescaleRequested
+from tidegate.jobmanager.machines.job.job_master import JobMaster
+from tidegate.model.rescaling.bounds import fit, problems_of, slots_of
+
+
+def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int], bool]) -> str:
+    """Empty: the job can be asked to. ``may_come``: whether so many slots could be there, with TaskManagers that would be started."""
+    graph, state = job.executions.graph, job.life.state
+    if state.is_terminal:
+        return f"job {job.job_id} is {state.value} already"
+    if graph.has_blocking_exchanges:
+        return "a job in BATCH mode keeps its parallelism: it takes the slots that there are stage by stage"
+    if not job.takes_checkpoints:
+        return (
+            "a job that takes no checkpoints keeps its parallelism, since its state would be lost: set "
+            "execution.checkpointing.interval"
+        )
+    problems = problems_of(graph, event.bounds)
+    if problems:
+        return "\n".join(problems)
+    highest = fit(graph, event.bounds, sum(both.upper for both in event.bounds.values()))
+    assert highest is not None, "bounds without a problem fit in slots for every subtask"
+    needed = slots_of(graph, highest)
+    if needed <= job.slots or may_come(needed):
+        return ""
+    return f"it needs {needed} slots then, and there are {job.slots} for it; start a TaskManager, or ask for a lower parallelism"

@@ -1,0 +1,77 @@
+"""The parallelism of a job that runs: within which bounds it is to be, and other bounds for it.
+
+    {<vertex id>: {"parallelism": {"lowerBound": 1, "upperBound": 4}}}
+
+A lower bound of -1 is 1, an upper one the max parallelism. Every job is asked and changed in this form, where Flink does it for those of its ``AdaptiveScheduler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from tidegate.jobmanager.machines.events import RescaleRequested
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.routes import Route
+from tidegate.model.ids import VertexId
+from tidegate.model.rescaling.bounds import NOT_SAID, Bounds, ParallelismBounds, completed, problems_of
+from tidegate.model.values import Json, JsonObject
+
+
+class RescalingHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
+            Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
+        ]
+
+    def _requirements(self, request: RestRequest) -> JsonObject:
+        return requirements(self._backend.job(request).bounds)
+
+    def _change_requirements(self, request: RestRequest) -> Awaitable[JsonObject]:
+        request.job_id()
+        asked = request.json_object()
+        if not asked:
+            raise bad_request("Request body does not specify resource requirements.")
+        job = self._backend.job(request)
+        missing = [vertex.vertex_id for vertex in job.vertices if vertex.vertex_id not in asked]
+        if missing:
+            raise bad_request(f"The request is incomplete, missing job vertex [{missing[0]}] resource requirements.")
+        bounds = completed(
+            job.graph, {VertexId(vertex_id): _bounds(vertex_id, one) for vertex_id, one in asked.items()}
+        )
+        if problems := problems_of(job.graph, bounds):
+            raise bad_request("\n".join(problems))
+        event = RescaleRequested(job.job_id, bounds)
+        if refusal := self._backend.views.refusal_of(event):
+            raise RestError(409, refusal)
+
+        async def ask() -> JsonObject:
+            await self._backend.ask(event)
+            return {}
+
+        return ask()
+
+
+def requirements(bounds: Bounds) -> JsonObject:
+    """In Flink's form (``JobResourceRequirementsBody``)."""
+    return {
+        vertex_id: {"parallelism": {"lowerBound": both.lower, "upperBound": both.upper}}
+        for vertex_id, both in bounds.items()
+    }
+
+
+def _bounds(vertex_id: str, asked: Json) -> ParallelismBounds:
+    found = asked.get("parallelism") if isinstance(asked, Mapping) else None
+    ends = [found.get(name, NOT_SAID) for name in ("lowerBound", "upperBound")] if isinstance(found, Mapping) else []
+    numbers = [end for end in ends if isinstance(end, int) and not isinstance(end, bool)]
+    if len(numbers) != 2:
+        raise bad_request(
+            f"Request did not match expected format: [{vertex_id}] has to be "
+            '{"parallelism": {"lowerBound": <number>, "upperBound": <number>}}.'
+        )
+    return ParallelismBounds(*numbers)

@@ -1,0 +1,74 @@
+"""``/jobs/:jobid/resource-requirements`` in the form of Flink's OpenAPI: bounds of each vertex, also for jobs of the default scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.rest.asking import ask, serving
+from tests.contract.rest.scene import Scene
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, JOB, running_job, two_stage, vertex_id
+from tidegate.jobmanager.machines import commands as c
+
+PATH = f"/jobs/{JOB}/resource-requirements"
+SOURCE, SINK = vertex_id("source"), vertex_id("sink")
+
+
+def scene(slots: int = 4, **settings: str) -> Scene:
+    return Scene(running_job(two_stage(), {**CHECKPOINTED, **settings}, slots=slots))
+
+
+def both(lower: int, upper: int) -> dict[str, Any]:
+    bounds = {"parallelism": {"lowerBound": lower, "upperBound": upper}}
+    return {SOURCE: bounds, SINK: bounds}
+
+
+async def test_bounds_are_told_and_changed() -> None:
+    found = scene()
+    async with serving(found) as client:
+        assert await ask(client, "GET", PATH, 200) == both(1, 2)
+        assert await ask(client, "PUT", PATH, 200, json=both(2, 3)) == {}
+        assert await ask(client, "GET", PATH, 200) == both(2, 3)
+        assert [t.checkpoint_id for t in found.cluster.of(c.TriggerCheckpoint)] == [1]
+
+
+async def test_bounds_that_are_not_said_are_one_and_the_max_parallelism() -> None:
+    async with serving(scene(slots=128)) as client:
+        assert await ask(client, "PUT", PATH, 200, json=both(-1, -1)) == {}
+        assert await ask(client, "GET", PATH, 200) == both(1, 128)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (both(0, 2), "must be greater than zero"),
+        (both(3, 2), f"The requested lower bound [3] for job vertex [{SOURCE}] is higher than the upper bound [2]."),
+        (
+            both(1, 129),
+            f"The newly requested parallelism 129 for the job vertex {SOURCE} exceeds its maximum parallelism 128.",
+        ),
+        ({**both(1, 2), "a" * 32: both(1, 2)[SINK]}, "was not found in the JobGraph"),
+        (
+            {SOURCE: both(1, 2)[SOURCE]},
+            f"The request is incomplete, missing job vertex [{SINK}] resource requirements.",
+        ),
+        ({SOURCE: 1, SINK: {"parallelism": {"lowerBound": True, "upperBound": 2}}}, "did not match expected format"),
+    ],
+)
+async def test_what_flink_refuses(body: Any, text: str) -> None:
+    async with serving(scene()) as client:
+        assert text in (await ask(client, "PUT", PATH, 400, json=body))["errors"][0]
+
+
+async def test_a_job_that_keeps_its_parallelism_says_why() -> None:
+    async with serving(scene()) as client:
+        assert "needs 5 slots then" in (await ask(client, "PUT", PATH, 409, json=both(1, 5)))["errors"][0]
+    async with serving(Scene(running_job(two_stage(), {}, slots=4))) as client:
+        assert "takes no checkpoints" in (await ask(client, "PUT", PATH, 409, json=both(1, 3)))["errors"][0]
+
+
+async def test_a_job_that_is_not_there() -> None:
+    async with serving(scene()) as client:
+        await ask(client, "GET", f"/jobs/{'e' * 32}/resource-requirements", 404)
+        await ask(client, "PUT", f"/jobs/{'e' * 32}/resource-requirements", 404, json=both(1, 2))

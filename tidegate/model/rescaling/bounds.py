@@ -1,0 +1,178 @@
+"""Between which parallelisms the vertices of a job may run, and what is refused (Flink: ``JobResourceRequirements.java``).
+
+    bounds ─▶ problems_of ─▶ texts for the user
+          └─▶ fit(slots) ──▶ the parallelism of each vertex, in so many slots
+
+A vertex that cannot run with another parallelism keeps the one that it has. Vertices between which rows go forward have as many subtasks as
+each other: such a group has the tightest bounds of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tidegate.model.graph import JobGraph, JobVertex, Partitioner
+from tidegate.model.ids import VertexId
+
+NOT_SAID = -1
+"""In place of a bound: 1 below, the max parallelism above. Flink's REST API has it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelismBounds:
+    """Both ends are included."""
+
+    lower: int
+    upper: int
+
+
+Bounds = Mapping[VertexId, ParallelismBounds]
+
+
+def bounds_of(graph: JobGraph) -> dict[VertexId, ParallelismBounds]:
+    """Returns those of a job for which no others were asked: at most the parallelism that it has."""
+    return {v.vertex_id: ParallelismBounds(1, v.parallelism) for v in graph.vertices}
+
+
+def most_of(vertex: JobVertex) -> int:
+    """The highest parallelism that a vertex can have."""
+    return vertex.parallelism if vertex.keeps_parallelism else vertex.max_parallelism
+
+
+def completed(graph: JobGraph, bounds: Bounds) -> dict[VertexId, ParallelismBounds]:
+    """With ends in the place of those that were not said."""
+    most = {vertex.vertex_id: most_of(vertex) for vertex in graph.vertices}
+    return {
+        vertex_id: ParallelismBounds(
+            1 if asked.lower == NOT_SAID else asked.lower,
+            most.get(vertex_id, asked.upper) if asked.upper == NOT_SAID else asked.upper,
+        )
+        for vertex_id, asked in bounds.items()
+    }
+
+
+def problems_of(graph: JobGraph, bounds: Bounds) -> list[str]:
+    """Why the bounds, which are ``completed``, are refused, in Flink's words where it refuses them; none: they are not."""
+    vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    problems = []
+    for vertex_id, asked in bounds.items():
+        vertex = vertices.get(vertex_id)
+        if vertex is None:
+            problems.append(f"Job vertex [{vertex_id}] was not found in the JobGraph.")
+        elif problem := _problem(vertex, asked):
+            problems.append(problem)
+    problems += [
+        f"The request is incomplete, missing job vertex [{vertex_id}] resource requirements."
+        for vertex_id in vertices
+        if vertex_id not in bounds
+    ]
+    return problems or _contradictions(graph, bounds)
+
+
+def fit(graph: JobGraph, bounds: Bounds, slots: int) -> dict[VertexId, int] | None:
+    """The highest parallelism of each vertex in so many slots: groups of slot sharing get as many each as long as they need them. ``None``: even the lowest
+    does not fit."""
+    joined = [_common(group, bounds) for group in forward_groups(graph)]
+    highest = {vertex.vertex_id: both.upper for group, both in joined for vertex in group}
+    if slots_of(graph, highest) <= slots:
+        return highest
+    found = {vertex.vertex_id: both.lower for group, both in joined for vertex in group}
+    if slots_of(graph, found) > slots:
+        return None
+    while (more := _grown(graph, joined, found, slots)) is not None:
+        found = more
+    return found
+
+
+def slots_of(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> int:
+    """How many slots a job needs: its slot sharing groups need as many as their widest vertices have subtasks."""
+    widest: dict[str, int] = {}
+    for vertex in graph.vertices:
+        group = vertex.slot_sharing_group
+        widest[group] = max(widest.get(group, 0), parallelism[vertex.vertex_id])
+    return sum(widest.values())
+
+
+def with_parallelism(graph: JobGraph, parallelism: Mapping[VertexId, int]) -> JobGraph:
+    """The job in another shape: only numbers of subtasks change. Vertices that are not named stay as they are."""
+    vertices = (replace(v, parallelism=parallelism.get(v.vertex_id, v.parallelism)) for v in graph.vertices)
+    return replace(graph, vertices=tuple(vertices))
+
+
+def parallelism_of(graph: JobGraph) -> dict[VertexId, int]:
+    return {vertex.vertex_id: vertex.parallelism for vertex in graph.vertices}
+
+
+def forward_groups(graph: JobGraph) -> list[tuple[JobVertex, ...]]:
+    """Vertices that have the same parallelism, since rows go forward between them, in the order of the graph."""
+    group_of = {vertex.vertex_id: [vertex.vertex_id] for vertex in graph.vertices}
+    for edge in graph.edges:
+        source, target = group_of[edge.source], group_of[edge.target]
+        if edge.partitioner is Partitioner.FORWARD and source is not target:
+            source += target
+            group_of.update(dict.fromkeys(target, source))
+    seen = {id(group): group for group in group_of.values()}
+    return [tuple(v for v in graph.vertices if v.vertex_id in group) for group in seen.values()]
+
+
+_Joined = tuple[tuple[JobVertex, ...], ParallelismBounds]
+
+
+def _grown(
+    graph: JobGraph, joined: Iterable[_Joined], found: Mapping[VertexId, int], slots: int
+) -> dict[VertexId, int] | None:
+    """One step higher where it is lowest and fits; ``None``: nowhere."""
+    for group, both in sorted(joined, key=lambda one: found[one[0][0].vertex_id]):
+        now = found[group[0].vertex_id]
+        more = {**found, **{vertex.vertex_id: now + 1 for vertex in group}}
+        if now < both.upper and slots_of(graph, more) <= slots:
+            return more
+    return None
+
+
+def _common(group: tuple[JobVertex, ...], bounds: Bounds) -> _Joined:
+    each = [_own(vertex, bounds[vertex.vertex_id]) for vertex in group]
+    return group, ParallelismBounds(max(one.lower for one in each), min(one.upper for one in each))
+
+
+def _own(vertex: JobVertex, asked: ParallelismBounds) -> ParallelismBounds:
+    return ParallelismBounds(vertex.parallelism, vertex.parallelism) if vertex.keeps_parallelism else asked
+
+
+def _problem(vertex: JobVertex, asked: ParallelismBounds) -> str:
+    vertex_id = vertex.vertex_id
+    if asked.lower < 1 or asked.upper < 1:
+        return (
+            f"Both, the requested lower bound [{asked.lower}] and upper bound [{asked.upper}] for job vertex [{vertex_id}] "
+            "must be greater than zero."
+        )
+    if asked.lower > asked.upper:
+        return (
+            f"The requested lower bound [{asked.lower}] for job vertex [{vertex_id}] is higher than the upper bound "
+            f"[{asked.upper}]."
+        )
+    if vertex.keeps_parallelism and asked.upper != vertex.parallelism:
+        return (
+            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} cannot be had: {vertex.name!r} runs with "
+            f"parallelism {vertex.parallelism} only."
+        )
+    if asked.upper > vertex.max_parallelism:
+        return (
+            f"The newly requested parallelism {asked.upper} for the job vertex {vertex_id} exceeds its maximum parallelism "
+            f"{vertex.max_parallelism}."
+        )
+    return ""
+
+
+def _contradictions(graph: JobGraph, bounds: Bounds) -> list[str]:
+    """Tells which vertices need the same parallelism, and may not have it."""
+    found = []
+    for group, both in (_common(group, bounds) for group in forward_groups(graph)):
+        if both.lower > both.upper:
+            names = " and ".join(f"{v.name!r} [{v.vertex_id}]" for v in group)
+            found.append(
+                f"{names} need the same parallelism, since rows go forward between them, and no number is within the bounds of "
+                "all; give them the same ones."
+            )
+    return found
