@@ -18,6 +18,7 @@ from tidegate.model.options import (
     RestartStrategyOptions,
     RestartStrategyType,
     RestOptions,
+    RuntimeOptions,
     TaskManagerOptions,
 )
 
@@ -137,6 +138,10 @@ def test_a_key_like_no_other_is_refused_without_a_guess() -> None:
         ("execution.checkpointing.interval", "ten", "is not a duration"),
         ("rest.port", "65536", "above the greatest allowed value, 65535"),
         ("rest.port", "8_081", "is not a whole number"),
+        ("taskmanager.data.port", "50200-50100", "neither a port nor a range of ports such as 50100-50200"),
+        ("taskmanager.data.port", "0-100", "neither a port nor a range"),
+        ("taskmanager.data.port", "60000-70000", "neither a port nor a range"),
+        ("taskmanager.data.port", "any", "neither a port nor a range"),
         ("pipeline.max-parallelism", "0", "below the least allowed value, 1"),
         ("pipeline.max-parallelism", "32769", "above the greatest allowed value, 32768"),
         ("pipeline.operator-chaining.enabled", "yes", "neither 'true' nor 'false'"),
@@ -152,6 +157,13 @@ def test_a_bad_value_is_refused_with_its_key(key: str, text: str, told: str) -> 
     message = problems_of({key: text})
     assert key in message
     assert told in message
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"), [("0", range(1)), ("50100", range(50_100, 50_101)), (" 50100 - 50200 ", range(50_100, 50_201))]
+)
+def test_a_range_of_ports(text: str, ports: range) -> None:
+    assert Configuration.from_strings({"taskmanager.data.port": text}).get(RuntimeOptions.DATA_PORT) == ports
 
 
 def test_a_value_outside_the_bounds_may_be_allowed_by_name() -> None:
