@@ -35,6 +35,7 @@ from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
+from tidegate.jobmanager.rest.http.turns import Turns
 from tidegate.jobmanager.rest.openapi import Description
 from tidegate.jobmanager.rest.response_cache import ResponseCache, ViewCache
 from tidegate.jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
@@ -80,6 +81,7 @@ class RestEndpoint:
             Kept.CHECKPOINTS: option(RestOptions.CHECKPOINT_CACHE_TIMEOUT),
         }
         self._cache = ResponseCache(timeouts_ms, now_ms)
+        self._turns = Turns()
         self._guard = OriginGuard(())
         self._runner: web.AppRunner | None = None
         description = Description()
@@ -125,9 +127,11 @@ class RestEndpoint:
         return application
 
     async def _answer(self, request: web.Request) -> web.Response:
-        kept = self._cache.find(_key(request)) if request.method == "GET" else None
-        if kept is not None:
-            return self._response(200, kept)
+        await self._turns.wait()
+        with self._turns.work():
+            kept = self._cache.find(_key(request)) if request.method == "GET" else None
+            if kept is not None:
+                return self._response(200, kept)
         try:
             raw_path = request.rel_url.raw_path
             route, parameters = self.router.find(request.method, raw_path)
@@ -150,12 +154,15 @@ class RestEndpoint:
         archived = await self._archived(route, parameters, request)
         if archived is not None:
             return self._response(route.status, archived)
-        answer = route.handler(await self._asked(route, parameters, request))
+        asked = await self._asked(route, parameters, request)
+        with self._turns.work():
+            answer = route.handler(asked)
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Reply):
             return self._response(answer.status, answer.body, _TEXT)
-        encoded = _encoded(answer)
+        with self._turns.work():
+            encoded = _encoded(answer)
         if route.kept is not Kept.NOT:
             self._cache.keep(route.kept, _key(request), encoded)
         return self._response(route.status, encoded)
