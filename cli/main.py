@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tidegate.cli.commands.cluster import cluster
+from tidegate.cli.commands.fault import fault
 from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
 from tidegate.cli.commands.package import package
@@ -37,6 +38,7 @@ for command in (
     txn,
     cluster,
     ha,
+    fault,
     package,
     jobmanager,
     taskmanager,

@@ -52,6 +52,7 @@ def process_options(command: Command) -> Command:
 @click.option("--host", metavar="H", help="Interface to listen on; default: localhost.")
 @click.option("--rpc-port", type=int, metavar="PORT", help="Port of the gRPC service; default: 6123.")
 @click.option("--rest-port", type=int, metavar="PORT", help="Port of the REST API; default: 8081.")
+@click.option("--allow-faults", is_flag=True, help="Let `tidegate fault`, REST and the page make faults on purpose.")
 @configuration_options
 @process_options
 @reporting
@@ -59,6 +60,7 @@ def jobmanager(
     host: str | None,
     rpc_port: int | None,
     rest_port: int | None,
+    allow_faults: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     **process: Unpack[ProcessOptions],
@@ -73,6 +75,8 @@ def jobmanager(
         forced.append(f"jobmanager.rpc.port={rpc_port}")
     if rest_port is not None:
         forced.append(f"rest.port={rest_port}")
+    if allow_faults:
+        forced.append("tidegate.testing.allow-faults=true")
     configuration = load_configuration(config, definitions, *forced)
 
     def run(report: StartReport) -> int:

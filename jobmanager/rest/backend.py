@@ -19,6 +19,7 @@ from tidegate.jobmanager.machines.views import (
     TaskManagerView,
     VertexView,
 )
+from tidegate.jobmanager.rest.faults import FaultDesk
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.http.errors import bad_request, not_found, server_side
 from tidegate.jobmanager.rest.http.request import RestRequest
@@ -111,6 +112,8 @@ class Backend:
     shutdown: Callable[[str], None]
     now_ms: Callable[[], int] = field(default=wall_clock_ms)
     history: History | None = None
+    faults: FaultDesk | None = None
+    """``None`` where none may be made on purpose."""
 
     def archived(self, path: str) -> list[JsonObject]:
         """Items of a list of jobs that only the archive knows."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tidegate.jobmanager.programs.runs import ProgramRuns
+from tidegate.jobmanager.rest.faults import FaultDesk
 from tidegate.jobmanager.rest.handlers.processes import TaskManagerInspector
 from tidegate.jobmanager.rest.history import History
 
@@ -13,10 +14,12 @@ from tidegate.jobmanager.rest.history import History
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded.
-    ``history``: jobs of JobManagers before this one, where they are archived."""
+    ``history``: jobs of JobManagers before this one, where they are archived. ``faults``: ``None`` where none may be made
+    on purpose."""
 
     shutdown: Callable[[str], None]
     dispose: Callable[[str], Awaitable[None]]
     inspector: TaskManagerInspector
     programs: ProgramRuns | None = None
     history: History | None = None
+    faults: FaultDesk | None = None

@@ -19,9 +19,10 @@ from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
-from tidegate.jobmanager.service.rest_service import make_rest
+from tidegate.jobmanager.service.rest_service import RestResources, make_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
+from tidegate.jobmanager.service.storage.faulty_storage import make_storage
 from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
 from tidegate.model.configuration import Configuration
 from tidegate.model.leadership import Contact
@@ -30,7 +31,6 @@ from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
     add_JobManagerServiceServicer_to_server,
 )
-from tidegate.store.checkpoints import CheckpointStorage
 
 WORKERS_END_MS = 15_000  # above the time after which a TaskManager that does not end is killed
 STORAGE_THREADS = 4  # chosen, not measured: calls of the storage wait for disks, not for processors
@@ -53,7 +53,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"leader in term {availability.term.number}", availability.release)
     blobs = availability.open_blobs(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory)
     services.started(f"blob store: {blobs.directory}", blobs.close)
-    pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
+    pool, storage = Pool(STORAGE_THREADS, "storage"), make_storage(configuration)
     services.started("checkpoint storage: up", pool.close)
     core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
     services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)
@@ -65,9 +65,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
         await workers.open()
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
-    rest = await make_rest(
-        configuration, core, clients.disposal, working.directory, services, shutdown, availability.store
-    )
+    resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)
+    rest = await make_rest(configuration, core, resources, services)
     clients.history = rest.history
     await recover_jobs(availability, submission, core, blobs, storage, pool)
     clients.rest_port = rest_port = await rest.listen(configuration, services)

@@ -21,6 +21,7 @@ from tidegate.jobmanager.rest.archiver import archived_answers
 from tidegate.jobmanager.rest.backend import Backend, Core
 from tidegate.jobmanager.rest.handlers.checkpoints import CheckpointHandlers
 from tidegate.jobmanager.rest.handlers.cluster import ClusterHandlers
+from tidegate.jobmanager.rest.handlers.faults import FaultHandlers
 from tidegate.jobmanager.rest.handlers.flame_graphs import FlameGraphs
 from tidegate.jobmanager.rest.handlers.jars import JarHandlers
 from tidegate.jobmanager.rest.handlers.jobs import JobHandlers
@@ -73,6 +74,7 @@ class RestEndpoint:
             outside.shutdown,
             now_ms,
             outside.history,
+            outside.faults,
         )
         self._backend = backend
         self._operations = Operations(option(RestOptions.ASYNC_STORE_DURATION), now_ms)
@@ -93,6 +95,7 @@ class RestEndpoint:
             CheckpointHandlers(backend),
             SnapshotHandlers(backend, self._operations),
             ProcessHandlers(backend, outside.inspector),
+            FaultHandlers(backend),
             JarHandlers(outside.programs, lambda job_id: core.machine.job(job_id) is not None),
             RescalingHandlers(backend),
             UnsupportedRoutes(backend),

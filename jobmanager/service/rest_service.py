@@ -15,13 +15,16 @@ from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.faults import FaultMaker
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
 from tidegate.jobmanager.service.storage.archiving import Archiving
+from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.jobmanager.service.task_managers.inspection import Inspector
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import HistoryOptions, JobManagerOptions, RestOptions
+from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.job_archives import JobArchives
 
 PROGRAM_THREADS = 2
@@ -30,6 +33,18 @@ RETAINED_JOBS = 100
 """So many of the jobs that ended are kept where no place is set for them: chosen, not measured. An archive is some hundred kilobytes."""
 _ARCHIVE = "archive"
 _ANY_INTERFACE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class RestResources:
+    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is
+    set."""
+
+    disposal: Disposal
+    working: Path
+    shutdown: Shutdown
+    job_store: JobStore | None
+    storage: CheckpointStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +71,25 @@ class RestService:
 async def make_rest(
     configuration: Configuration,
     core: JobManagerCore,
-    disposal: Disposal,
-    working: Path,
+    around: RestResources,
     services: Services,
-    shutdown: Shutdown,
-    job_store: JobStore | None,
 ) -> RestService:
-    """``working``: the process's own directory. With a job store the jobs that ended lie beside those that run, unless another place is set. Raises ``StorageError`` when uploads have no place."""
+    """Raises ``StorageError`` when uploads have no place."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
-    programs = ProgramRuns.of(configuration, pool, working)
+    programs = ProgramRuns.of(configuration, pool, around.working)
     if programs is not None:
         services.started(f"uploaded programs: {programs.files.directory}", programs.close)
     services.started("pool of programs: up", pool.close)
     directory, retained = option(HistoryOptions.ARCHIVE_DIR), None
-    if directory is None and job_store is not None:
-        directory, retained = f"{job_store.directory}/{_ARCHIVE}", RETAINED_JOBS
+    if directory is None and around.job_store is not None:
+        directory, retained = f"{around.job_store.directory}/{_ARCHIVE}", RETAINED_JOBS
     archives = JobArchives(directory) if directory is not None else None
     history = History([archives], pool) if archives is not None else None
-    endpoint = RestEndpoint(core, Surroundings(shutdown.ask, disposal.dispose, Inspector(), programs, history))
+    storage = around.storage
+    faults = FaultMaker(core.machine, storage) if isinstance(storage, FaultyStorage) else None
+    outside = Surroundings(around.shutdown.ask, around.disposal.dispose, Inspector(), programs, history, faults)
+    endpoint = RestEndpoint(core, outside)
     core.on_asked = endpoint.drop
     if archives is not None and history is not None:
         archiving = Archiving(archives, pool, endpoint.answers_to_archive, partial(history.refresh, retained))

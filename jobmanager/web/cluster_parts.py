@@ -40,6 +40,7 @@ def hello(backend: Backend) -> JsonObject:
         "version": VERSION,
         "python": PYTHON_VERSION,
         "may_cancel": backend.configuration.get(RestOptions.CANCEL_ENABLED),
+        "may_fault": backend.faults is not None,
     }
 
 

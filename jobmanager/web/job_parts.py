@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from tidegate.jobmanager.machines.views import JobView, SubtaskView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
+from tidegate.jobmanager.rest.faults import FaultDesk
 from tidegate.jobmanager.rest.numbers import skew_percent
 from tidegate.jobmanager.rest.responses.exceptions import failures
+from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
 from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
@@ -72,8 +74,8 @@ def accumulators_part(job: JobView, measures: MetricStore) -> JsonObject:
     }
 
 
-def exceptions_part(job: JobView) -> JsonObject:
-    return failures(job, MAX_EXCEPTIONS)
+def exceptions_part(job: JobView, faults: FaultDesk | None) -> JsonObject:
+    return failures(job, MAX_EXCEPTIONS, fault_entries(faults, job))
 
 
 def _vertex(job: JobView, vertex: VertexView) -> JsonObject:

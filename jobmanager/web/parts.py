@@ -92,7 +92,7 @@ class PageParts:
             ("rates", lambda: rates_part(job, measures)),
             ("checkpoints", lambda: checkpoints_part(job)),
             ("accumulators", lambda: accumulators_part(job, measures)),
-            ("exceptions", lambda: exceptions_part(job)),
+            ("exceptions", lambda: exceptions_part(job, self._backend.faults)),
         ]
 
     async def _archived(self, shown: Shown) -> list[PagePart] | None:

@@ -17,10 +17,10 @@ from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.taskmanager.service import identity as own
+from tidegate.taskmanager.service.asked_faults import FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.directories import Directories
 from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
-from tidegate.taskmanager.service.faults import Delays, Faults
 from tidegate.taskmanager.service.registration import connection_to_leader, keep_registered
 from tidegate.taskmanager.service.reporting.reporters import start_reporters
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
@@ -79,12 +79,11 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)
     subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms)
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
-    faults = Faults.of(asked)
-    executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)
+    here = FaultsHere(asked, job_manager.tell)
+    executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
-    delays = Delays(faults.delay_ms)
-    services.started(f"faults on purpose: {', '.join(asked) or 'none'}", delays.close)
-    server, port = await start_endpoint(configuration, executor, delays, subtasks.stacks)
+    services.started(f"faults on purpose: {', '.join(asked) or 'none'}", here.delays.close)
+    server, port = await start_endpoint(configuration, executor, here, subtasks.stacks)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready(services.begins)

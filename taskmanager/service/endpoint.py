@@ -13,11 +13,13 @@ from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
+    add_TaskManagerFaultsServicer_to_server,
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
+from tidegate.taskmanager.service.asked_faults import FaultService, FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
-from tidegate.taskmanager.service.faults import DelayedService, Delays
+from tidegate.taskmanager.service.faults import DelayedService
 from tidegate.taskmanager.service.inspection import InspectionService, ReadStacks
 from tidegate.taskmanager.service.reporting.printing import Printer
 from tidegate.taskmanager.service.subtasks.control_streams import Align, SubtaskControl, listen_for_subtasks
@@ -28,15 +30,17 @@ _TOKEN_BYTES = 16
 
 
 async def start_endpoint(
-    configuration: Configuration, executor: TaskExecutor, delays: Delays, stacks: ReadStacks
+    configuration: Configuration, executor: TaskExecutor, here: FaultsHere, stacks: ReadStacks
 ) -> tuple[grpc.aio.Server, int]:
     """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
-    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), delays)
+    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays)
+    faults = FaultService(executor.local_pids, here.messages, here.delays)
     inspected = InspectionService(executor, Pool(1, "inspection"), stacks)
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(service, server)
         add_TaskManagerInspectionServicer_to_server(inspected, server)
+        add_TaskManagerFaultsServicer_to_server(faults, server)
 
     host, port = configuration.get(TaskManagerOptions.BIND_HOST), configuration.get(TaskManagerOptions.RPC_PORT)
     return await start_server(host, port, register, "TaskManager")

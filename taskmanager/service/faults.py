@@ -20,9 +20,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from tidegate.model.errors import ConfigurationError
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError, Misuse
+from tidegate.model.options import RuntimeOptions
 from tidegate.model.units import parse_duration_ms
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.servicer import NewToken, TaskManagerService
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
@@ -86,11 +89,29 @@ class Delays:
 
     def __init__(self, delay_ms: int) -> None:
         self._delay_s = delay_ms / 1000
+        self._more_s = self._until_s = 0.0
+        self._stands_by = False
         self._servers: list[asyncio.Server] = []
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def stand_by(self) -> None:
+        """Proxies stand in front of all producers from now on, so that faults can be asked for later."""
+        self._stands_by = True
+
+    def delay_for(self, delay_ms: int, for_ms: int) -> None:
+        """So much more than else, for so long. Raises ``Misuse`` where no proxy is in the way."""
+        self._check()
+        self._more_s, self._until_s = delay_ms / 1000, asyncio.get_running_loop().time() + for_ms / 1000
+
+    def cut(self) -> None:
+        """Breaks all connections. Raises ``Misuse`` where no proxy is in the way."""
+        self._check()
+        for writer in self._writers:
+            writer.transport.abort()
 
     async def through(self, request: taskmanager_pb2.ConnectTaskRequest) -> None:
         """Let the request name proxies instead of producers."""
-        if self._delay_s:
+        if self._delay_s or self._stands_by:
             for producer in request.producers:
                 producer.address = await self._proxy(producer.address)
 
@@ -98,15 +119,27 @@ class Delays:
         for server in self._servers:
             server.close()
 
+    def _check(self) -> None:
+        if not self._writers:
+            raise Misuse("no subtask of this TaskManager receives from another one over a channel just now")
+
+    def _now_s(self) -> float:
+        """By how much a piece of data that comes now is late."""
+        more_s = self._more_s if asyncio.get_running_loop().time() < self._until_s else 0.0
+        return self._delay_s + more_s
+
     async def _proxy(self, address: str) -> str:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError):
                 producer_reader, producer_writer = await _dial(address)
+                both = {writer, producer_writer}
+                self._writers |= both
                 await asyncio.gather(
-                    _copy(reader, producer_writer, 0),
-                    _copy(producer_reader, writer, self._delay_s),
+                    _copy(reader, producer_writer, lambda: 0.0),
+                    _copy(producer_reader, writer, self._now_s),
                     return_exceptions=True,
                 )
+                self._writers -= both
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -121,6 +154,10 @@ class DelayedService(TaskManagerService):
         super().__init__(executor, new_token)
         self._delays = delays
 
+    def sees(self, task: SubmittedTask) -> None:
+        if Configuration.from_strings(task.configuration).get(RuntimeOptions.ALLOW_FAULTS):
+            self._delays.stand_by()
+
     async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: object) -> common_pb2.Ack:
         await self._delays.through(request)
         return await super().ConnectTask(request, context)
@@ -133,8 +170,8 @@ async def _dial(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
     return await asyncio.open_connection(host, int(port))
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-    """Until the end of the stream. A chunk leaves ``delay_s`` after it came, however many are on their way."""
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: Callable[[], float]) -> None:
+    """Until the end of the stream. A chunk leaves ``delay_s()`` after it came, however many are on their way, and behind those before it."""
     on_the_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -152,7 +189,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dela
     try:
         while True:
             data = await reader.read(_CHUNK_BYTES)
-            on_the_way.put_nowait((loop.time() + delay_s, data))
+            on_the_way.put_nowait((loop.time() + delay_s(), data))
             if not data:
                 break
     except OSError:

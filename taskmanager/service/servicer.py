@@ -56,7 +56,11 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
             task = _submitted(request.deployment)
         except TidegateError as error:
             return ack_of(error)
+        self.sees(task)
         return ack_of(self._executor.request(tv.TaskSubmitted(task, self._new_token())))
+
+    def sees(self, task: tv.SubmittedTask) -> None:
+        """Called with each task before it is begun."""
 
     async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: object) -> common_pb2.Ack:
         try:

@@ -18,8 +18,11 @@ from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
 from tests.contract.rest.scene import Scene, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb.common_pb2 import Accumulator
+from tidegate.pb.taskmanager_pb2 import InjectFaultRequest
 
 VIEWS = {
     "cluster": "#/",
@@ -367,3 +370,29 @@ def test_the_scene_is_what_it_seems(stage: Stage) -> None:
     (job,) = stage.scene.machine.jobs()
     assert job.state is JobState.RUNNING
     assert stage.scene.cluster.states() == {ExecutionState.RUNNING}
+
+
+def test_a_fault_is_made_where_it_is_allowed_and_stands_among_the_exceptions(open_page: OpenPage) -> None:
+    async def done(address: str, request: InjectFaultRequest) -> None:
+        asked.append(request)
+
+    asked: list[InjectFaultRequest] = []
+    scene = pipeline_scene()
+    scene.faults = FaultMaker(scene.machine, FaultyStorage(), done, lambda: scene.cluster.now_ms)
+    with Stage(scene) as stage:
+        page = settled(open_page(url_of(stage, "graph")))
+        page.get_by_role("button", name="Fault …").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("spinbutton", name="Subtask").fill("2")
+        assert faults(page) == []
+        dialog.get_by_role("button", name="Make the fault").click()
+        expect(page.locator("#said")).to_contain_text("(2) was killed on TaskManager")
+        page.goto(url_of(stage, "exceptions"))
+        expect(page.locator(".trace").first).to_contain_text("tidegate.FaultOnPurpose: on purpose: ")
+        assert [request.WhichOneof("fault") for request in asked] == ["kill_subtask"]
+
+
+def test_where_no_fault_is_allowed_there_is_no_button_for_it(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "graph")))
+    expect(page.get_by_role("button", name="Checkpoint", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Fault …")).to_have_count(0)

@@ -22,6 +22,71 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class InjectFaultRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Lag(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        DELAY_MS_FIELD_NUMBER: _builtins.int
+        FOR_MS_FIELD_NUMBER: _builtins.int
+        delay_ms: _builtins.int
+        for_ms: _builtins.int
+        """for so long from now on"""
+        def __init__(
+            self,
+            *,
+            delay_ms: _builtins.int = ...,
+            for_ms: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "for_ms", b"for_ms"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    KILL_SUBTASK_FIELD_NUMBER: _builtins.int
+    KILL_TASK_MANAGER_FIELD_NUMBER: _builtins.int
+    DELAY_MESSAGES_FIELD_NUMBER: _builtins.int
+    DROP_ACKNOWLEDGEMENTS_FIELD_NUMBER: _builtins.int
+    DELAY_CHANNELS_FIELD_NUMBER: _builtins.int
+    CUT_CHANNELS_FIELD_NUMBER: _builtins.int
+    kill_subtask: _builtins.str
+    """an attempt"""
+    kill_task_manager: _builtins.bool
+    drop_acknowledgements: _builtins.int
+    """of so many checkpoints"""
+    cut_channels: _builtins.bool
+    @_builtins.property
+    def delay_messages(self) -> Global___InjectFaultRequest.Lag:
+        """to the JobManager"""
+
+    @_builtins.property
+    def delay_channels(self) -> Global___InjectFaultRequest.Lag:
+        """of all subtasks here, from their producers"""
+
+    def __init__(
+        self,
+        *,
+        kill_subtask: _builtins.str = ...,
+        kill_task_manager: _builtins.bool = ...,
+        delay_messages: Global___InjectFaultRequest.Lag | None = ...,
+        drop_acknowledgements: _builtins.int = ...,
+        delay_channels: Global___InjectFaultRequest.Lag | None = ...,
+        cut_channels: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_fault: _TypeAlias = _typing.Literal["kill_subtask", "kill_task_manager", "delay_messages", "drop_acknowledgements", "delay_channels", "cut_channels"]  # noqa: Y015
+    _WhichOneofArgType_fault: _TypeAlias = _typing.Literal["fault", b"fault"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_fault) -> _WhichOneofReturnType_fault | None: ...
+
+Global___InjectFaultRequest: _TypeAlias = InjectFaultRequest  # noqa: Y015
+
+@_typing.final
 class ListLogsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

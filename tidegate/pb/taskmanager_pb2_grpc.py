@@ -652,3 +652,78 @@ class TaskManagerInspection:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class TaskManagerFaultsStub:
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.InjectFault = channel.unary_unary(
+                '/tidegate.pb.TaskManagerFaults/InjectFault',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.InjectFaultRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+                _registered_method=True)
+
+
+class TaskManagerFaultsServicer:
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults.
+    """
+
+    def InjectFault(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TaskManagerFaultsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'InjectFault': grpc.unary_unary_rpc_method_handler(
+                    servicer.InjectFault,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.InjectFaultRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tidegate.pb.TaskManagerFaults', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('tidegate.pb.TaskManagerFaults', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class TaskManagerFaults:
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults.
+    """
+
+    @staticmethod
+    def InjectFault(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerFaults/InjectFault',
+            tidegate_dot_pb_dot_taskmanager__pb2.InjectFaultRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

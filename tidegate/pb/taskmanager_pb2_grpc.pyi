@@ -204,3 +204,31 @@ class TaskManagerInspectionServicer(metaclass=_abc_1.ABCMeta):
         """Takes as long as the samples do; subtasks that do not answer are absent."""
 
 def add_TaskManagerInspectionServicer_to_server(servicer: TaskManagerInspectionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class TaskManagerFaultsStub:
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> TaskManagerFaultsAsyncStub: ...
+    InjectFault: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.InjectFaultRequest, _common_pb2.Ack]
+
+@_typing.type_check_only
+class TaskManagerFaultsAsyncStub(TaskManagerFaultsStub):
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    InjectFault: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.InjectFaultRequest, _common_pb2.Ack]  # type: ignore[assignment]
+
+class TaskManagerFaultsServicer(metaclass=_abc_1.ABCMeta):
+    """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults."""
+
+    @_abc_1.abstractmethod
+    def InjectFault(
+        self,
+        request: _taskmanager_pb2.InjectFaultRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]: ...
+
+def add_TaskManagerFaultsServicer_to_server(servicer: TaskManagerFaultsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -20,6 +20,7 @@ from tidegate.jobmanager.rest.responses.cluster import (
     environment,
 )
 from tidegate.jobmanager.rest.responses.exceptions import exceptions
+from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import user_accumulators
 from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
 from tidegate.model.states import JobState
@@ -103,7 +104,8 @@ class JobHandlers:
                 raise bad_request(
                     f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
                 )
-        return exceptions(self._backend.job(request), maximum, labels, self._backend.endpoints())
+        job, faults = self._backend.job(request), self._backend.faults
+        return exceptions(job, maximum, labels, self._backend.endpoints(), fault_entries(faults, job))
 
     def _accumulators(self, request: RestRequest) -> JsonObject:
         job = self._backend.job(request)

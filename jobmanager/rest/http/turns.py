@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 PAUSE_FACTOR = 1.0
-"""Half of the loop is left for control. Nobody notices it: an answer takes a millisecond or less."""
+"""Half of the loop is left for control. It is hardly noticed: an answer takes a millisecond or less."""
 PRESSED_FACTOR = 12.0
 """An answer costs three times as much outside of what is measured here. With 100 requests a second and 3 % of a processor, four times as many
 checkpoints were completed with 12 as without a pause, and two and a half times as many with 4 (docs/benchmarks.md)."""
@@ -26,7 +26,7 @@ REMEMBERED_S = 5.0
 
 
 class Turns:
-    """Of one loop. ``clock_s`` never goes back."""
+    """The queue of one loop. ``clock_s`` never goes back."""
 
     def __init__(
         self,

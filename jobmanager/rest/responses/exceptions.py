@@ -23,18 +23,29 @@ _Places = Mapping[AttemptId, tuple[VertexView, AttemptView]]
 
 
 def exceptions(
-    job: JobView, maximum: int, label_filter: Sequence[str], endpoints: Mapping[TaskManagerId, str] = _NONE
+    job: JobView,
+    maximum: int,
+    label_filter: Sequence[str],
+    endpoints: Mapping[TaskManagerId, str] = _NONE,
+    faults: Sequence[JsonObject] = (),
 ) -> JsonObject:
-    """Failures here have no labels, so that a filter by label leaves none."""
+    """Failures here have no labels, so that a filter by label leaves none. ``faults``: those made on purpose, oldest first."""
     entries = [] if label_filter else list(_entries(job, endpoints))
+    if not label_filter:
+        entries = _with(entries, [{**fault, "concurrentExceptions": []} for fault in faults])
     return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
 
 
-def failures(job: JobView, maximum: int) -> JsonObject:
+def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> JsonObject:
     """Returns the failures for people: every entry says what failed where, the last one too."""
     places = _places(job)
-    entries = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
+    entries = _with([_entry(failure, places, _NONE) for failure in reversed(job.failures)], faults)
     return {"entries": entries[:maximum], "truncated": len(entries) > maximum}
+
+
+def _with(entries: list[JsonObject], faults: Sequence[JsonObject]) -> list[JsonObject]:
+    """Newest first; of one moment a failure stands before the fault that it came from."""
+    return sorted([*entries, *reversed(faults)], key=lambda entry: -int(entry["timestamp"])) if faults else entries
 
 
 def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:

@@ -120,3 +120,36 @@ export function takeCheckpoint(job) {
     },
   });
 }
+
+const FAULTS = [
+  ["kill-subtask", "Kill a subtask"],
+  ["kill-taskmanager", "Kill the TaskManager of a subtask"],
+  ["delay-channels", "Let what its TaskManager's subtasks receive come later"],
+  ["cut-channels", "Break the connections to its TaskManager's subtasks"],
+  ["delay-messages", "Let its TaskManager's reports come later"],
+  ["drop-acknowledgements", "Lose its TaskManager's next acknowledgements"],
+  ["slow-state", "Make the checkpoint directory slow"],
+  ["full-state", "Fill the checkpoint directory"],
+];
+
+// A fault on purpose. The exceptions of the job tell of it, and of what followed.
+export function makeFault(job) {
+  confirm({
+    title: "Make a fault",
+    text: `“${job.name}” should live through it. Its exceptions say what followed.`,
+    fields: (state) => [
+      h("label", {}, "Fault", h("select", { name: "kind", onchange: (event) => (state.kind = event.target.value) }, FAULTS.map(([kind, words]) => h("option", { value: kind }, words)))),
+      h("label", {}, "Vertex", h("select", { name: "vertex", onchange: (event) => (state.vertex = event.target.value) }, job.vertices.map((vertex) => h("option", { value: vertex.id }, vertex.name)))),
+      h("label", {}, "Subtask", h("small", {}, "Counted from 1."), h("input", { name: "subtask", type: "number", min: 1, value: "1", oninput: (event) => (state.subtask = Number(event.target.value) - 1) })),
+      h("label", {}, "Delay", h("small", {}, "In milliseconds, where something comes later."), h("input", { name: "delay", type: "number", min: 0, value: "200", oninput: (event) => (state.delay = Number(event.target.value)) })),
+      h("label", {}, "For", h("small", {}, "So many seconds."), h("input", { name: "for", type: "number", min: 0, value: "10", oninput: (event) => (state.seconds = Number(event.target.value)) })),
+    ],
+    agree: "Make the fault",
+    isDangerous: true,
+    run: async ({ kind = FAULTS[0][0], vertex = job.vertices[0].id, subtask = 0, delay = 200, seconds = 10 }) => {
+      const body = { kind, job: job.id, vertex, subtask, "delay-ms": delay, "for-ms": Math.round(seconds * 1000) };
+      const made = await ask("POST", "faults", body);
+      return `Done ${made.text}.`;
+    },
+  });
+}

@@ -14,9 +14,10 @@ Client = TestClient[Any, Any]
 
 
 def endpoint_of(scene: Scene) -> RestEndpoint:
-    return RestEndpoint(
-        scene, Surroundings(scene.shut_down, scene.dispose, scene.inspector, scene.programs), scene.now_ms
+    outside = Surroundings(
+        scene.shut_down, scene.dispose, scene.inspector, scene.programs, history=None, faults=scene.faults
     )
+    return RestEndpoint(scene, outside, scene.now_ms)
 
 
 def serving(scene: Scene) -> Client:

@@ -168,6 +168,13 @@ class RuntimeOptions:
         "Time between two confirms of a checkpoint to a TaskManager that has not answered.",
         minimum=1,
     )
+    ALLOW_FAULTS = option(
+        "tidegate.testing.allow-faults",
+        BOOL,
+        "false",
+        "Of the JobManager, also as `--allow-faults`: `tidegate fault`, REST and the page may make faults on purpose. Channels between subtasks then "
+        "pass through their TaskManagers, which costs throughput.",
+    )
     FAULTS = optional(
         "tidegate.testing.faults",
         LIST,

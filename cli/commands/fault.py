@@ -1,0 +1,186 @@
+"""`tidegate fault`: faults on purpose, to test a job with and to learn from; only at a JobManager that was started with `--allow-faults`."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import (
+    address_definitions,
+    address_of,
+    client_of,
+    configuration_options,
+    job_manager_option,
+    load_configuration,
+)
+from tidegate.model.errors import Misuse, Unreachable
+from tidegate.model.values import JsonObject
+
+TIMEOUT_S = 20
+"""Above what the JobManager waits for a TaskManager."""
+_DELAY = click.option("--delay", metavar="DURATION", default="200 ms", show_default=True, help="By how much.")
+_FOR = click.option("--for", "lasts", metavar="DURATION", default="10 s", show_default=True, help="For how long.")
+_TASK_MANAGER = click.argument("taskmanager", metavar="[TASKMANAGER]", default="")
+
+
+def cluster_options(command: Callable[..., object]) -> Callable[..., object]:
+    return job_manager_option(configuration_options(reporting(command)))
+
+
+@click.group()
+def fault() -> None:
+    """Make a fault on purpose and see what follows. The JobManager must run with --allow-faults. TASKMANAGER may be left out where there is one."""
+
+
+@fault.command("list")
+@cluster_options
+def list_faults(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Show the faults that were made, newest first, and what followed."""
+    from tidegate.cli.tables import moment
+
+    answer = _ask(job_manager, config, definitions, None)
+    if not answer["faults"]:
+        click.echo(
+            "No fault was made."
+            if answer["allowed"]
+            else "Faults are not allowed here; start the JobManager with --allow-faults."
+        )
+    for made in answer["faults"]:
+        click.echo(f"{moment(made['timestamp'])}  {made['text']}")
+        for job in made["jobs"]:
+            click.echo(f"  job {job['id']}: {'' if job['followed'] else 'nothing followed yet'}")
+            for line in job["followed"]:
+                click.echo(f"    {line}")
+
+
+@fault.command("kill-subtask")
+@click.argument("job", metavar="JOB")
+@click.argument("vertex", metavar="VERTEX")
+@click.argument("subtask", type=click.IntRange(0), default=0, metavar="[SUBTASK]")
+@cluster_options
+def kill_subtask(
+    job: str, vertex: str, subtask: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Kill the process of a subtask, counted from 0, by SIGKILL. VERTEX: its id, or as much of its name as no other has."""
+    _make(job_manager, config, definitions, {"kind": "kill-subtask", "job": job, "vertex": vertex, "subtask": subtask})
+
+
+@fault.command("kill-taskmanager")
+@_TASK_MANAGER
+@cluster_options
+def kill_task_manager(
+    taskmanager: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Kill a TaskManager, with its subtasks, by SIGKILL."""
+    _make(job_manager, config, definitions, {"kind": "kill-taskmanager", "taskmanager": taskmanager})
+
+
+@fault.command("delay-channels")
+@_TASK_MANAGER
+@_DELAY
+@_FOR
+@cluster_options
+def delay_channels(
+    taskmanager: str, delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Let what the subtasks of a TaskManager receive from others come later, barriers included."""
+    _make(
+        job_manager, config, definitions, {"kind": "delay-channels", "taskmanager": taskmanager, **_lag(delay, lasts)}
+    )
+
+
+@fault.command("cut-channels")
+@_TASK_MANAGER
+@cluster_options
+def cut_channels(taskmanager: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Break the connections from other subtasks to those of a TaskManager."""
+    _make(job_manager, config, definitions, {"kind": "cut-channels", "taskmanager": taskmanager})
+
+
+@fault.command("delay-messages")
+@_TASK_MANAGER
+@_DELAY
+@_FOR
+@cluster_options
+def delay_messages(
+    taskmanager: str, delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Let what a TaskManager reports to the JobManager, acknowledgements for one, come later. Heartbeats are on time."""
+    _make(
+        job_manager, config, definitions, {"kind": "delay-messages", "taskmanager": taskmanager, **_lag(delay, lasts)}
+    )
+
+
+@fault.command("drop-acknowledgements")
+@_TASK_MANAGER
+@click.option("--count", type=click.IntRange(1, 1000), default=1, show_default=True, help="Of so many checkpoints.")
+@cluster_options
+def drop_acknowledgements(
+    taskmanager: str, count: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Lose what a TaskManager acknowledges of the next checkpoints: they expire."""
+    asked = {"kind": "drop-acknowledgements", "taskmanager": taskmanager, "count": count}
+    _make(job_manager, config, definitions, asked)
+
+
+@fault.command("slow-state")
+@_DELAY
+@_FOR
+@cluster_options
+def slow_state(
+    delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Make the JobManager's writes into the checkpoint directory slow: a checkpoint's directory and its _metadata."""
+    _make(job_manager, config, definitions, {"kind": "slow-state", **_lag(delay, lasts)})
+
+
+@fault.command("full-state")
+@_FOR
+@cluster_options
+def full_state(lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Let the JobManager's writes into the checkpoint directory fail, as on a full disk."""
+    _make(job_manager, config, definitions, {"kind": "full-state", "for-ms": _milliseconds("--for", lasts)})
+
+
+def _lag(delay: str, lasts: str) -> JsonObject:
+    return {"delay-ms": _milliseconds("--delay", delay), "for-ms": _milliseconds("--for", lasts)}
+
+
+def _milliseconds(name: str, text: str) -> int:
+    from tidegate.model.units import parse_duration_ms
+
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise Misuse(f"{name}: {error}") from None
+
+
+def _make(job_manager: str | None, config: Path | None, definitions: tuple[str, ...], asked: JsonObject) -> None:
+    made = _ask(job_manager, config, definitions, asked)
+    click.echo(f"Done {made['text']}. `tidegate fault list` says what follows.")
+
+
+def _ask(
+    job_manager: str | None, config: Path | None, definitions: tuple[str, ...], body: JsonObject | None
+) -> JsonObject:
+    """What `/faults` answers; without a body, the list. Raises `Misuse` with what was refused, and `Unreachable`."""
+    configuration = load_configuration(config, [*definitions, *address_definitions(job_manager)])
+    host = address_of(configuration, job_manager).rpartition(":")[0]
+    with client_of(configuration, job_manager) as client:
+        port = client.cluster().rest_port
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{host}:{port}/faults", data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            found: JsonObject = json.load(answer)
+            return found
+    except urllib.error.HTTPError as error:
+        raise Misuse(json.load(error)["errors"][0]) from None
+    except OSError as error:
+        raise Unreachable(f"the REST port {host}:{port} does not answer: {error}") from None

@@ -1,0 +1,124 @@
+"""Faults on purpose, as a team asks for them to test its job, and a student to watch a barrier wait; and what followed.
+
+asked (REST, page, `tidegate fault`) ─▶ FaultDesk ─▶ a TaskManager, or the storage of this process ─▶ MadeFault
+                                                    ╰▶ what the job went through since ─▶ ``followed``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from tidegate.jobmanager.machines.views import JobView
+from tidegate.model.checkpoint_travel import subtask_name
+from tidegate.model.ids import JobId
+from tidegate.model.states import ExecutionState
+from tidegate.model.units import show_duration_ms
+
+NOT_ALLOWED = (
+    "Faults on purpose are not allowed here: start the JobManager with --allow-faults (tidegate.testing.allow-faults)."
+)
+MAX_FOLLOWED = 12
+"""What a person reads; the exceptions have the rest."""
+
+
+class FaultKind(Enum):
+    KILL_SUBTASK = "kill-subtask"
+    KILL_TASK_MANAGER = "kill-taskmanager"
+    DELAY_CHANNELS = "delay-channels"
+    CUT_CHANNELS = "cut-channels"
+    DELAY_MESSAGES = "delay-messages"
+    DROP_ACKNOWLEDGEMENTS = "drop-acknowledgements"
+    SLOW_STATE = "slow-state"
+    FULL_STATE = "full-state"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFault:
+    """``vertex``: its id, its name, or a part of that which no other has. What a kind does not need is left out."""
+
+    kind: FaultKind
+    job_id: JobId | None = None
+    vertex: str = ""
+    subtask: int = 0
+    task_manager: str = ""
+    delay_ms: int = 0
+    for_ms: int = 0
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFault:
+    """``job_ids``: of the jobs that it can concern."""
+
+    at_ms: int
+    kind: FaultKind
+    text: str
+    job_ids: tuple[JobId, ...]
+
+
+class FaultDesk(Protocol):
+    def made(self) -> Sequence[MadeFault]:
+        """The last ones, oldest first."""
+
+    async def make(self, asked: AskedFault) -> MadeFault:
+        """Raises ``TidegateError`` when it cannot be made."""
+
+
+def followed(fault: MadeFault, made: Iterable[MadeFault], job: JobView) -> list[str]:
+    """What ``job`` went through from the fault to the next one: failures, restarts, checkpoints that failed, and the first that completed
+    behind all of that. Oldest first; a line says how long after the fault it was."""
+    later = [other.at_ms for other in made if other.at_ms > fault.at_ms and job.job_id in other.job_ids]
+    until_ms = min(later, default=2**63)
+    running = [one for one in _restarts(job) if fault.at_ms <= one[0] < until_ms]
+    found = [one for one in (*_failures(job), *_checkpoints(job)) if fault.at_ms <= one[0] < until_ms]
+    found += [(max(at_ms for at_ms, _ in running), _together([name for _, name in running]))] if running else []
+    bad_until_ms = max((at_ms for at_ms, text in found if not _is_good(text)), default=fault.at_ms)
+    good = [one for one in found if _is_good(one[1]) and one[0] >= bad_until_ms]
+    shown = sorted([*(one for one in found if not _is_good(one[1])), *sorted(good)[:1]])
+    lines = [f"+{show_duration_ms(at_ms - fault.at_ms)}: {text}" for at_ms, text in shown]
+    more = len(lines) - MAX_FOLLOWED
+    return lines if more <= 0 else [*lines[: MAX_FOLLOWED - 1], f"and {more} more", lines[-1]]
+
+
+_COMPLETED = "checkpoint {} completed"
+
+
+def _is_good(text: str) -> bool:
+    return text.startswith("checkpoint ") and text.endswith(" completed")
+
+
+def _failures(job: JobView) -> Iterable[tuple[int, str]]:
+    names = {vertex.vertex_id: vertex.name for vertex in job.vertices}
+    for failure in job.failures:
+        attempt = failure.attempt
+        who = "the job" if attempt is None else subtask_name(names.get(attempt.vertex_id, "a task"), attempt.subtask)
+        yield failure.at_ms, f"{who} failed: {failure.error.message.splitlines()[0]}"
+
+
+def _restarts(job: JobView) -> Iterable[tuple[int, str]]:
+    """When attempts that were not the first began to run."""
+    for vertex in job.vertices:
+        for subtask in vertex.subtasks:
+            for view in (subtask.current, *subtask.earlier):
+                at_ms = view.state_timestamps_ms.get(ExecutionState.RUNNING)
+                if at_ms and view.attempt.attempt > 0:
+                    yield at_ms, subtask_name(vertex.name, subtask.index)
+
+
+def _together(names: Sequence[str]) -> str:
+    known = list(dict.fromkeys(names))
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return f"running again: {', '.join(known[:3])}{more}"
+
+
+def _checkpoints(job: JobView) -> Iterable[tuple[int, str]]:
+    for view in {view.checkpoint_id: view for view in (*job.checkpoints.beyond, *job.checkpoints.history)}.values():
+        if view.end_ms is None:
+            continue
+        if view.status == "COMPLETED":
+            yield view.end_ms, _COMPLETED.format(view.checkpoint_id)
+        else:
+            yield view.end_ms, f"checkpoint {view.checkpoint_id} failed: {view.failure}"

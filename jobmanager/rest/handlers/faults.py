@@ -1,0 +1,89 @@
+"""``/faults``: faults on purpose, and what followed. Flink's API has no such path."""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.faults import NOT_ALLOWED, AskedFault, FaultDesk, FaultKind
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.responses.faults import fault_item
+from tidegate.jobmanager.rest.routes import Route, reads, writes
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.values import JsonObject
+
+DEFAULT_DELAY_MS, DEFAULT_FOR_MS = 200, 10_000
+"""Chosen, not measured: a delay that a person sees, for a few checkpoints."""
+_MOST_MS = 3_600_000
+"""An hour: longer is a configuration, not a fault."""
+_MOST = {"subtask": 2**15, "delay-ms": _MOST_MS, "for-ms": _MOST_MS, "count": 1_000}
+
+
+class FaultHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        return [reads("/faults", self._list), writes("POST", "/faults", self._make, 200)]
+
+    def _list(self, _: RestRequest) -> JsonObject:
+        desk = self._backend.faults
+        made = [] if desk is None else list(desk.made())
+        jobs = {job.job_id: job for job in self._backend.views.jobs()} if made else {}
+        return {"allowed": desk is not None, "faults": [fault_item(fault, made, jobs) for fault in reversed(made)]}
+
+    async def _make(self, request: RestRequest) -> JsonObject:
+        desk = self._desk()
+        asked = _asked(request.json_object())
+        try:
+            made = await desk.make(asked)
+        except TidegateError as error:
+            raise bad_request(f"The fault was not made: {error.message}") from None
+        return fault_item(made, [], {})
+
+    def _desk(self) -> FaultDesk:
+        if self._backend.faults is None:
+            raise RestError(403, NOT_ALLOWED)
+        return self._backend.faults
+
+
+def _asked(body: JsonObject) -> AskedFault:
+    try:
+        kind = FaultKind(body.get("kind"))
+    except ValueError:
+        known = ", ".join(kind.value for kind in FaultKind)
+        raise bad_request(f"kind {body.get('kind')!r} is no fault; there are {known}.") from None
+    return AskedFault(
+        kind,
+        _job_id(body),
+        _text(body, "vertex"),
+        _number(body, "subtask", 0),
+        _text(body, "taskmanager"),
+        _number(body, "delay-ms", DEFAULT_DELAY_MS),
+        _number(body, "for-ms", DEFAULT_FOR_MS),
+        _number(body, "count", 1),
+    )
+
+
+def _job_id(body: JsonObject) -> JobId | None:
+    text = _text(body, "job")
+    try:
+        return parse_job_id(text) if text else None
+    except ValueError as error:
+        raise bad_request(f"job: {error}") from None
+
+
+def _text(body: JsonObject, name: str) -> str:
+    value = body.get(name) or ""
+    if not isinstance(value, str):
+        raise bad_request(f"{name} {value!r} is no text.")
+    return value
+
+
+def _number(body: JsonObject, name: str, default: int) -> int:
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST[name]:
+        raise bad_request(f"{name} {value!r} is no whole number from 0 to {_MOST[name]}.")
+    return value

@@ -1,0 +1,176 @@
+"""Makes faults on purpose: where a subtask or a TaskManager is the place, that TaskManager is asked; slow and full storage is this
+process's own. Keeps the last ones. There is none unless the JobManager was started with ``--allow-faults``."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, assert_never
+
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.rpc import call, open_channel
+from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView, VertexView
+from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault
+from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
+from tidegate.model.checkpoint_travel import subtask_name
+from tidegate.model.errors import Misuse, UnknownJob
+from tidegate.model.ids import JobId, TaskManagerId
+from tidegate.model.units import show_duration_ms
+from tidegate.pb import taskmanager_pb2 as pb
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerFaultsStub
+from tidegate.wire.convert import error_from_pb
+
+KEPT = 100
+"""Chosen, not measured: more than are made by hand in a day."""
+TIMEOUT_S = 10.0
+"""Flink's default of ``pekko.ask.timeout``."""
+
+_log = logging.getLogger(__name__)
+
+Send = Callable[[str, pb.InjectFaultRequest], Awaitable[None]]
+
+
+class JobViews(Protocol):
+    def job(self, job_id: JobId) -> JobView | None: ...
+    def jobs(self) -> list[JobView]: ...
+    def cluster(self) -> ClusterView: ...
+
+
+class FaultMaker:
+    """Implements ``tidegate.jobmanager.rest.faults.FaultDesk``."""
+
+    def __init__(
+        self,
+        views: JobViews,
+        storage: FaultyStorage,
+        send: Send | None = None,
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._views = views
+        self._storage = storage
+        self._send = send or _send
+        self._now_ms = now_ms
+        self._made: deque[MadeFault] = deque(maxlen=KEPT)
+
+    def made(self) -> Sequence[MadeFault]:
+        return tuple(self._made)
+
+    async def make(self, asked: AskedFault) -> MadeFault:
+        at_ms = self._now_ms()  # before what follows from it
+        match asked.kind:
+            case FaultKind.KILL_SUBTASK:
+                job_ids, text = await self._kill_subtask(asked)
+            case FaultKind.SLOW_STATE:
+                self._storage.slow(asked.delay_ms, asked.for_ms)
+                job_ids, text = (
+                    self._running(),
+                    f"writes of the JobManager into the checkpoint directory take {_lag(asked, 'longer')}",
+                )
+            case FaultKind.FULL_STATE:
+                self._storage.fill(asked.for_ms)
+                job_ids = self._running()
+                text = f"the checkpoint directory is full for the JobManager, for {show_duration_ms(asked.for_ms)}"
+            case (
+                FaultKind.KILL_TASK_MANAGER
+                | FaultKind.DELAY_CHANNELS
+                | FaultKind.CUT_CHANNELS
+                | FaultKind.DELAY_MESSAGES
+                | FaultKind.DROP_ACKNOWLEDGEMENTS
+            ):
+                task_manager = self._place(asked)
+                job_ids = self._running(task_manager.task_manager_id)
+                request, text = _of_task_manager(asked, task_manager.task_manager_id)
+                await self._send(task_manager.address, request)
+            case _:
+                assert_never(asked.kind)
+        made = MadeFault(at_ms, asked.kind, f"on purpose: {text}", job_ids)
+        self._made.append(made)
+        _log.warning("fault %s", made.text)
+        return made
+
+    async def _kill_subtask(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+        job, name, attempt = self._subtask(asked)
+        task_manager = self._task_manager(attempt.task_manager_id or "")
+        await self._send(task_manager.address, pb.InjectFaultRequest(kill_subtask=str(attempt.attempt)))
+        return (job.job_id,), f"{name} was killed on TaskManager {task_manager.task_manager_id}"
+
+    def _subtask(self, asked: AskedFault) -> tuple[JobView, str, AttemptView]:
+        """The job, and what the subtask is called and does."""
+        job = None if asked.job_id is None else self._views.job(asked.job_id)
+        if job is None:
+            raise UnknownJob(f"job {asked.job_id or ''} is not known; `tidegate list` shows those that are")
+        vertex = _vertex(job, asked.vertex)
+        if asked.subtask >= len(vertex.subtasks):
+            raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {asked.subtask}")
+        name, attempt = subtask_name(vertex.name, asked.subtask), vertex.subtasks[asked.subtask].current
+        if attempt.task_manager_id is None or attempt.state.is_terminal:
+            raise Misuse(f"{name} is {attempt.state.value}: it has no process")
+        return job, name, attempt
+
+    def _place(self, asked: AskedFault) -> TaskManagerView:
+        """The TaskManager that is named, that of the subtask that is named, or the only one."""
+        if not asked.task_manager and asked.job_id is not None:
+            return self._task_manager(self._subtask(asked)[2].task_manager_id or "")
+        return self._task_manager(asked.task_manager)
+
+    def _task_manager(self, text: str) -> TaskManagerView:
+        known = self._views.cluster().task_managers
+        found = [one for one in known if text in (one.task_manager_id, "")]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(one.task_manager_id for one in known) or "none"
+        raise Misuse(f"TaskManager {text!r} is not one of those that are registered: {names}")
+
+    def _running(self, on: TaskManagerId | None = None) -> tuple[JobId, ...]:
+        """Jobs that run, of those with a subtask on that TaskManager where one is named."""
+        return tuple(
+            job.job_id
+            for job in self._views.jobs()
+            if not job.state.is_terminal
+            and (on is None or any(s.current.task_manager_id == on for v in job.vertices for s in v.subtasks))
+        )
+
+
+def _of_task_manager(asked: AskedFault, name: TaskManagerId) -> tuple[pb.InjectFaultRequest, str]:
+    lag = pb.InjectFaultRequest.Lag(delay_ms=asked.delay_ms, for_ms=asked.for_ms)
+    match asked.kind:
+        case FaultKind.DELAY_CHANNELS:
+            return pb.InjectFaultRequest(
+                delay_channels=lag
+            ), f"what subtasks on {name} receive comes {_lag(asked, 'late')}"
+        case FaultKind.CUT_CHANNELS:
+            return pb.InjectFaultRequest(cut_channels=True), f"connections from other subtasks to those on {name} broke"
+        case FaultKind.DELAY_MESSAGES:
+            return pb.InjectFaultRequest(
+                delay_messages=lag
+            ), f"what {name} tells the JobManager comes {_lag(asked, 'late')}"
+        case FaultKind.DROP_ACKNOWLEDGEMENTS:
+            request = pb.InjectFaultRequest(drop_acknowledgements=asked.count)
+            return request, f"acknowledgements from {name} are lost, of the next {asked.count} checkpoints"
+        case _:
+            return pb.InjectFaultRequest(kill_task_manager=True), f"TaskManager {name} was killed"
+
+
+def _lag(asked: AskedFault, what: str) -> str:
+    return f"{show_duration_ms(asked.delay_ms)} {what}, for {show_duration_ms(asked.for_ms)}"
+
+
+def _vertex(job: JobView, text: str) -> VertexView:
+    exact = [vertex for vertex in job.vertices if text in (vertex.vertex_id, vertex.name)]
+    found = exact or [vertex for vertex in job.vertices if text in vertex.name]
+    if len(found) == 1:
+        return found[0]
+    names = "; ".join(vertex.name for vertex in (found or job.vertices))
+    raise Misuse(f"{text!r} is {'the name of several vertices' if found else 'no vertex of the job'}: {names}")
+
+
+async def _send(address: str, request: pb.InjectFaultRequest) -> None:
+    """Raises ``TidegateError``: it does not answer, or refuses."""
+    channel = open_channel(address)
+    try:
+        answer = await call(TaskManagerFaultsStub(channel).InjectFault(request, timeout=TIMEOUT_S), address)
+    finally:
+        await channel.close()
+    if answer.HasField("error"):
+        raise error_from_pb(answer.error).to_exception()

@@ -1,0 +1,55 @@
+"""Checkpoint storage that can be made slow or full on purpose, for the JobManager's own writes: a checkpoint's directory and its ``_metadata``."""
+
+from __future__ import annotations
+
+import time
+
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import StorageError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.options import RuntimeOptions
+from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
+
+
+def make_storage(configuration: Configuration) -> CheckpointStorage:
+    """A faulty one where faults may be made on purpose."""
+    return FaultyStorage() if configuration.get(RuntimeOptions.ALLOW_FAULTS) else CheckpointStorage()
+
+
+class FaultyStorage(CheckpointStorage):
+    """Called in threads of the storage pool, which may block; ``slow`` and ``fill`` by the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._delay_s = self._slow_until_s = self._full_until_s = 0.0
+
+    def slow(self, delay_ms: int, for_ms: int) -> None:
+        self._delay_s, self._slow_until_s = delay_ms / 1000, time.monotonic() + for_ms / 1000
+
+    def fill(self, for_ms: int) -> None:
+        self._full_until_s = time.monotonic() + for_ms / 1000
+
+    def create_location(
+        self,
+        directory: str | None,
+        job_id: JobId,
+        checkpoint_id: CheckpointId,
+        snapshot_type: SnapshotType = SnapshotType.CHECKPOINT,
+        *,
+        create_subdir: bool = True,
+    ) -> str:
+        if error := self._suffer():
+            raise error
+        return super().create_location(directory, job_id, checkpoint_id, snapshot_type, create_subdir=create_subdir)
+
+    def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
+        error = self._suffer()
+        return super().write_manifest(location, manifest) if error is None else ManifestWrite(0, error)
+
+    def _suffer(self) -> StorageError | None:
+        if time.monotonic() < self._slow_until_s:
+            time.sleep(self._delay_s)
+        if time.monotonic() < self._full_until_s:
+            return StorageError("no space left on device (a fault on purpose)")
+        return None

@@ -1,0 +1,131 @@
+"""Faults that are asked for while this TaskManager runs (``TaskManagerFaults``): the JobManager passes them on when it was started
+with ``--allow-faults``.
+
+    kill          SIGKILL to a subtask's process, or to this one
+    messages      messages to the JobManager leave later, in order; acknowledgements of the next checkpoints are lost
+    channels      what subtasks here receive from others comes later, or their connections break (``Delays``)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+from google.protobuf.message import Message
+
+from tidegate.model.errors import Misuse, TidegateError
+from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.taskmanager.service.faults import Delays, Faults, Tell
+from tidegate.wire.convert import ack_of, attempt_from_text
+
+_log = logging.getLogger(__name__)
+_TICK_S = 1e-6
+"""Between two messages that are due at once, so that they leave in order."""
+
+LocalPids = Callable[[], Mapping[AllocationId, Mapping[AttemptId, int]]]
+Kill = Callable[[int], None]
+
+
+class SlowMessages:
+    """The way to the JobManager, which can be made slow or lossy for a while. Belongs to the loop's thread."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._delay_s = self._until_s = self._last_due_s = 0.0
+        self._to_drop = 0
+        self._dropped: set[int] = set()
+
+    def delay(self, delay_ms: int, for_ms: int) -> None:
+        self._delay_s, self._until_s = delay_ms / 1000, self._loop.time() + for_ms / 1000
+
+    def drop_acknowledgements(self, checkpoints: int) -> None:
+        """Those of so many checkpoints, beginning with the next one that is acknowledged here."""
+        self._to_drop, self._dropped = checkpoints, set()
+
+    def tell(self, method: str, request: Message) -> None:
+        if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest) and self._is_lost(request):
+            return
+        now_s = self._loop.time()
+        if now_s >= self._until_s and now_s >= self._last_due_s:
+            self._tell(method, request)
+            return
+        delay_s = self._delay_s if now_s < self._until_s else 0.0
+        self._last_due_s = max(now_s + delay_s, self._last_due_s + _TICK_S)
+        self._loop.call_at(self._last_due_s, self._tell, method, request)
+
+    def _is_lost(self, request: jobmanager_pb2.AcknowledgeCheckpointRequest) -> bool:
+        """Takes lost ones out of ``request``; whether nothing is left of it."""
+        kept = [one for one in request.acknowledgements if not self._drops(one.checkpoint_id)]
+        lost = len(request.acknowledgements) - len(kept)
+        if lost:
+            _log.warning("fault: %d acknowledgements are lost", lost)
+            del request.acknowledgements[:]
+            request.acknowledgements.extend(kept)
+        return not kept
+
+    def _drops(self, checkpoint_id: int) -> bool:
+        if checkpoint_id not in self._dropped and len(self._dropped) < self._to_drop:
+            self._dropped.add(checkpoint_id)
+        return checkpoint_id in self._dropped
+
+
+class FaultsHere:
+    """What stands in the ways of this TaskManager. ``texts``: ``tidegate.testing.faults``; raises ``ConfigurationError`` for one that is none."""
+
+    def __init__(self, texts: Sequence[str], tell: Tell) -> None:
+        planned = Faults.of(texts)
+        self.messages, self.delays = SlowMessages(tell), Delays(planned.delay_ms)
+        self.tell = planned.around(self.messages.tell)
+
+
+class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
+    """Does what is asked for, and refuses what cannot be done here."""
+
+    def __init__(self, pids: LocalPids, messages: SlowMessages, delays: Delays, kill: Kill | None = None) -> None:
+        self._pids = pids
+        self._messages = messages
+        self._delays = delays
+        self._kill = kill or _kill
+
+    async def InjectFault(self, request: taskmanager_pb2.InjectFaultRequest, context: object) -> common_pb2.Ack:
+        _log.warning("fault on purpose: %s", " ".join(str(request).split()))
+        try:
+            self._inject(request)
+        except TidegateError as error:
+            return ack_of(error)
+        return ack_of()
+
+    def _inject(self, request: taskmanager_pb2.InjectFaultRequest) -> None:
+        match request.WhichOneof("fault"):
+            case "kill_subtask":
+                self._kill(self._pid_of(attempt_from_text(request.kill_subtask)))
+            case "kill_task_manager":
+                # The answer goes out first: who asked should hear that it was done.
+                asyncio.get_running_loop().call_later(0.05, self._kill, os.getpid())
+            case "delay_messages":
+                self._messages.delay(request.delay_messages.delay_ms, request.delay_messages.for_ms)
+            case "drop_acknowledgements":
+                self._messages.drop_acknowledgements(request.drop_acknowledgements)
+            case "delay_channels":
+                self._delays.delay_for(request.delay_channels.delay_ms, request.delay_channels.for_ms)
+            case "cut_channels":
+                self._delays.cut()
+            case _:
+                raise Misuse("this TaskManager knows no such fault; is it of another version?")
+
+    def _pid_of(self, attempt: AttemptId) -> int:
+        for tasks in self._pids().values():
+            if attempt in tasks:
+                return tasks[attempt]
+        raise Misuse(
+            "the subtask has no process on its TaskManager's machine: it is starting or over, or runs on an executor of Spark"
+        )
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

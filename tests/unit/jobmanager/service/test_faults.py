@@ -1,0 +1,146 @@
+"""Faults on purpose: who is asked to make them, what is refused, and what is said of what followed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.jobmanager.machines.cluster_kit import JOB, Cluster, checkpointed, running_job, until_triggered
+from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault, followed
+from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.service.storage import faulty_storage
+from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.errors import ErrorInfo, Misuse, StorageError, UnknownJob
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.states import ExecutionState
+from tidegate.pb import taskmanager_pb2 as pb
+
+LAG = pb.InjectFaultRequest.Lag(delay_ms=20, for_ms=3_000)
+
+
+class Asked:
+    """TaskManagers that do whatever they are asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.sent: list[tuple[str, pb.InjectFaultRequest]] = []
+        self.storage = FaultyStorage()
+        self.maker = FaultMaker(cluster.machine, self.storage, self._send, lambda: cluster.now_ms)
+
+    async def _send(self, address: str, request: pb.InjectFaultRequest) -> None:
+        self.sent.append((address, request))
+
+
+async def test_the_taskmanager_of_a_subtask_is_asked_to_kill_it() -> None:
+    cluster = running_job(task_managers=2)
+    asked = Asked(cluster)
+    made = await asked.maker.make(AskedFault(FaultKind.KILL_SUBTASK, JOB, "sin", 1))
+    attempt = cluster.attempt("sink", 1)
+    view = cluster.job().vertices[1].subtasks[1].current
+    assert view.task_manager_id is not None
+    assert asked.sent == [(f"{view.task_manager_id}:1", pb.InjectFaultRequest(kill_subtask=str(attempt)))]
+    assert made.text == f"on purpose: sink (2) was killed on TaskManager {view.task_manager_id}"
+    assert (list(asked.maker.made()), made.job_ids) == ([made], (JOB,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_"),
+    [
+        (FaultKind.KILL_TASK_MANAGER, pb.InjectFaultRequest(kill_task_manager=True)),
+        (FaultKind.DELAY_CHANNELS, pb.InjectFaultRequest(delay_channels=LAG)),
+        (FaultKind.CUT_CHANNELS, pb.InjectFaultRequest(cut_channels=True)),
+        (FaultKind.DELAY_MESSAGES, pb.InjectFaultRequest(delay_messages=LAG)),
+        (FaultKind.DROP_ACKNOWLEDGEMENTS, pb.InjectFaultRequest(drop_acknowledgements=2)),
+    ],
+)
+async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
+    kind: FaultKind, request_: pb.InjectFaultRequest
+) -> None:
+    asked = Asked(running_job())
+    for place in ({"task_manager": "tm-1"}, {"job_id": JOB, "vertex": "source"}, {}):
+        made = await asked.maker.make(AskedFault(kind, delay_ms=20, for_ms=3_000, count=2, **place))  # type: ignore[arg-type]
+        assert asked.sent[-1] == ("tm-1:1", request_)
+        assert "tm-1" in made.text
+        assert made.job_ids == (JOB,)
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "error", "words"),
+    [
+        (AskedFault(FaultKind.KILL_SUBTASK, JobId("f" * 32), "sink"), UnknownJob, "is not known"),
+        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "nowhere"), Misuse, "no vertex of the job: source; sink"),
+        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "s"), Misuse, "the name of several vertices: source; sink"),
+        (AskedFault(FaultKind.KILL_SUBTASK, JOB, "sink", 2), Misuse, "sink has the subtasks 0 to 1, not 2"),
+        (AskedFault(FaultKind.CUT_CHANNELS), Misuse, "registered: tm-1, tm-2"),
+        (AskedFault(FaultKind.CUT_CHANNELS, task_manager="x"), Misuse, "TaskManager 'x' is not one of"),
+    ],
+)
+async def test_what_is_not_there_is_refused_with_what_is(
+    asked_for: AskedFault, error: type[Exception], words: str
+) -> None:
+    asked = Asked(running_job(task_managers=2))
+    with pytest.raises(error, match=words):
+        await asked.maker.make(asked_for)
+    assert (asked.sent, list(asked.maker.made())) == ([], [])
+
+
+async def test_storage_that_is_full_or_slow_is_so_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        now_s = 100.0
+
+        def monotonic(self) -> float:
+            return self.now_s
+
+        def sleep(self, for_s: float) -> None:
+            self.now_s += for_s
+
+    clock = Clock()
+    monkeypatch.setattr(faulty_storage, "time", clock)
+    asked = Asked(running_job())
+    manifest = CheckpointManifest(JOB, "job", CheckpointId(1), 10, SnapshotType.CHECKPOINT, ())
+    made = await asked.maker.make(AskedFault(FaultKind.FULL_STATE, for_ms=1_000))
+    assert made.text == "on purpose: the checkpoint directory is full for the JobManager, for 1.0s"
+    with pytest.raises(StorageError, match="no space left on device"):
+        asked.storage.create_location(None, JOB, CheckpointId(1))
+    assert asked.storage.write_manifest("memory:/x", manifest).error is not None
+    clock.now_s += 1
+    await asked.maker.make(AskedFault(FaultKind.SLOW_STATE, delay_ms=500, for_ms=600))
+    for after_s in (101.5, 102.0, 102.0):
+        assert asked.storage.create_location(None, JOB, CheckpointId(1)).endswith("/chk-1")
+        assert clock.now_s == after_s
+
+
+def test_what_followed_is_said_up_to_the_next_checkpoint() -> None:
+    cluster = checkpointed(tolerable_failed_checkpoints="9")
+    cluster.complete_checkpoint(1)
+    until_triggered(cluster, 2)
+    fault = MadeFault(cluster.now_ms, FaultKind.KILL_SUBTASK, "x", (JOB,))
+    cluster.pass_time(100)
+    cluster.fail(cluster.attempt("sink"), ErrorInfo("task", "external", "exit by SIGKILL\nmore"))
+    cluster.cancel_tasks()
+    cluster.pass_time(2_000)
+    cluster.start_tasks()
+    assert cluster.states() == {ExecutionState.RUNNING}
+    until_triggered(cluster, 3)
+    lines = followed(fault, [fault], cluster.job())
+    assert lines[0].startswith("+100ms: ")
+    assert "+100ms: sink (1) failed: exit by SIGKILL" in lines
+    assert any("checkpoint 2 failed: " in line for line in lines)
+    assert lines[-1].endswith(": running again: source (1), source (2), sink (1) and 1 more")
+    cluster.complete_checkpoint(3)
+    until_triggered(cluster, 4)
+    cluster.complete_checkpoint(4)
+    lines = followed(fault, [fault], cluster.job())
+    assert lines[-1].endswith(": checkpoint 3 completed")
+    assert not any("checkpoint 1 " in line or "checkpoint 4 " in line for line in lines)
+
+
+def test_a_fault_ends_what_followed_the_one_before() -> None:
+    cluster = checkpointed()
+    first = MadeFault(cluster.now_ms, FaultKind.SLOW_STATE, "x", (JOB,))
+    cluster.pass_time(10)
+    second = MadeFault(cluster.now_ms, FaultKind.FULL_STATE, "y", (JOB,))
+    elsewhere = MadeFault(cluster.now_ms - 5, FaultKind.FULL_STATE, "z", ())
+    cluster.complete_checkpoint(1)
+    made = [first, elsewhere, second]
+    assert followed(first, made, cluster.job()) == []
+    assert len(followed(second, made, cluster.job())) == 1
