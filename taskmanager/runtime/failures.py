@@ -80,5 +80,7 @@ def _record_text(raised: TidegateError, shown: ShownRecord) -> str:
     if not isinstance(raised, UserFunctionError) or not raised.inputs or shown is ShownRecord.NONE:
         return ""
     show = show_record if shown is ShownRecord.VALUE else show_shape
+    if raised.inputs_words:
+        return "; " + raised.inputs_words.format(*map(show, raised.inputs))
     told = " and ".join(show(record) for record in raised.inputs)
     return f"; the input record was {told}" if len(raised.inputs) == 1 else f"; the input records were {told}"

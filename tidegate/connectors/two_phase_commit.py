@@ -19,7 +19,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.transactions import FunctionLog, Transaction
 from tidegate.functions.two_phase_commit import TransactionHolder, TransactionSerializer, TwoPhaseCommitSinkFunction
-from tidegate.model.errors import CorruptData, NotSerializable
+from tidegate.model.errors import CorruptData, NotSerializable, blame
 from tidegate.model.values import Committable, Record, StateValue, UserObject
 
 TAG = "two-phase-commit"
@@ -198,7 +198,11 @@ class _Writer(SinkWriter):
         stamps = batch.timestamps
         for place, value in enumerate(batch.values):
             self._about.stamp = None if stamps is None else stamps[place]
-            self._transactions.invoke(value, self._about)
+            try:
+                self._transactions.invoke(value, self._about)
+            except Exception as error:
+                blame(error, value)
+                raise
 
     def write_watermark(self, timestamp_ms: int) -> None:
         self._about.watermark = timestamp_ms

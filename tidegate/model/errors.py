@@ -64,6 +64,8 @@ class UserFunctionError(UserError):
     inputs: tuple[Record, ...] = ()
     """The record that the function was called with, or both of a join, if they are known. What is shown of it is decided where the failure is
     reported (``tidegate.failure.show-record``)."""
+    inputs_words: str = ""
+    """Where ``inputs`` are something else, such as the key of a timer: words with a ``{}`` for each of them."""
 
 
 class SchemaMismatch(UserError):
@@ -192,6 +194,9 @@ class IllegalTransition(InternalError):
     code = "illegal-transition"
 
 
+_BLAMED = "tidegate_record"
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
     """An error as a value: what machines, journals and the wire carry. ``origin`` says where it happened
@@ -222,6 +227,16 @@ class ErrorInfo:
         roots: dict[str, type[TidegateError]] = {"user": UserError, "external": ExternalError}
         kind = _by_code().get(self.code, roots.get(self.domain, InternalError))
         return kind(self.message, details=self.details)
+
+
+def blame(error: Exception, record: Record) -> None:
+    """Notes on what a user function raised which of many records it was called with."""
+    error.__dict__[_BLAMED] = record
+
+
+def blamed(error: Exception) -> tuple[Record, ...]:
+    """The record that was noted; none if none was."""
+    return (error.__dict__[_BLAMED],) if _BLAMED in error.__dict__ else ()
 
 
 def _by_code() -> dict[str, type[TidegateError]]:

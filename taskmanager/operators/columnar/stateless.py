@@ -11,7 +11,7 @@ from tidegate.functions.expressions import Expression
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import FieldValue
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 
 
@@ -81,7 +81,7 @@ class MapBatchesOperator(FunctionOperatorBase):
         try:
             result = self._func(batch.data)
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise batch_error(self._name, error, batch) from error
         if not isinstance(result, pa.RecordBatch):
             raise SchemaMismatch(
                 f"operator '{self._name}': the function returned {type(result).__name__}, not a pyarrow.RecordBatch"

@@ -25,7 +25,7 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.keys.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
-from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, user_error
+from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, timer_error, user_error
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
@@ -115,7 +115,7 @@ class KeyedOperator(Operator):
         try:
             self._collector.add_all(func.on_timer(timer.timestamp, context), stamp)
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise timer_error(self._name, error, timer, domain) from error
 
     def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Canonical keys, checked to be this subtask's, and their key groups."""

@@ -27,7 +27,7 @@ from tidegate.model.values import Committable, Record
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
-from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction, joined
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.operator_state import FrozenElements, FrozenParts, freeze_elements, restore_elements
@@ -106,7 +106,7 @@ class SinkOperator(Operator):
         try:
             writer.write(batch)
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise batch_error(self._name, error, batch) from error
 
     def on_watermark(self, timestamp_ms: int) -> None:
         assert self._writer is not None

@@ -18,7 +18,7 @@ from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, L
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.externalresource import ExternalResourceInfo
-from tidegate.common.records.batch import RecordsBatch
+from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
 from tidegate.functions.output_tag import OutputTag
@@ -35,14 +35,16 @@ from tidegate.functions.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from tidegate.functions.time_domain import TimeDomain
 from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
-from tidegate.model.errors import InvalidJob, TidegateError, UserError, UserFunctionError
+from tidegate.model.errors import InvalidJob, TidegateError, UserError, UserFunctionError, blamed
 from tidegate.model.values import MapKey, Record, StateValue
 from tidegate.taskmanager.operators.base import OperatorContext, Output
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
 from tidegate.taskmanager.state.handles import StateStore
+from tidegate.taskmanager.state.timers import Timer
 from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES
 from tidegate.wire.user_events import user_event
 
@@ -61,6 +63,38 @@ def user_error(operator: str, error: Exception, *record: Record) -> TidegateErro
     raised = UserFunctionError(f"operator '{operator}': {text}", details=user_traceback(error))
     raised.inputs = record
     return raised
+
+
+def timer_error(operator: str, error: Exception, timer: Timer, domain: TimeDomain) -> TidegateError:
+    """What to raise instead of what a user function raised for a timer, which has no record: its key is named, and its time."""
+    raised = user_error(operator, error, timer.key)
+    if isinstance(raised, UserFunctionError) and raised is not error:
+        kind = "event" if domain is TimeDomain.EVENT_TIME else "processing"
+        window = "" if timer.namespace is None else " of a window"
+        raised.inputs_words = (
+            f"it was called for a timer{window} at {timer.timestamp} in {kind} time, with the key {{}}"
+        )
+    return raised
+
+
+def batch_error(operator: str, error: Exception, batch: Batch) -> TidegateError:
+    """What to raise instead of what a function of whole batches raised, or a sink: a record where only one can be meant, else how many there
+    were, with the first and the last."""
+    found = blamed(error)
+    if found or len(batch) <= 1:
+        return user_error(operator, error, *(found or _ends(batch)))
+    raised = user_error(operator, error, *_ends(batch))
+    if isinstance(raised, UserFunctionError) and raised is not error:
+        raised.inputs_words = f"it was given {len(batch)} records together, the first {{}}, the last {{}}"
+    return raised
+
+
+def _ends(batch: Batch) -> tuple[Record, ...]:
+    """The first record and the last; one where there is one."""
+    places = sorted({0, len(batch) - 1} - {-1}) if len(batch) else []
+    if isinstance(batch, RecordsBatch):
+        return tuple(batch.values[place] for place in places)
+    return tuple(record for place in places for record in batch.data.slice(place, 1).to_pylist())
 
 
 class Blamed:

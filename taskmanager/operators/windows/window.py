@@ -31,7 +31,13 @@ from tidegate.model.program import KeySpec
 from tidegate.model.values import Accumulated, AssignedWindow, Record, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
-from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
+from tidegate.taskmanager.operators.user_code.boundary import (
+    FunctionContext,
+    close_function,
+    open_function,
+    timer_error,
+    user_error,
+)
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.operators.windows.contents import contents_type, fold_of, open_contents
 from tidegate.taskmanager.operators.windows.contexts import FiringContext, TriggerCall
@@ -114,7 +120,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         try:
             self._on_time(timer.timestamp, window, domain is TimeDomain.EVENT_TIME)
         except Exception as error:
-            raise user_error(self._name, error) from error
+            raise timer_error(self._name, error, timer, domain) from error
 
     def _take(self, value: Record, stamp: int) -> None:
         is_skipped, contents, backend = True, self._contents, self._backend

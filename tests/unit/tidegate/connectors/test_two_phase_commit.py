@@ -273,3 +273,15 @@ def test_a_function_is_given_to_add_sink() -> None:
     wrong: Any = Numbered(Calls())
     with pytest.raises(InvalidJob, match="sink_to needs"):
         stream.sink_to(wrong)
+
+
+def test_the_record_at_which_a_function_fails_is_the_one_that_is_named() -> None:
+    class Refusing(Numbered):
+        def invoke(self, transaction: int, value: str, context: TwoPhaseCommitSinkFunction.Context) -> None:
+            if value == "b":
+                raise ValueError("no")
+
+    sink = begin(Refusing(Calls()))
+    with pytest.raises(UserFunctionError) as raised:
+        sink.feed(["a", "b", "c"], [1, 2, 3])
+    assert (raised.value.inputs, raised.value.inputs_words) == (("b",), "")
