@@ -32,7 +32,7 @@ def message(raised: BaseException, shown: ShownRecord = ShownRecord.VALUE) -> st
     ],
 )
 def test_a_timer_is_named_by_its_key_and_its_time(domain: TimeDomain, namespace: object, words: str) -> None:
-    timer = Timer(1_000, "ann {}", 3, namespace)  # type: ignore[arg-type]
+    timer = Timer(1_000, "ann {}", 3, namespace)
     raised = timer_error("x", ValueError("no"), timer, domain)
     assert message(raised) == words.format("'ann {}'")
     assert message(raised, ShownRecord.SHAPE) == words.format("str")
