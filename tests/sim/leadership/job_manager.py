@@ -200,7 +200,10 @@ class SimTerm:
 
     def run(self) -> None:
         name = self.programs.get(PROGRAM)
-        require(9, name in self.store.files, f"term {self.number} runs a job whose program is gone: {name}")
+        is_there = name in self.store.files or not self.store.is_led_in(
+            self.number
+        )  # a deposed one gets no further than this
+        require(9, is_there, f"term {self.number} runs a job whose program is gone: {name}")
         self.kept, last = self.found()
         self.world.history.read(self.kept[-1] if self.kept else 0, self.began_ms, self.world.now_ms)
         self.next_id = int(self.store.entries.get(COUNTER, "0")) + 1

@@ -94,8 +94,11 @@ class Store:
     def pointers(self) -> list[int]:
         return sorted(int(name.partition("/")[2]) for name in self.entries if name.startswith("pointer/"))
 
+    def is_led_in(self, term: int) -> bool:
+        return bool(self.line) and self.line[0][1] == term
+
     def _fence(self, term: int, name: str) -> None:
-        if not self.line or self.line[0][1] != term:
+        if not self.is_led_in(term):
             raise Deposed(f"term {term} is over")
         require(1, term >= self.changed_by, f"term {term} changes {name} after term {self.changed_by}")
         self.changed_by = term
