@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,9 +128,11 @@ def info(
 ) -> None:
     """Show the plan of a job file, without running it."""
     from tidegate.cli.program import run_program
+    from tidegate.connectors.spark.query import tell_start
     from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
 
     forced = [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    tell_start.set(partial(click.echo, err=True))
     recorder = PlanRecorder()
     texts = load_configuration(config, definitions, *forced).to_strings()
     with contextlib.suppress(PlanRecorded):

@@ -164,6 +164,21 @@ def test_the_plan_is_shown_without_running(tmp_path: Path) -> None:
     assert "HASH" in done.stdout
     assert "3 slots" in done.stdout
     assert not (tmp_path / "out").exists()
+    assert "JVM" not in done.stderr
+
+
+def test_the_plan_of_a_query_of_spark_says_that_a_jvm_is_started(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from tidegate.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_spark(lambda spark: spark.range(9)).print()\n"
+        "env.execute('spark')\n"
+    )
+    done = run_cli("info", str(job), directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "A JVM is started to analyse the query of from_spark; no row is read." in done.stderr
+    assert "Source: Spark" in done.stdout
 
 
 @pytest.mark.parametrize(("option", "goes_on"), [([], True), (["-sae"], False)])

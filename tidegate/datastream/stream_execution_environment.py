@@ -38,7 +38,6 @@ from tidegate.datastream._graph.transformation import OperatorTransformation, Tr
 from tidegate.datastream._streams.stream_types import bind_strategy, type_of
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
-from tidegate.datastream.formats.avro import AvroInputFormat
 from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import blocks_exchanges
@@ -48,6 +47,8 @@ from tidegate.model.values import Record, UserObject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.datastream.formats.avro import AvroInputFormat
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -189,6 +190,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def create_input(self, input_format: AvroInputFormat, type_info: TypeInformation | None = None) -> DataStream:
         """Adds the records of Avro files, with the format's own type unless ``type_info`` is given. Raises
         ``InvalidJob`` for any other ``InputFormat``, since those are written in Java."""
+        from tidegate.datastream.formats.avro import AvroInputFormat  # a job that reads no Avro does not pay for it
+
         if not isinstance(input_format, AvroInputFormat):
             raise InvalidJob(
                 "create_input() takes an AvroInputFormat; for other files use from_source() with FileSource, or from_spark()"

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c{1} - %m%n
 """
+STARTS_A_JVM = "A JVM is started to analyse the query of from_spark; no row is read."
+tell_start: ContextVar[Callable[[str], None] | None] = ContextVar("tell_start", default=None)
+"""What is called with ``STARTS_A_JVM`` before that takes its seconds; ``None``: nothing is."""
 _PARTITION_BYTES = 32 << 20
 """A quarter of what Spark reads of files in one partition: rows that are in memory already cost it less."""
 _MOST_PARTITIONS = 8
@@ -120,6 +124,9 @@ def _client_session(spark_options: Mapping[str, str]) -> Iterator[SparkSession]:
     if active is not None:
         yield active
         return
+    tell = tell_start.get()
+    if tell is not None:
+        tell(STARTS_A_JVM)
     builder = SparkSession.builder.master("local[1]").appName("tidegate from_spark")
     with tempfile.TemporaryDirectory(prefix="tidegate-spark-") as directory:
         log4j = Path(directory, "log4j2.properties")
