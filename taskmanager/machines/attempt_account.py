@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from tidegate.model.coordinators.operator_events import AddSplits, CoordinatorReport, OperatorEvent, SourceSplit
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    CoordinatorEvent,
+    CoordinatorReport,
+    DiscoveryNoted,
+    NoMoreSplits,
+    OperatorEvent,
+    ReaderEvent,
+    RequestDiscovery,
+    RequestSplit,
+    SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
+)
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, SubtaskId
 from tidegate.model.leadership.attempt_report import AttemptReport
@@ -27,9 +40,10 @@ class AttemptAccount:
         """As the subtask said last; it is not over."""
         self._end_of_data: object | None = None
         """Its message, once it has said so."""
-        self._request: object | None = None
-        """That to its coordinator, as long as it is not answered."""
+        self._unanswered: dict[int, tuple[CoordinatorEvent, object]] = {}
+        """What it has said to its coordinator and was not answered, by number: the event, and its message."""
         self._assigned: list[tuple[int, SourceSplit]] = []
+        self._discovered: list[tuple[int, SourceSplit]] = []
         self._last_event = 0
 
     def on_state(self, state: ExecutionState) -> None:
@@ -38,12 +52,13 @@ class AttemptAccount:
     def on_told(self, told: SubtaskTold) -> None:
         if told.is_end_of_data:
             self._end_of_data = told.message
-        if told.is_request:
-            self._request = told.message
+        if told.event is not None and not isinstance(told.event.event, ReaderEvent):
+            self._unanswered[told.event.number] = (told.event.event, told.message)
 
     def untold(self) -> tuple[object, ...]:
         """What a JobManager that finds the attempt must hear, since it may be unanswered."""
-        return tuple(message for message in (self._request, self._end_of_data) if message is not None)
+        requests = [message for _, message in self._unanswered.values()]
+        return tuple(requests) if self._end_of_data is None else (*requests, self._end_of_data)
 
     def on_acknowledged(self, checkpoint_id: int, generation: Generation) -> None:
         self._newest_id = max(self._newest_id, checkpoint_id)
@@ -59,10 +74,30 @@ class AttemptAccount:
     def _on_operator_event(self, event: OperatorEvent) -> bool:
         if event.number <= self._last_event:
             return False
-        self._last_event, self._request = event.number, None
-        if isinstance(event.event, AddSplits):
-            self._assigned += [(self._newest_id, split) for split in event.event.splits]
+        self._last_event = event.number
+        match event.event:
+            case AddSplits(splits):
+                self._answered(RequestSplit)
+                self._assigned += [(self._newest_id, split) for split in splits]
+            case NoMoreSplits():
+                self._answered(RequestSplit)
+            case StartDiscovery(known):
+                self._answered(RequestDiscovery)
+                self._discovered += [(self._newest_id, split) for split in known]
+            case DiscoveryNoted(number):
+                found, _ = self._unanswered.pop(number, (None, None))
+                if isinstance(found, SplitsDiscovered):
+                    self._discovered += [(self._newest_id, split) for split in found.splits]
+            case _:
+                pass
         return True
+
+    def _answered(self, kind: type[CoordinatorEvent]) -> None:
+        self._unanswered = {n: said for n, said in self._unanswered.items() if not isinstance(said[0], kind)}
+
+    @property
+    def _awaits_discovery(self) -> bool:
+        return any(isinstance(event, RequestDiscovery) for event, _ in self._unanswered.values())
 
     def _on_checkpoint(self, mail: CheckpointMail) -> None:
         self._newest_id = max(self._newest_id, mail.checkpoint_id)
@@ -74,6 +109,7 @@ class AttemptAccount:
                 self._may_finish |= mail.may_finish
                 self._acknowledged = {n: to for n, to in self._acknowledged.items() if n >= self._confirmed_id}
                 self._assigned = [(after, split) for after, split in self._assigned if after >= self._confirmed_id]
+                self._discovered = [(after, split) for after, split in self._discovered if after >= self._confirmed_id]
             case CheckpointMailKind.ABORT:
                 self._acknowledged.pop(mail.checkpoint_id, None)
 
@@ -98,7 +134,9 @@ class AttemptAccount:
             may_finish=self._may_finish,
             is_being_stopped=self._is_being_stopped,
             error=error,
-            events=CoordinatorReport(tuple(self._assigned), self._last_event),
+            events=CoordinatorReport(
+                tuple(self._assigned), self._last_event, tuple(self._discovered), self._awaits_discovery
+            ),
         )
 
 

@@ -182,7 +182,8 @@ class SubtaskTold:
     message: object
     acknowledged: int | None = None
     is_end_of_data: bool = False
-    is_request: bool = False
+    event: OperatorEvent | None = None
+    """That of an operator for its coordinator."""
     """It asks a coordinator for something, and waits."""
 
 

@@ -1,4 +1,4 @@
-"""A model subtask of a source whose splits a coordinator hands out."""
+"""A model subtask of a source whose splits a coordinator hands out, some of them only after it has found them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from tests.sim.job import SOURCE
 from tests.sim.model_subtask import ModelSubtask
 from tests.sim.operators import AssignedSourceOperator, Operator
 from tests.sim.splits import SplitRequests
-from tidegate.model.coordinators.operator_events import OperatorEvent
+from tidegate.model.coordinators.operator_events import ANY_READER, DISCOVERING_SUBTASK, OperatorEvent
+from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.model.ids import AttemptId
+from tidegate.taskmanager.machines import subtask as life
+
+LOOKS_EVERY_MS = (5, 60)
 
 
 class AssignedSubtask(ModelSubtask):
@@ -18,7 +22,13 @@ class AssignedSubtask(ModelSubtask):
     def _make_operator(self) -> Operator:
         source = AssignedSourceOperator(self.context.job, self.deployment)
         self.splits = SplitRequests(self.attempt, source.offsets, self._send)
+        self._restored = source.all_restored
         return source
+
+    def start(self) -> None:
+        super().start()
+        if self.context.job.is_discovered and self.attempt.subtask == DISCOVERING_SUBTASK and not self.is_gone:
+            self.splits.ask_what_is_known()
 
     def out_of_rows(self) -> None:
         if self.splits.is_over:
@@ -27,8 +37,26 @@ class AssignedSubtask(ModelSubtask):
             self.splits.ask()
 
     def on_operator_event(self, event: OperatorEvent) -> None:
+        if event.number > self.splits.heard + 1:
+            self.fail(ErrorInfo.of(InternalError("an event of its coordinator is missing")))
+            return
+        was_told = self.splits.known is not None
         self.splits.on_event(event)
+        if self.splits.known is not None and not was_told:
+            self.splits.known |= self._restored
+            self._look()
         self.wake()
+
+    def _look(self) -> None:
+        """For splits that have appeared since."""
+        job, known, world = self.context.job, self.splits.known, self.context.world
+        assert known is not None
+        if self.is_gone or self.life.state is not life.LifeState.RUNNING:
+            return
+        for split, at_ms in enumerate(job.arrivals_ms):
+            if at_ms <= world.now_ms and split not in known:
+                self.splits.found(split, split % self.deployment.parallelism if job.names_readers else ANY_READER)
+        world.later(world.between(*LOOKS_EVERY_MS), self._look)
 
 
 def deliver(task: ModelSubtask, event: OperatorEvent) -> None:

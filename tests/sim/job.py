@@ -27,6 +27,7 @@ MOST_SUBTASKS = 3
 MOST_SPLITS = 7
 KEYS = 7
 ROWS_OF_A_KEY = 4
+_NAMES_READERS = 0.4
 _PREFIX = "execution.checkpointing."
 
 
@@ -40,6 +41,19 @@ class SimJob:
     """The parallelism of a job without an exchange."""
     is_assigned: bool = False
     """A coordinator hands out the splits."""
+    arrivals_ms: tuple[int, ...] = ()
+    """When each split is there to be found, by the clock of the world; those at 0 are listed when the job is submitted. Empty: all are."""
+    names_readers: bool = False
+    """A split that is found later names the reader that must read it."""
+
+    @property
+    def is_discovered(self) -> bool:
+        """One reader looks for new splits, so the job has no end of its own."""
+        return bool(self.arrivals_ms)
+
+    def listed(self) -> list[int]:
+        """The splits that were there when the job was submitted."""
+        return [n for n in range(len(self.rows)) if not self.is_discovered or not self.arrivals_ms[n]]
 
     def key_of(self, split: int, offset: int) -> int:
         # For a while the same key, so that most key groups do not change between two checkpoints.
@@ -79,12 +93,23 @@ class SimJob:
         vertex = _vertex(SOURCE, SOURCE_OP, "source", parallelism, is_source=True)
         if not self.is_assigned:
             return vertex
-        splits = tuple(SourceSplit(str(number), b"") for number in range(len(self.rows)))
-        return replace(vertex, operators=(replace(vertex.operators[0], splits=splits),))
+        splits = tuple(SourceSplit(str(number), b"") for number in self.listed())
+        source = replace(vertex.operators[0], splits=splits, discovers_splits=self.is_discovered)
+        return replace(vertex, operators=(source,))
 
 
-def draw_job(rng: random.Random, parallel: float, unaligned: float, assigned: float) -> SimJob:
-    """``parallel``, ``unaligned`` and ``assigned`` are probabilities."""
+def draw_job(
+    rng: random.Random, parallel: float, unaligned: float, assigned: float, discovered_for_ms: int = 0
+) -> SimJob:
+    """``parallel``, ``unaligned`` and ``assigned`` are probabilities. ``discovered_for_ms``: splits appear for so long; 0: all are listed."""
+    job = _draw_job(rng, parallel, unaligned, assigned)
+    if not discovered_for_ms:
+        return job
+    arrivals = tuple(rng.choice((0, rng.randint(1, discovered_for_ms))) for _ in job.rows)
+    return replace(job, arrivals_ms=arrivals, names_readers=rng.random() < _NAMES_READERS)
+
+
+def _draw_job(rng: random.Random, parallel: float, unaligned: float, assigned: float) -> SimJob:
     is_assigned = rng.random() < assigned
     pipelines = rng.choice((1, 2, 2, MOST_SUBTASKS))
     splits = rng.randint(3, MOST_SPLITS) if is_assigned else pipelines

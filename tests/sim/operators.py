@@ -116,6 +116,8 @@ class AssignedSourceOperator(SourceOperator):
         super().__init__(job, deployment)
         elements = restored_elements(deployment.restore) or []
         self.offsets = own(elements, self.attempt.subtask, deployment.parallelism)
+        self.all_restored = {int(element[0]) for element in elements}
+        """The splits that any reader had."""
 
     def to_snapshot(self, state: object) -> SubtaskSnapshot:
         assert isinstance(state, dict)

@@ -11,11 +11,31 @@ from tests.sim.schedule import Mix
 from tests.sim.watch import SPLITS
 from tidegate.jobmanager.machines.coordination import source_coordinator
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
+from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
 from tidegate.jobmanager.machines.coordination.split_assignment_tracker import SplitAssignmentTracker
-from tidegate.model.coordinators.operator_events import AddSplits, OperatorEvent, SourceSplit
+from tidegate.model.coordinators.operator_events import (
+    AddSplits,
+    DiscoveryNoted,
+    OperatorEvent,
+    SourceSplit,
+    StartDiscovery,
+)
+from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount
 
 ASSIGNED = Mix(assigned=1.0, parallel=0.5)
+DISCOVERED = Mix(assigned=1.0, discovered_for_ms=1_500, parallel=0.4)
+"""New splits appear while the job runs."""
+DISCOVERED_AND_ADOPTED = Mix(
+    assigned=1.0,
+    discovered_for_ms=1_500,
+    jobmanager_crashes=4,
+    aimed_at_jobmanager=0.5,
+    high_availability=1.0,
+    stops=0,
+    cancels=0,
+    parallel=0.5,
+)
 ADOPTED = Mix(
     assigned=1.0, jobmanager_crashes=4, aimed_at_jobmanager=0.5, high_availability=1.0, stops=0, cancels=0, parallel=0.0
 )
@@ -24,6 +44,7 @@ _take_back = SplitAssignmentTracker.take_back
 _take = source_coordinator.take
 _snapshot = OperatorCoordinators.snapshot
 _on_mail = AttemptAccount.on_mail
+_report = AttemptAccount.report
 
 
 def _nothing_comes_back(tracker: SplitAssignmentTracker, subtask: int, checkpoint_id: Any) -> list[SourceSplit]:
@@ -58,10 +79,57 @@ def _notes_no_splits(account: AttemptAccount, mail: Any) -> bool:
     return _on_mail(account, replace(mail, event=AddSplits(())) if is_assignment else mail)
 
 
+def _takes_no_note_for_noted(account: AttemptAccount, mail: Any) -> bool:
+    is_note = isinstance(mail, OperatorEvent) and isinstance(mail.event, DiscoveryNoted)
+    return _on_mail(account, replace(mail, event=DiscoveryNoted(-1)) if is_note else mail)
+
+
+def _reports_no_discovery(account: AttemptAccount, *arguments: Any) -> AttemptReport:
+    told = _report(account, *arguments)
+    return replace(told, events=replace(told.events, discovered=()))
+
+
+def _tells_nothing(source: SourceCoordinator) -> StartDiscovery:
+    return StartDiscovery(())
+
+
 def _asks_nobody_again(account: AttemptAccount) -> tuple[object, ...]:
     return () if account._end_of_data is None else (account._end_of_data,)
 
 
+OF_DISCOVERED_SPLITS = (
+    Plant(
+        "a split that was discovered is lost with its reader",
+        frozenset({SPLITS, 0}),
+        patched(SplitAssignmentTracker, "take_back", _nothing_comes_back),
+        DISCOVERED,
+    ),
+    Plant(
+        "a split that was discovered is assigned twice",
+        frozenset({SPLITS, 2}),
+        patched(SourceCoordinator, "on_discovery_requested", _tells_nothing),
+        DISCOVERED,
+    ),
+    Plant(
+        "a split that was discovered is in no checkpoint",
+        frozenset({SPLITS, 0}),
+        patched(OperatorCoordinators, "snapshot", _without_one_that_waits),
+        DISCOVERED,
+    ),
+    Plant(
+        "what was discovered is not reported",
+        frozenset({SPLITS, 0}),
+        patched(AttemptAccount, "report", _reports_no_discovery),
+        DISCOVERED_AND_ADOPTED,
+        first_seed=270,
+    ),
+    Plant(
+        "what was discovered is told again although a checkpoint holds it",
+        frozenset({SPLITS, 2}),
+        patched(AttemptAccount, "on_mail", _takes_no_note_for_noted),
+        DISCOVERED_AND_ADOPTED,
+    ),
+)
 OF_SPLITS = (
     Plant(
         "a split of a reader that restarts is lost",

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.sim.context import TaskContext
-from tests.sim.handles import held_splits
+from tests.sim.handles import held_splits, offsets_in
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
 from tests.sim.jobmanager_watch import GOES_ON, JobManagerWatch
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
-from tests.sim.splits import check_splits
+from tests.sim.splits import Kept, check_splits
 from tests.sim.storage import External, Storage
 from tests.sim.task_manager import SimTaskManager
 from tests.sim.user import User
@@ -68,6 +68,8 @@ class Mix:
     unaligned: float = 0.4
     assigned: float = 0.3
     """How probable it is that a coordinator hands out the splits."""
+    discovered_for_ms: int = 0
+    """For so long new splits appear, which one of the readers finds; the user stops such a job when everything is read."""
     savepoints: int = 2
     checkpoints: int = 1
     full_checkpoints: int = 3
@@ -91,7 +93,8 @@ class Schedule:
         self.seed = seed
         self.mix = mix
         self.world = World(seed)
-        self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned, mix.assigned)
+        self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned, mix.assigned, mix.discovered_for_ms)
+        self._kept_splits: Kept = {}
         self.is_highly_available = self.world.rng.random() < mix.high_availability
         self.loss_grace_ms = self.world.rng.choice(LOSS_GRACES_MS)
         self.adopted = 0
@@ -234,7 +237,10 @@ class Schedule:
     def _on_durable(self, manifest: CheckpointManifest) -> None:
         self.watch.on_durable(manifest)
         check_complete(manifest, self.storage)
-        check_splits(manifest, self.job, held_splits)
+        check_splits(manifest, self.job, held_splits, self._kept_splits)
+        read_all = offsets_in(manifest, self.job.rows) == dict(enumerate(self.job.rows))
+        if read_all and self.job.is_discovered and self.world.is_healed:
+            self.world.later(1, lambda: self._ask(SnapshotType.TERMINATE))
         self.in_flight += rows_in_flight(manifest)
 
     def _aim(self, command: c.Command) -> None:

@@ -16,8 +16,19 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState
-from tidegate.model.coordinators.operator_events import AddSplits, NoMoreSplits, OperatorEvent, RequestSplit
-from tidegate.model.ids import AttemptId
+from tidegate.model.coordinators.operator_events import (
+    ANY_READER,
+    AddSplits,
+    CoordinatorEvent,
+    NoMoreSplits,
+    OperatorEvent,
+    RequestDiscovery,
+    RequestSplit,
+    SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
+)
+from tidegate.model.ids import AttemptId, JobId
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, splits_in
 
 
@@ -49,27 +60,45 @@ def own(elements: list[Any], subtask: int, parallelism: int) -> dict[int, int]:
 
 
 class SplitRequests:
-    """The reader's side of the events: one question at a time."""
+    """The reader's side of the events: one request for splits at a time."""
 
     def __init__(self, attempt: AttemptId, offsets: dict[int, int], send: Callable[[e.Event], None]) -> None:
         self._attempt = attempt
         self._offsets = offsets
         self._send = send
-        self._asked = 0
-        self._answered = 0
+        self._said = 0
+        self.heard = 0
+        self._is_waiting = False
         self.is_over = False
         """Nothing is left for it."""
+        self.known: set[int] | None = None
+        """The splits that are no discoveries, once it may look for others."""
 
     def ask(self) -> None:
-        if self._asked == self._answered:
-            self._asked += 1
-            self._send(e.OperatorEventReceived(self._attempt, OperatorEvent(SOURCE_OP, self._asked, RequestSplit())))
+        if not self._is_waiting:
+            self._is_waiting = True
+            self.say(RequestSplit())
+
+    def ask_what_is_known(self) -> None:
+        self.say(RequestDiscovery())
+
+    def found(self, split: int, reader: int = ANY_READER) -> None:
+        assert self.known is not None
+        self.known.add(split)
+        self.say(SplitsDiscovered((SourceSplit(str(split), b""),), reader))
+
+    def say(self, event: CoordinatorEvent) -> None:
+        self._said += 1
+        self._send(e.OperatorEventReceived(self._attempt, OperatorEvent(SOURCE_OP, self._said, event)))
 
     def on_event(self, event: OperatorEvent) -> None:
-        self._answered += 1
-        if event.number != self._answered:
-            raise LawBroken(6, f"{self._attempt} is told event {event.number} after {self._answered - 1}")
+        self.heard += 1
+        if event.number < self.heard:
+            raise LawBroken(6, f"{self._attempt} is told event {event.number} after {self.heard - 1}")
+        self._is_waiting &= not isinstance(event.event, AddSplits | NoMoreSplits)
         match event.event:
+            case StartDiscovery(known):
+                self.known = {int(split.split_id) for split in known}
             case AddSplits(splits):
                 for split in splits:
                     if int(split.split_id) in self._offsets:
@@ -79,7 +108,13 @@ class SplitRequests:
                 self.is_over = True
 
 
-def check_splits(manifest: CheckpointManifest, job: SimJob, held_by: Callable[[OperatorState], list[int]]) -> None:
+Kept = dict[JobId, set[int]]
+"""By job, the splits that its durable checkpoints have held so far."""
+
+
+def check_splits(
+    manifest: CheckpointManifest, job: SimJob, held_by: Callable[[OperatorState], list[int]], kept: Kept
+) -> None:
     """``held_by``: the splits in the state of the readers."""
     for operator in manifest.operators:
         if operator.operator_id != SOURCE_OP:
@@ -87,6 +122,8 @@ def check_splits(manifest: CheckpointManifest, job: SimJob, held_by: Callable[[O
         waiting = operator.coordinator.unassigned if operator.coordinator is not None else ()
         held = Counter([*held_by(operator), *(int(split.split_id) for split in waiting)])
         twice = [split for split, times in held.items() if times > 1]
-        lost = set(range(len(job.rows))) - held.keys() if not operator.finished else set()
+        before = kept.setdefault(manifest.job_id, set(job.listed()))
+        lost = before - held.keys() if not operator.finished else set()
+        before |= held.keys()
         if twice or lost:
             raise LawBroken(SPLITS, f"checkpoint {manifest.checkpoint_id} holds {twice} twice, and {lost} nowhere")

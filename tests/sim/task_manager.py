@@ -332,7 +332,7 @@ class SimTaskManager:
             case e.EndOfDataReached():
                 self._post(tv.SubtaskTold(event.attempt, event, is_end_of_data=True))
             case e.OperatorEventReceived():
-                self._post(tv.SubtaskTold(event.attempt, event, is_request=True))
+                self._post(tv.SubtaskTold(event.attempt, event, event=event.event))
             case e.SubtaskDeclined():
                 self._post(tv.SubtaskTold(event.attempt, event))
             case _:

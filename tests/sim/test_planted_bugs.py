@@ -9,13 +9,13 @@ from tests.sim.planted_adoption_bugs import OF_ADOPTION
 from tests.sim.planted_bugs import OF_THE_LAWS
 from tests.sim.planted_file_bugs import OF_FILES
 from tests.sim.planted_shape_bugs import OF_SHAPES
-from tests.sim.planted_split_bugs import OF_SPLITS
+from tests.sim.planted_split_bugs import OF_DISCOVERED_SPLITS, OF_SPLITS
 from tests.sim.schedule import Schedule
 from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, SPLITS, LawBroken
 
 pytestmark = pytest.mark.sim
 
-PLANTS = (*OF_THE_LAWS, *OF_FILES, *OF_ADOPTION, *OF_SPLITS, *OF_SHAPES)
+PLANTS = (*OF_THE_LAWS, *OF_FILES, *OF_ADOPTION, *OF_SPLITS, *OF_DISCOVERED_SPLITS, *OF_SHAPES)
 WITHIN = 200
 
 

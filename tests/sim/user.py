@@ -150,6 +150,10 @@ class User:
         self._kept.clear()
         if self._stopped_at is not None:
             self._check_stop(self._stopped_at, state)
+            if self.job.is_discovered and state is JobState.FINISHED and self.has_read_all(self._stopped_at):
+                self.ends.append("stopped when everything was read")
+                self.is_done = True
+                return
             self._again("stopped" if state is JobState.FINISHED else "failed behind the savepoint", self._stopped_at)
         elif state is JobState.FINISHED:
             self.ends.append("finished")
@@ -174,6 +178,10 @@ class User:
             self.is_done = True
         elif self.runs:
             self._again("lost its JobManager", self._stopped_at or self._newest())
+
+    def has_read_all(self, path: str) -> bool:
+        """A checkpoint holds every split, at its end."""
+        return offsets_in(self.storage.manifests[path], self.job.rows) == dict(enumerate(self.job.rows))
 
     def _again(self, how: str, location: str | None) -> None:
         self.ends.append(how)

@@ -2,7 +2,8 @@
 its serialisable state.
 
 A **source** lists its bounded splits once, in the client; they travel in the job graph. A reader is given its splits, all when it
-starts or some whenever it asks its coordinator in the JobManager (``takes_splits``), yields batches, and tells the position **of what
+starts or some whenever it asks its coordinator in the JobManager (``takes_splits``), which learns of new ones while the job runs from one
+of the readers (``discover``). A reader yields batches, and tells the position **of what
 was emitted** (not of what was fetched).
 
 A **sink** votes at the snapshot (``prepare_commit`` + ``snapshot_state``) and makes its effects visible only on
@@ -20,7 +21,7 @@ from __future__ import annotations
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -194,6 +195,11 @@ class Source(ABC):
     """Its readers ask for splits while they run (``ReaderContext.request_split``)."""
     keeps_parallelism: bool = False
     """Its splits are for as many subtasks as the job began with: no other number can go on with them."""
+    deals_in_advance: bool = False
+    """Its readers have the listed splits when they start, and are given new ones by ``owner_of``: each is read for ever, so there is nothing
+    to hand to whoever is free."""
+    discovery_ms: int | None = None
+    """One of its readers calls ``discover`` so often, for all of them; ``None``: there are no splits but the listed ones."""
 
     @abstractmethod
     def list_splits(self, parallelism: int) -> list[Split]:
@@ -202,6 +208,11 @@ class Source(ABC):
     @abstractmethod
     def make_reader(self, context: ReaderContext) -> SourceReader:
         """Called in the subtask's process."""
+
+    def discover(self, known: Set[str]) -> list[Split]:
+        """Called in the process of one subtask, in a thread of its own: the splits that are there now and not among ``known``, ids of all that
+        were listed or discovered so far. Raises ``ExternalError`` or ``OSError`` for what may be over when it is called again."""
+        return []
 
     def size_of(self, split: Split) -> int:
         """About how many bytes there are to read; 0: not known. Small splits are handed out several at a time."""

@@ -1,11 +1,11 @@
-"""Reads files without an end: it looks again and again for files that were not there before, and reads them.
+"""Reads files without an end: files that were not there before are read when they are found.
 
-    listed at submission ──read──▶ wait ──▶ list ──▶ files of mine that were not read ──read──▶ wait ──▶ ...
+    one reader lists (``split_discovery``) ──▶ the coordinator in the JobManager ──▶ whoever asks reads          as a source of its own
+    listed at the switch ──read──▶ wait ──▶ list ──▶ files of mine that were not read ──read──▶ wait ──▶ ...    as part of a hybrid source
 
 Laws: a file is read once, as it was when it was first seen (what is appended to it later is not read: write it elsewhere
-and rename it); it belongs to the subtask that its path names, so that each subtask alone knows which files are new.
-Follows Flink's ``ContinuousFileSplitEnumerator.java``, without an enumerator: the paths that were read are the splits in
-the state, marked done.
+and rename it). As part of a hybrid source, and where watermarks are made, it belongs to the subtask that its path names.
+Follows Flink's ``ContinuousFileSplitEnumerator.java``: the paths that were read are the splits in the state, marked done.
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ from tidegate.connectors.file_reader import Fetched, FileReader
 from tidegate.connectors.files.formats import FileFormat
 
 
+class EndlessFileReader(FileReader):
+    """Reads what it is given, and waits for more."""
+
+    def is_finished(self) -> bool:
+        return False
+
+
 class MonitoringReader(FileReader):
-    """``unread``: the splits of files that are there now, belong to this subtask and are not among the paths given."""
+    """Looks for its own files. ``unread``: the splits of files that are there now, belong to this subtask and are not among the paths given."""
 
     def __init__(
         self,
@@ -57,6 +64,16 @@ def path_of(split: Split) -> str:
     """Returns the file to which a split belongs."""
     path: str = split.payload[0]
     return path
+
+
+def split_id_of(path: str, start: int) -> str:
+    """Returns the name of the part of a file that begins at this byte or row group."""
+    return f"{path}@{start:012d}"
+
+
+def path_in(split_id: str) -> str:
+    """Returns the file that such a name names."""
+    return split_id.rpartition("@")[0]
 
 
 def owner_of(path: str, parallelism: int) -> int:

@@ -8,7 +8,7 @@ Follows Flink's ``FileSource`` (bounded); ``monitor_continuously`` makes it unbo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,14 @@ import pyarrow.fs as pafs
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
-from tidegate.connectors.file_monitoring import MonitoringReader, owner_of, path_of
+from tidegate.connectors.file_monitoring import (
+    EndlessFileReader,
+    MonitoringReader,
+    owner_of,
+    path_in,
+    path_of,
+    split_id_of,
+)
 from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files import hive
 from tidegate.connectors.files.bad_lines import BAD_LINE as BAD_LINE
@@ -32,7 +39,7 @@ from tidegate.connectors.files.formats import (
 )
 from tidegate.connectors.files.json_lines import JsonLinesFormat, infer_json_schema
 from tidegate.functions.output_tag import OutputTag
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, StorageError
 
 DEFAULT_RANGE_BYTES = 32 << 20
 """Chosen, not measured: some seconds of reading, so that subtasks end at about the same time."""
@@ -58,7 +65,9 @@ class FileSource(Source):
         self._format = file_format
         self._range_bytes = range_bytes
         self._interval_ms = interval_ms
-        self.bounded = self.takes_splits = interval_ms is None
+        self.bounded = interval_ms is None
+        self.takes_splits = True
+        self.discovery_ms = interval_ms
 
     @staticmethod
     def for_text(*paths: str, range_bytes: int = DEFAULT_RANGE_BYTES) -> FileSource:
@@ -154,12 +163,27 @@ class FileSource(Source):
     def make_reader(self, context: ReaderContext) -> SourceReader:
         if self._interval_ms is None:
             return FileReader(self._format, context)
+        if context.request_split is not None:
+            return EndlessFileReader(self._format, context)
 
         def unread(seen: set[str]) -> list[Split]:
             mine, parallelism = context.subtask_index, context.parallelism
             return self._listed(lambda path: path not in seen and owner_of(path, parallelism) == mine)
 
         return MonitoringReader(self._format, context, unread, self._interval_ms / 1000)
+
+    def discover(self, known: Set[str]) -> list[Split]:
+        """Returns the splits of files that were not seen before. A path that is not there may come back."""
+        seen = {path_in(split_id) for split_id in known}
+        found = []
+        for root in self._paths:
+            try:
+                files = list_files(root, may_be_empty=True)
+            except InvalidJob as error:
+                raise StorageError(error.message) from error
+            prefix = _uri_prefix(root)
+            found += self._splits_of(root, [f for f in files if prefix + f.path not in seen])
+        return found
 
     def _listed(self, is_wanted: Callable[[str], bool]) -> list[Split]:
         """Lists the splits of the files whose path is wanted; others are not opened."""
@@ -179,7 +203,7 @@ class FileSource(Source):
         hive.check_values(uri, values, self._format.schema)
         parts = hive.stored(self._format, values).ranges(info, uri, self._range_bytes)
         named = [values] if values else []
-        return [Split(f"{p.path}@{p.start:012d}", [p.path, p.start, p.end, p.size_bytes, *named]) for p in parts]
+        return [Split(split_id_of(p.path, p.start), [p.path, p.start, p.end, p.size_bytes, *named]) for p in parts]
 
 
 def _check_paths(method: str, paths: Sequence[object]) -> None:

@@ -7,7 +7,7 @@ restarted from the checkpoint of one that was not throttled.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
@@ -31,10 +31,15 @@ class ThrottledSource(Source):
         self.bounded = source.bounded
         self.takes_splits = source.takes_splits
         self.keeps_parallelism = source.keeps_parallelism
+        self.deals_in_advance = source.deals_in_advance
+        self.discovery_ms = source.discovery_ms
         self._rate = records_per_second
 
     def list_splits(self, parallelism: int) -> list[Split]:
         return self.inner.list_splits(parallelism)
+
+    def discover(self, known: Set[str]) -> list[Split]:
+        return self.inner.discover(known)
 
     def size_of(self, split: Split) -> int:
         return self.inner.size_of(split)

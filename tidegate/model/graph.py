@@ -52,6 +52,8 @@ class OperatorInfo:
     is_sink: bool = False
     splits: tuple[SourceSplit, ...] | None = None
     """The splits that the coordinator of a source hands out. ``None``: the operator has no coordinator."""
+    discovers_splits: bool = False
+    """One of its readers looks for new splits while the job runs, so that a coordinator without any has not come to an end."""
 
 
 @dataclass(frozen=True, slots=True)

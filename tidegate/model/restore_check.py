@@ -151,8 +151,7 @@ def _why_left_over(vertex: JobVertex, state: OperatorState) -> str:
         return ""
     return (
         f"source '{operator.name}' has {len(state.coordinator.unassigned)} splits in the checkpoint that no reader had begun, and the "
-        "source that the job has in its place cannot read them: start the job with the source that it had (a watched directory "
-        "cannot follow on a bounded read that was not finished)"
+        "source that the job has in its place cannot read them: start the job with the source that it had"
     )
 
 

@@ -1199,12 +1199,89 @@ class OperatorEvent(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class RequestDiscovery(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        def __init__(
+            self,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class StartDiscovery(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KNOWN_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def known(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceSplit]:
+            """that are no discoveries, beside those in the state that the reader started with"""
+
+        def __init__(
+            self,
+            *,
+            known: _abc.Iterable[Global___SourceSplit] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["known", b"known"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class SplitsDiscovered(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        SPLITS_FIELD_NUMBER: _builtins.int
+        READER_FIELD_NUMBER: _builtins.int
+        reader: _builtins.int
+        """the only subtask that may read them; -1: any"""
+        @_builtins.property
+        def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceSplit]: ...
+        def __init__(
+            self,
+            *,
+            splits: _abc.Iterable[Global___SourceSplit] | None = ...,
+            reader: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["reader", b"reader", "splits", b"splits"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class DiscoveryNoted(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        NUMBER_FIELD_NUMBER: _builtins.int
+        number: _builtins.int
+        """of the reader's event"""
+        def __init__(
+            self,
+            *,
+            number: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OPERATOR_ID_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     REQUEST_SPLIT_FIELD_NUMBER: _builtins.int
     ADD_SPLITS_FIELD_NUMBER: _builtins.int
     NO_MORE_SPLITS_FIELD_NUMBER: _builtins.int
     READER_EVENT_FIELD_NUMBER: _builtins.int
+    REQUEST_DISCOVERY_FIELD_NUMBER: _builtins.int
+    START_DISCOVERY_FIELD_NUMBER: _builtins.int
+    SPLITS_DISCOVERED_FIELD_NUMBER: _builtins.int
+    DISCOVERY_NOTED_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.str
     number: _builtins.int
     """counts from 1 for each attempt and direction"""
@@ -1216,6 +1293,14 @@ class OperatorEvent(_message.Message):
     def no_more_splits(self) -> Global___OperatorEvent.NoMoreSplits: ...
     @_builtins.property
     def reader_event(self) -> Global___OperatorEvent.ReaderEvent: ...
+    @_builtins.property
+    def request_discovery(self) -> Global___OperatorEvent.RequestDiscovery: ...
+    @_builtins.property
+    def start_discovery(self) -> Global___OperatorEvent.StartDiscovery: ...
+    @_builtins.property
+    def splits_discovered(self) -> Global___OperatorEvent.SplitsDiscovered: ...
+    @_builtins.property
+    def discovery_noted(self) -> Global___OperatorEvent.DiscoveryNoted: ...
     def __init__(
         self,
         *,
@@ -1225,12 +1310,16 @@ class OperatorEvent(_message.Message):
         add_splits: Global___OperatorEvent.AddSplits | None = ...,
         no_more_splits: Global___OperatorEvent.NoMoreSplits | None = ...,
         reader_event: Global___OperatorEvent.ReaderEvent | None = ...,
+        request_discovery: Global___OperatorEvent.RequestDiscovery | None = ...,
+        start_discovery: Global___OperatorEvent.StartDiscovery | None = ...,
+        splits_discovered: Global___OperatorEvent.SplitsDiscovered | None = ...,
+        discovery_noted: Global___OperatorEvent.DiscoveryNoted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "reader_event", b"reader_event", "request_split", b"request_split"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "reader_event", b"reader_event", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "reader_event", b"reader_event", "request_split", b"request_split"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "reader_event", b"reader_event", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits", "reader_event"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits", "reader_event", "request_discovery", "start_discovery", "splits_discovered", "discovery_noted"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -33,6 +33,7 @@ class OperatorInfo(_message.Message):
     IS_SINK_FIELD_NUMBER: _builtins.int
     HAS_COORDINATOR_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
+    DISCOVERS_SPLITS_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.str
     name: _builtins.str
     uid: _builtins.str
@@ -40,6 +41,8 @@ class OperatorInfo(_message.Message):
     is_source: _builtins.bool
     is_sink: _builtins.bool
     has_coordinator: _builtins.bool
+    discovers_splits: _builtins.bool
+    """a reader looks for new ones while the job runs"""
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.SourceSplit]:
         """that the coordinator hands out"""
@@ -55,10 +58,11 @@ class OperatorInfo(_message.Message):
         is_sink: _builtins.bool = ...,
         has_coordinator: _builtins.bool = ...,
         splits: _abc.Iterable[_common_pb2.SourceSplit] | None = ...,
+        discovers_splits: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_coordinator", b"has_coordinator", "is_sink", b"is_sink", "is_source", b"is_source", "name", b"name", "operator_id", b"operator_id", "splits", b"splits", "uid", b"uid", "uses_union_state", b"uses_union_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["discovers_splits", b"discovers_splits", "has_coordinator", b"has_coordinator", "is_sink", b"is_sink", "is_source", b"is_source", "name", b"name", "operator_id", b"operator_id", "splits", b"splits", "uid", b"uid", "uses_union_state", b"uses_union_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1329,6 +1333,8 @@ class AttemptReport(_message.Message):
     ASSIGNED_FIELD_NUMBER: _builtins.int
     LAST_EVENT_NUMBER_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    DISCOVERED_FIELD_NUMBER: _builtins.int
+    AWAITS_DISCOVERY_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     allocation_id: _builtins.str
     state: _builtins.str
@@ -1347,6 +1353,8 @@ class AttemptReport(_message.Message):
     """with a savepoint"""
     last_event_number: _builtins.int
     """of its coordinators; 0: none"""
+    awaits_discovery: _builtins.bool
+    """it has asked what is known, and was not answered"""
     @_builtins.property
     def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___AcknowledgedCheckpoint]: ...
     @_builtins.property
@@ -1360,6 +1368,10 @@ class AttemptReport(_message.Message):
     @_builtins.property
     def metrics(self) -> _common_pb2.TaskMetrics:
         """its newest figures; the last ones when it is over"""
+
+    @_builtins.property
+    def discovered(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssignedSplit]:
+        """that its coordinator knows by it or from before it, since the last confirmed checkpoint"""
 
     def __init__(
         self,
@@ -1380,10 +1392,12 @@ class AttemptReport(_message.Message):
         assigned: _abc.Iterable[Global___AssignedSplit] | None = ...,
         last_event_number: _builtins.int = ...,
         metrics: _common_pb2.TaskMetrics | None = ...,
+        discovered: _abc.Iterable[Global___AssignedSplit] | None = ...,
+        awaits_discovery: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "data_address", b"data_address", "error", b"error", "metrics", b"metrics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "assigned", b"assigned", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "last_event_number", b"last_event_number", "may_finish", b"may_finish", "metrics", b"metrics", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "assigned", b"assigned", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "awaits_discovery", b"awaits_discovery", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "discovered", b"discovered", "error", b"error", "is_being_stopped", b"is_being_stopped", "last_event_number", b"last_event_number", "may_finish", b"may_finish", "metrics", b"metrics", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
     _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015

@@ -7,11 +7,15 @@ from typing import assert_never
 from tidegate.model.coordinators.operator_events import (
     AddSplits,
     CoordinatorEvent,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    RequestDiscovery,
     RequestSplit,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.errors import VersionMismatch
 from tidegate.model.ids import OperatorId
@@ -40,6 +44,16 @@ def operator_event_to_pb(event: OperatorEvent) -> pb.OperatorEvent:
             message.reader_event.enumerator = enumerator
             message.reader_event.subtask = subtask
             message.reader_event.content = content
+        case RequestDiscovery():
+            message.request_discovery.SetInParent()
+        case StartDiscovery(known):
+            message.start_discovery.known.extend(map(split_to_pb, known))
+            message.start_discovery.SetInParent()
+        case SplitsDiscovered(splits, reader):
+            message.splits_discovered.splits.extend(map(split_to_pb, splits))
+            message.splits_discovered.reader = reader
+        case DiscoveryNoted(number):
+            message.discovery_noted.number = number
         case _:
             assert_never(event.event)
     return message
@@ -61,6 +75,15 @@ def _event_of(message: pb.OperatorEvent) -> CoordinatorEvent:
         case "reader_event":
             told = message.reader_event
             return ReaderEvent(OperatorId(told.enumerator), told.subtask, told.content)
+        case "request_discovery":
+            return RequestDiscovery()
+        case "start_discovery":
+            return StartDiscovery(tuple(map(split_from_pb, message.start_discovery.known)))
+        case "splits_discovered":
+            found = message.splits_discovered
+            return SplitsDiscovered(tuple(map(split_from_pb, found.splits)), found.reader)
+        case "discovery_noted":
+            return DiscoveryNoted(message.discovery_noted.number)
         case _:
             raise VersionMismatch(
                 f"operator {message.operator_id} was sent an event of a kind that this tidegate does not know; install the same "

@@ -69,6 +69,7 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
                 is_sink=operator.is_sink,
                 has_coordinator=operator.splits is not None,
                 splits=[split_to_pb(split) for split in operator.splits or ()],
+                discovers_splits=operator.discovers_splits,
             )
             for operator in vertex.operators
         ],
@@ -93,6 +94,7 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
                 operator.is_source,
                 operator.is_sink,
                 tuple(map(split_from_pb, operator.splits)) if operator.has_coordinator else None,
+                operator.discovers_splits,
             )
             for operator in message.operators
         ),

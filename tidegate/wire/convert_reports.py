@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.model.coordinators.operator_events import CoordinatorReport
+from collections.abc import Iterable
+
+from tidegate.model.coordinators.operator_events import CoordinatorReport, SourceSplit
 from tidegate.model.ids import AllocationId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
@@ -33,6 +35,8 @@ def attempt_report_to_pb(report: AttemptReport, metrics: TaskMetrics | None = No
         error=optional_error_to_pb(report.error),
         assigned=[pb.AssignedSplit(after_id=n, split=split_to_pb(split)) for n, split in report.events.assigned],
         last_event_number=report.events.last_number,
+        discovered=[pb.AssignedSplit(after_id=n, split=split_to_pb(split)) for n, split in report.events.discovered],
+        awaits_discovery=report.events.awaits_discovery,
         metrics=metrics,
     )
 
@@ -54,6 +58,13 @@ def attempt_report_from_pb(message: pb.AttemptReport) -> AttemptReport:
         is_being_stopped=message.is_being_stopped,
         error=error_from_pb(message.error) if message.HasField("error") else None,
         events=CoordinatorReport(
-            tuple((one.after_id, split_from_pb(one.split)) for one in message.assigned), message.last_event_number
+            _splits_of(message.assigned),
+            message.last_event_number,
+            _splits_of(message.discovered),
+            message.awaits_discovery,
         ),
     )
+
+
+def _splits_of(reported: Iterable[pb.AssignedSplit]) -> tuple[tuple[int, SourceSplit], ...]:
+    return tuple((one.after_id, split_from_pb(one.split)) for one in reported)

@@ -28,11 +28,15 @@ from tidegate.model.coordinators.operator_events import (
     AddSplits,
     CoordinatorEvent,
     CoordinatorState,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    RequestDiscovery,
     RequestSplit,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.graph import OperatorInfo
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, SubtaskId, VertexId
@@ -61,7 +65,9 @@ class OperatorCoordinators:
             for operator in vertex.operators:
                 if operator.splits is not None:
                     splits = initial_splits(operator, restored)
-                    self._sources[operator.operator_id] = SourceCoordinator(splits, vertex.parallelism)
+                    self._sources[operator.operator_id] = SourceCoordinator(
+                        splits, vertex.parallelism, discovers=operator.discovers_splits
+                    )
                     self._operators_of.setdefault(vertex.vertex_id, []).append(operator.operator_id)
 
     def on_event(self, received: OperatorEventReceived) -> None:
@@ -74,19 +80,50 @@ class OperatorCoordinators:
             return
         self._received[execution.attempt] = told.number
         match event:
-            case RequestSplit():
+            case RequestSplit() | RequestDiscovery() | SplitsDiscovered():
                 source = self._sources.get(told.operator_id)
                 if source is not None:
-                    self._send(execution, told.operator_id, source.on_request(execution.attempt.subtask))
+                    self._answer(execution, told, event, source)
             case ReaderEvent():
                 self._pass_on(replace(event, subtask=execution.attempt.subtask))
-            case AddSplits() | NoMoreSplits():
+            case AddSplits() | NoMoreSplits() | StartDiscovery() | DiscoveryNoted():
                 self._buffer.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
             case _:
                 assert_never(event)
 
+    def _answer(
+        self,
+        execution: Execution,
+        told: OperatorEvent,
+        event: RequestSplit | RequestDiscovery | SplitsDiscovered,
+        source: SourceCoordinator,
+    ) -> None:
+        answer: CoordinatorEvent | None
+        match event:
+            case RequestSplit():
+                answer = source.on_request(execution.attempt.subtask)
+            case RequestDiscovery():
+                answer = source.on_discovery_requested()
+            case SplitsDiscovered():
+                source.on_discovered(event)
+                answer = DiscoveryNoted(told.number)
+        if answer is not None:
+            self._send(execution, told.operator_id, answer)
+        self._give_out(told.operator_id)
+
+    def _give_out(self, operator_id: OperatorId) -> None:
+        """To readers that have waited, or that new splits name."""
+        vertex_id, source = self._vertex_of[operator_id], self._sources[operator_id]
+        for subtask, splits in source.given_out(
+            lambda index: self._is_reachable(self._graph[SubtaskId(vertex_id, index)])
+        ):
+            self._send(self._graph[SubtaskId(vertex_id, subtask)], operator_id, splits)
+
     def snapshot(self, checkpoint_id: CheckpointId) -> Mapping[OperatorId, CoordinatorState]:
-        """In the step in which the sources are triggered."""
+        """In the step in which the sources are triggered. What names a reader goes to it before the trigger, at
+        the latest: all of them run now."""
+        for operator_id in self._sources:
+            self._give_out(operator_id)
         states = {operator_id: source.snapshot(checkpoint_id) for operator_id, source in self._sources.items()}
         return {operator_id: state for operator_id, state in states.items() if state.unassigned}
 
@@ -107,6 +144,11 @@ class OperatorCoordinators:
 
     def adopt(self, reports: Iterable[AttemptReport], newest_id: int) -> None:
         """Attempts of an earlier JobManager go on, from the checkpoint ``newest_id``."""
+        reports = list(reports)
+        for report in reports:
+            found = [split for after_id, split in report.events.discovered if after_id >= newest_id]
+            for operator_id in self._operators_of.get(report.attempt.vertex_id, ()):
+                self._sources[operator_id].adopt_discovered(found)
         for report in reports:
             attempt, events = report.attempt, report.events
             self._sent[attempt] = events.last_number

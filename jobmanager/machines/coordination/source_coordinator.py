@@ -1,27 +1,37 @@
-"""The coordinator of one source: hands its splits to the readers that ask.
+"""The coordinator of one source: hands its splits to the readers that ask, and takes the new ones that one of them finds.
 
     unassigned ──RequestSplit──▶ AddSplits ──▶ tracker ──▶ the reader's state, by the next completed checkpoint
-         ▲                                        │
-         └──────── the reader restarts ───────────┘          none left: NoMoreSplits
+      ▲     ▲                                      │
+      │     └──────── the reader restarts ─────────┘          none left: NoMoreSplits, or the reader waits for new ones
+      └── SplitsDiscovered ◀── the reader that looks
 
 Laws: at every moment a split is unassigned, or one reader's. A reader that asks gets something at once, so that one that is fast, or whose
 splits are small, reads more of them. Splits that come back are handed out first. A reader that got ``NoMoreSplits`` gets none:
-splits that come back belong to a reader that restarts, and it asks.
+splits that come back belong to a reader that restarts, and it asks. A split that names its reader goes to that one, at the latest before
+the next snapshot, and to no other.
 
-Follows Flink's ``SourceCoordinator.java`` with ``SimpleSplitAssigner.java``, but that small splits are handed out several at a time.
+What is new: the reader that looks knows every split that was in a state of the checkpoint from which it started, and those that it has found itself.
+``StartDiscovery`` tells it the rest: what was unassigned, or assigned and in no checkpoint, when it was restarted.
+
+Follows Flink's ``SourceCoordinator.java`` with ``SimpleSplitAssigner.java`` and ``ContinuousFileSplitEnumerator.java``, but that small splits are
+handed out several at a time, and that the listing is done by a reader, since nothing of a user runs here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidegate.jobmanager.machines.coordination.split_assignment_tracker import SplitAssignmentTracker
 from tidegate.model.coordinators.operator_events import (
+    ANY_READER,
+    DISCOVERING_SUBTASK,
     AddSplits,
     CoordinatorState,
     NoMoreSplits,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.ids import CheckpointId
 
@@ -32,48 +42,111 @@ ROUNDS_LEFT = 2
 
 
 class SourceCoordinator:
-    def __init__(self, splits: Iterable[SourceSplit], parallelism: int) -> None:
+    def __init__(self, splits: Iterable[SourceSplit], parallelism: int, *, discovers: bool = False) -> None:
+        """``discovers``: new splits may come, so a reader that asks when there are none waits."""
         self._unassigned = deque(splits)
+        self._owned: dict[int, deque[SourceSplit]] = {}
+        """Those that name their reader, by reader."""
         self._parallelism = parallelism
+        self._discovers = discovers
         self._tracker = SplitAssignmentTracker()
+        self._held = {split.split_id: split for split in self._unassigned}
+        """All that no reader has, by id."""
+        self._waiting: dict[int, None] = {}
+        """Readers that have asked and got nothing, the first one first."""
+        self._untold = dict(self._held)
+        """What was known when the reader that looks was restarted, and is in no state of the checkpoint from which it starts."""
+        self._names_readers = False
 
     @property
     def unassigned(self) -> int:
-        return len(self._unassigned)
+        return len(self._held)
 
-    def on_request(self, subtask: int) -> AddSplits | NoMoreSplits:
-        """Returns the answer for the reader."""
-        if not self._unassigned:
-            return NoMoreSplits()
-        splits = take(self._unassigned, self._parallelism)
-        self._tracker.assigned(subtask, splits)
-        return AddSplits(splits)
+    def on_request(self, subtask: int) -> AddSplits | NoMoreSplits | None:
+        """Returns the answer for the reader; ``None``: it gets one when there are new splits."""
+        if self._unassigned:
+            return self._assigned(subtask, take(self._unassigned, self._parallelism))
+        if self._discovers:
+            self._waiting[subtask] = None
+            return None
+        return NoMoreSplits()
+
+    def on_discovery_requested(self) -> StartDiscovery:
+        """Returns the answer for the reader that would look for new splits."""
+        known = self._untold | self._known()
+        return StartDiscovery(tuple(known[split_id] for split_id in sorted(known)))
+
+    def on_discovered(self, found: SplitsDiscovered) -> None:
+        """New splits: ``given_out`` follows."""
+        known = self._known()
+        new = [split for split in found.splits if split.split_id not in known]
+        reader = found.reader
+        if reader == ANY_READER or reader >= self._parallelism:
+            self._unassigned.extend(new)
+        else:
+            self._names_readers = True
+            self._owned.setdefault(reader, deque()).extend(new)
+        self._held.update({split.split_id: split for split in new})
+
+    def given_out(self, is_reachable: Callable[[int], bool]) -> list[tuple[int, AddSplits]]:
+        """Returns what readers are to be sent: that which names them, and what those that have waited get."""
+        answers = []
+        for reader in [reader for reader, owned in self._owned.items() if owned and is_reachable(reader)]:
+            self._waiting.pop(reader, None)
+            answers.append((reader, self._assigned(reader, tuple(self._owned.pop(reader)))))
+        for reader in [reader for reader in self._waiting if is_reachable(reader)]:
+            if self._unassigned:
+                del self._waiting[reader]
+                answers.append((reader, self._assigned(reader, take(self._unassigned, self._parallelism))))
+        return answers
 
     def snapshot(self, checkpoint_id: CheckpointId) -> CoordinatorState:
         """Called before its readers are triggered: events that are sent after this come to them behind the trigger."""
         self._tracker.snapshot(checkpoint_id)
-        return CoordinatorState(tuple(self._unassigned))
+        owned = (split for splits in self._owned.values() for split in splits)
+        return CoordinatorState((*self._unassigned, *owned))
 
     def on_completed(self, checkpoint_id: CheckpointId) -> None:
         self._tracker.completed(checkpoint_id)
 
     def on_subtask_reset(self, subtask: int, checkpoint_id: CheckpointId | None) -> None:
         """It restarts from this checkpoint; ``None``: from the beginning."""
-        self._unassigned.extendleft(reversed(self._tracker.take_back(subtask, checkpoint_id)))
+        self._waiting.pop(subtask, None)
+        if subtask == DISCOVERING_SUBTASK:
+            self._untold = self._known()
+        back = self._tracker.take_back(subtask, checkpoint_id)
+        self._held.update({split.split_id: split for split in back})
+        splits = self._owned.setdefault(subtask, deque()) if self._names_readers else self._unassigned
+        splits.extendleft(reversed(back))
+
+    def adopt_discovered(self, splits: Iterable[SourceSplit]) -> None:
+        """A reader that goes on had told an earlier JobManager of them, and no completed checkpoint holds them there."""
+        self.on_discovered(SplitsDiscovered(tuple(splits)))
 
     def adopt(self, subtask: int, splits: Iterable[SourceSplit]) -> None:
         """An earlier JobManager had handed them to a reader that goes on, and no completed checkpoint holds them there."""
         taken = {split.split_id: split for split in splits}
         self._unassigned = deque(split for split in self._unassigned if split.split_id not in taken)
-        self._tracker.assigned(subtask, taken.values())
+        self._assigned(subtask, tuple(taken.values()))
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a split is in two places."""
         self._tracker.check_invariants()
-        waiting = [split.split_id for split in self._unassigned]
+        waiting = [split.split_id for splits in (self._unassigned, *self._owned.values()) for split in splits]
         assert len(waiting) == len(set(waiting)), f"some splits wait twice: {sorted(waiting)}"
+        assert set(waiting) == self._held.keys(), f"{sorted(waiting)} wait, and {sorted(self._held)} are taken for them"
         both = set(waiting) & set(self._tracker.ids())
         assert not both, f"splits {sorted(both)} are unassigned, and a reader's"
+
+    def _known(self) -> dict[str, SourceSplit]:
+        """Those of which no state of the newest completed checkpoint tells."""
+        return self._held | {split.split_id: split for split in self._tracker.splits()}
+
+    def _assigned(self, subtask: int, splits: tuple[SourceSplit, ...]) -> AddSplits:
+        for split in splits:
+            self._held.pop(split.split_id, None)
+        self._tracker.assigned(subtask, splits)
+        return AddSplits(splits)
 
 
 def take(unassigned: deque[SourceSplit], parallelism: int) -> tuple[SourceSplit, ...]:

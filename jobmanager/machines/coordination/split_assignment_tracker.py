@@ -44,10 +44,14 @@ class SplitAssignmentTracker:
                 taken += assigned.pop(subtask, [])
         return taken + self._since_snapshot.pop(subtask, [])
 
+    def splits(self) -> list[SourceSplit]:
+        """Returns all that it knows."""
+        places = (*self._by_checkpoint.values(), self._since_snapshot)
+        return [split for place in places for splits in place.values() for split in splits]
+
     def ids(self) -> list[str]:
         """Returns the ids of all splits that it knows, for checks."""
-        places = (*self._by_checkpoint.values(), self._since_snapshot)
-        return [split.split_id for place in places for splits in place.values() for split in splits]
+        return [split.split_id for split in self.splits()]
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a split was assigned twice, or checkpoints are out of order."""

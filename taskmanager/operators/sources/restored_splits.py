@@ -41,6 +41,11 @@ def splits_in(elements: Sequence[StateValue], source: Source, subtask: int, para
     return sorted(found, key=lambda state: state.split.split_id)
 
 
+def split_ids_in(elements: Sequence[StateValue]) -> list[str]:
+    """Ids of the splits of all subtasks."""
+    return [element[0] for element in elements]
+
+
 def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
     """Those of all splits that belong to one subtask, in the order of their ids."""
     found = []

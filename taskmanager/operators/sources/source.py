@@ -11,6 +11,7 @@ source goes on taking part in checkpoints with all its splits.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
@@ -20,19 +21,27 @@ from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.connectors.split_discovery import SplitDiscovery, source_split
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.coordinators.operator_events import (
+    ANY_READER,
+    DISCOVERING_SUBTASK,
     AddSplits,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    RequestDiscovery,
     RequestSplit,
+    SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.errors import InternalError
 from tidegate.model.values import UserObject
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, splits_in
+from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, split_ids_in, splits_in
 from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 from tidegate.taskmanager.operators.user_code.boundary import user_error
@@ -70,11 +79,19 @@ class SourceOperator(Operator):
         self._at = 0
         self._times: EventTimes | None = None
         self._alignment: SourceAlignment | None = None
+        self._discovers = False
+        self._known: list[str] = []
+        """Ids of the splits that any reader had when this one started."""
+        self._discovery: SplitDiscovery | None = None
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
+        discovers = self._is_coordinated and self._source.discovery_ms is not None
+        self._discovers = discovers and context.subtask_index == DISCOVERING_SUBTASK
+        self._known = [split.split_id for split in self._splits]
         if has_state(context.restored, STATE_NAME):
             stored = restore_elements(context.restored, context.segments, STATE_NAME)
+            self._known = split_ids_in(stored)
             self._states = splits_in(stored, self._source, context.subtask_index, context.parallelism)
         else:
             states = [SplitState(split) for split in self._splits]
@@ -114,6 +131,31 @@ class SourceOperator(Operator):
             self._reader.open(self._states)
         except Exception as error:
             raise user_error(self._name, error) from error
+        self._ask_what_is_known()
+
+    def _ask_what_is_known(self) -> None:
+        """One reader looks for the new splits of all, when it has heard which ones are no discoveries."""
+        send = self.context.send_operator_event
+        if self._discovers and send is not None:
+            send(RequestDiscovery())
+        else:
+            self._known.clear()
+
+    def _start_discovery(self, known: Sequence[SourceSplit]) -> None:
+        ids = [*self._known, *(split.split_id for split in known)]
+        self._discovery = SplitDiscovery(self._source, self._name, ids, self._report_splits)
+        self._discovery.start()
+
+    def _report_splits(self, found: Sequence[Split]) -> None:
+        """Called by the thread that looks. Whoever asks reads them, unless each is to be known where it will be read."""
+        send, of_reader = self.context.send_operator_event, defaultdict[int, list[SourceSplit]](list)
+        assert send is not None
+        names_readers = self._source.deals_in_advance or (self._times is not None and self._times.makes_watermarks)
+        for split in found:
+            owner = self._source.owner_of(split, self.context.parallelism) if names_readers else None
+            of_reader[ANY_READER if owner is None else owner].append(source_split(self._source, split))
+        for reader, splits in of_reader.items():
+            send(SplitsDiscovered(tuple(splits), reader))
 
     def on_operator_event(self, event: OperatorEvent) -> None:
         """What the coordinator answers. Raises ``InternalError`` when an event before this one is missing."""
@@ -133,8 +175,14 @@ class SourceOperator(Operator):
                     reader.on_reader_event(subtask, content)
                 except Exception as error:
                     raise user_error(self._name, error) from error
-            case RequestSplit():
-                raise InternalError(f"source '{self._name}' is asked for a split, and has none to give")
+            case StartDiscovery(known):
+                self._start_discovery(known)
+            case DiscoveryNoted():
+                pass  # for the TaskManager, which remembers until then what was found
+            case RequestSplit() | RequestDiscovery() | SplitsDiscovered():
+                raise InternalError(
+                    f"source '{self._name}' is sent {type(event.event).__name__}, which is for a coordinator"
+                )
             case _:
                 assert_never(event.event)
 
@@ -160,6 +208,8 @@ class SourceOperator(Operator):
     def _read(self, reader: SourceReader, max_records: int) -> bool:
         if self._polled is None:
             try:
+                if self._discovery is not None:
+                    self._discovery.check()
                 polled = reader.poll()
             except Exception as error:
                 raise user_error(self._name, error) from error
@@ -226,6 +276,8 @@ class SourceOperator(Operator):
             self._alignment.close()
         if self._times is not None:
             self._times.close()
+        if self._discovery is not None:
+            self._discovery.close()
         if self._reader is not None:
             self._reader.close()
 

@@ -30,6 +30,7 @@ from tidegate.wire.convert import (
     error_from_pb,
     error_to_pb,
 )
+from tidegate.wire.convert_events import operator_event_from_pb
 
 if TYPE_CHECKING:
     from tidegate.taskmanager.service.task_executor import TaskExecutor
@@ -153,8 +154,8 @@ class SubtaskControl:
                 number = message.acknowledge.checkpoint_id
                 self._executor.post(tv.SubtaskTold(attempt, message, acknowledged=number))
             case "operator_event":
-                is_request = message.operator_event.HasField("request_split")
-                self._executor.post(tv.SubtaskTold(attempt, message, is_request=is_request))
+                event = operator_event_from_pb(message.operator_event)
+                self._executor.post(tv.SubtaskTold(attempt, message, event=event))
             case "decline" | "end_of_data" as kind:
                 self._executor.post(tv.SubtaskTold(attempt, message, is_end_of_data=kind == "end_of_data"))
             case other:

@@ -80,7 +80,8 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
 
     @property
     def _is_asked(self) -> bool:
-        return self._source.takes_splits and not self._deals_in_advance
+        """The readers of a source that finds new splits look for them themselves here, each for its own."""
+        return self._source.takes_splits and self._source.discovery_ms is None and not self._deals_in_advance
 
     def _switch(self) -> None:
         self._part += 1

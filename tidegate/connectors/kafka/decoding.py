@@ -47,7 +47,9 @@ class ReaderSettings:
     poison: PoisonAction
     commits_offsets: bool
     discovery_s: float | None
-    """``None``: never look for new partitions."""
+    """``None``: the reader does not look for new partitions itself."""
+    is_given_splits: bool = False
+    """It is given new partitions while it runs."""
     dead_letters: str = ""
     """The tag of the side output, when ``poison`` is ``SIDE_OUTPUT``."""
 

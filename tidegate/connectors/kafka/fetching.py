@@ -1,13 +1,15 @@
 """The thread that fetches: takes what comes in, decodes whole batches, looks for new partitions.
 
 Incoming ─▶ columns of values, offsets, timestamps by partition ─▶ Decoding ─▶ Fetched
-every discovery interval: partitions of the topics that are new, and that belong to this subtask
+partitions that are added ─▶ read from their beginning
+as part of a hybrid source, every discovery interval: partitions of the topics that are new, and that belong to this subtask
 offsets of confirmed checkpoints ─▶ committed by the thread that finds the client free: the subtask's thread never waits for it
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -50,6 +52,7 @@ class Fetch:
         self._decoding = Decoding(settings)
         self._clock = clock
         self._known = known
+        self._added: queue.SimpleQueue[Split] = queue.SimpleQueue()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
         for state in todo:
@@ -61,7 +64,8 @@ class Fetch:
         try:
             self._incoming.add({_place(split_id): self._at[split_id] for split_id in self._ends})
             yield from self._finished([s for s in self._ends if self._is_at_end(s)])
-            while self._ends or self._settings.discovery_s is not None:
+            while self._ends or self._settings.discovery_s is not None or self._settings.is_given_splits:
+                self._take_added()
                 yield from self._discover()
                 yield from self._take()
         except GeneratorExit:  # the reader was closed; at the end of all partitions its client still commits offsets
@@ -74,6 +78,19 @@ class Fetch:
     def commit(self, offsets: list[Any]) -> None:
         """Called by the subtask's thread; never waits."""
         self._shared.commit(offsets)
+
+    def add(self, split: Split) -> None:
+        """Called by the subtask's thread: another partition is to be read."""
+        self._added.put(split)
+
+    def _take_added(self) -> None:
+        added: dict[Place, int] = {}
+        while not self._added.empty():
+            split = self._added.get()
+            self._note(split, None)
+            added[_place(split.split_id)] = self._at[split.split_id]
+        if added:
+            self._incoming.add(added)
 
     def _note(self, split: Split, position: int | None) -> None:
         _, _, start, stop = split.payload

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate.common.records.batch import ArrowBatch
-from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
+from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
 from tidegate.connectors.kafka.columnar.settings import goes_by_column
@@ -69,6 +69,21 @@ class KafkaReader(SourceReader):
         shared = SharedClient(self._client)
         self._fetch = Fetch(settings, self._context, shared, _incoming(settings, shared), todo, known)
         self._fetcher = Fetcher(self._fetch.run, _READ_AHEAD, self._context.wakeup)
+        self._wait_for_splits()
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        assert self._fetch is not None
+        for split in splits:
+            self._states[split.split_id] = SplitState(split)
+            if self._context.times is not None:
+                self._context.times.assigned(split.split_id)
+            self._fetch.add(split)
+        self._wait_for_splits()
+
+    def _wait_for_splits(self) -> None:
+        """New partitions come unasked; what an earlier JobManager had not handed out goes to whoever asks."""
+        if self._context.request_split is not None:
+            self._context.request_split()
 
     def poll(self) -> Polled | None:
         assert self._fetcher is not None

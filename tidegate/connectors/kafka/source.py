@@ -3,15 +3,17 @@
     KafkaSource.builder().set_bootstrap_servers("broker:9092").set_topics("orders").set_group_id("billing")
         .set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_value_only_deserializer(SimpleStringSchema()).build()
 
-Partitions are listed and offsets resolved in the client, when the job is submitted; the source looks for new partitions
+Partitions are listed and offsets resolved in the client, when the job is submitted; one of the readers looks for new partitions
 every ``partition.discovery.interval.ms`` (5 min; 0 or less: never) and reads those from their beginning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tidegate.common.serialization import DeserializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
@@ -24,7 +26,7 @@ from tidegate.connectors.kafka.partition_records import DEAD_LETTER, PoisonActio
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
 from tidegate.functions.output_tag import OutputTag
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import ExternalError, InvalidJob
 from tidegate.model.values import Record
 
 DISCOVERY_KEY = "partition.discovery.interval.ms"
@@ -50,6 +52,9 @@ class KafkaSource(Source):
     decoder: DeserializationSchema
     poison: PoisonAction = PoisonAction.FAIL
     dead_letters: str = ""
+    discovery_ms: int | None = None
+    takes_splits: bool = False
+    deals_in_advance: bool = True
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
@@ -62,6 +67,25 @@ class KafkaSource(Source):
 
     def list_splits(self, parallelism: int) -> list[Split]:
         """The partitions that there are, with where reading begins and ends. Raises ``InvalidJob``, ``Unreachable``."""
+        with self._client() as client:
+            partitions = self.subscription.partitions(client, self.servers)
+            starts = self.starting.resolve(client, partitions, self.servers)
+            stops = self.stopping.resolve(client, partitions, self.servers) if self.stopping else {}
+        return [split_of(topic, n, starts[topic, n], stops.get((topic, n))) for topic, n in partitions]
+
+    def discover(self, known: Set[str]) -> list[Split]:
+        """Returns the partitions that are new, to be read from their beginning. A topic that is gone may come back."""
+        try:
+            with self._client() as client:
+                partitions = self.subscription.partitions(client, self.servers)
+        except InvalidJob as error:
+            raise ExternalError(error.message) from error
+        found = [split_of(topic, number, library().OFFSET_BEGINNING, None) for topic, number in partitions]
+        return [split for split in found if split.split_id not in known]
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Any]:
+        """One that asks for metadata and offsets, and has reached a broker. Raises ``InvalidJob``, ``Unreachable``."""
         client = consumer(
             self.servers,
             self._client_properties(),
@@ -71,16 +95,12 @@ class KafkaSource(Source):
         )
         try:
             contact(client, self.servers)
-            partitions = self.subscription.partitions(client, self.servers)
-            starts = self.starting.resolve(client, partitions, self.servers)
-            stops = self.stopping.resolve(client, partitions, self.servers) if self.stopping else {}
+            yield client
         finally:
             client.close()
-        return [split_of(topic, n, starts[topic, n], stops.get((topic, n))) for topic, n in partitions]
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
-        every_ms = int(self.properties.get(DISCOVERY_KEY, DEFAULT_DISCOVERY_MS))
-        looks = not self.bounded and every_ms > 0 and not self.subscription.named
+        is_given = context.request_split is not None
         settings = ReaderSettings(
             servers=self.servers,
             group_id=self.group_id,
@@ -90,7 +110,8 @@ class KafkaSource(Source):
             poison=self.poison,
             dead_letters=self.dead_letters,
             commits_offsets=bool(self.group_id) and self.properties.get(COMMIT_KEY, "true").lower() == "true",
-            discovery_s=every_ms / 1000 if looks else None,
+            discovery_s=None if is_given or self.discovery_ms is None else self.discovery_ms / 1000,
+            is_given_splits=is_given,
         )
         return KafkaReader(settings, context)
 
@@ -209,6 +230,8 @@ class KafkaSourceBuilder:
         if not group and properties.get(COMMIT_KEY, "").lower() == "true":
             raise InvalidJob(f"{COMMIT_KEY} needs a group: set_group_id(), or the property {GROUP_KEY}")
         isolation = properties.get("isolation.level", "read_committed")
+        every_ms = int(properties.get(DISCOVERY_KEY, DEFAULT_DISCOVERY_MS))
+        looks = not self._bounded and every_ms > 0 and not self._subscription.named
         return KafkaSource(
             servers=servers,
             subscription=replace(self._subscription, isolation=isolation),
@@ -220,6 +243,8 @@ class KafkaSourceBuilder:
             decoder=self._decoder or ByteArraySchema(),
             poison=self._poison,
             dead_letters=self._dead_letters,
+            discovery_ms=every_ms if looks else None,
+            takes_splits=looks,
         )
 
     def _subscribe(self, subscription: KafkaSubscription) -> KafkaSourceBuilder:

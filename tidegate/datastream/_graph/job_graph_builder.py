@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
@@ -23,6 +21,7 @@ from tidegate.connectors.source.enumerator_host import EnumeratorSource
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_source import SparkStreamSource
+from tidegate.connectors.split_discovery import source_split
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream._graph.dependencies import shipped_dependencies
@@ -162,6 +161,7 @@ class _Builder:
             is_source=_reads(node),
             is_sink=node.kind == "sink",
             splits=self._handed_out(node),
+            discovers_splits=node.kind == "source" and node.options["source"].discovery_ms is not None,
         )
 
     def _spec(self, node: StreamNode) -> OperatorSpec:
@@ -198,10 +198,7 @@ class _Builder:
             return None
         source: Source = node.options["source"]
         splits = () if _are_dealt_in_advance(node) else self._listed(node)
-        return tuple(
-            SourceSplit(split.split_id, msgspec.msgpack.encode(split.payload), source.size_of(split))
-            for split in splits
-        )
+        return tuple(source_split(source, split) for split in splits)
 
     def _listed(self, node: StreamNode) -> tuple[Split, ...]:
         if node.node_id not in self._listings:
@@ -250,7 +247,7 @@ def _are_dealt_in_advance(node: StreamNode) -> bool:
     not begun hold event time back (docs/adr/0105)."""
     source: Source = node.options["source"]
     strategy: WatermarkStrategy | None = node.options.get("watermark_strategy")
-    return makes_watermarks(strategy) or not source.takes_splits
+    return makes_watermarks(strategy) or source.deals_in_advance or not source.takes_splits
 
 
 def _listed(source: Source, node: StreamNode) -> tuple[Split, ...]:

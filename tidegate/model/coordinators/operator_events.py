@@ -1,6 +1,8 @@
 """Events between an operator of a subtask and its coordinator in the JobManager, and the coordinator's state in a checkpoint.
 
     reader ── RequestSplit ──▶ SourceCoordinator ── AddSplits, or NoMoreSplits ──▶ reader
+    the reader that looks for new splits ── RequestDiscovery ──▶ SourceCoordinator ── StartDiscovery ──▶ that reader
+    the reader that looks for new splits ── SplitsDiscovered ──▶ SourceCoordinator ── DiscoveryNoted ──▶ that reader
     reader ── ReaderEvent ──▶ JobManager ── ReaderEvent ──▶ enumerator, which answers through the edge between them
 
 What a split is only its source knows: to the JobManager it is an id and opaque bytes. Follows Flink's ``RequestSplitEvent.java``,
@@ -12,6 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.model.ids import OperatorId
+
+DISCOVERING_SUBTASK = 0
+"""The reader that looks for new splits, for all readers of its source."""
+ANY_READER = -1
+"""A split that whoever asks may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,44 @@ class ReaderEvent:
     content: bytes
 
 
-CoordinatorEvent = RequestSplit | AddSplits | NoMoreSplits | ReaderEvent
+@dataclass(frozen=True, slots=True)
+class RequestDiscovery:
+    """A reader would look for new splits. It knows those that were in the state of any reader when it started, and asks for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDiscovery:
+    """The reader looks from now on. ``known``: splits that are no discoveries, beside those in the state that it started with. They are
+    named whole, since until a checkpoint holds them the reader's TaskManager is where a JobManager that takes the lead learns of them."""
+
+    known: tuple[SourceSplit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsDiscovered:
+    """They are the coordinator's from now on. ``reader``: the only subtask that may read them, or ``ANY_READER``."""
+
+    splits: tuple[SourceSplit, ...]
+    reader: int = ANY_READER
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryNoted:
+    """The coordinator has those that came with the event of this number: they are in every checkpoint that is triggered after this."""
+
+    number: int
+
+
+CoordinatorEvent = (
+    RequestSplit
+    | AddSplits
+    | NoMoreSplits
+    | ReaderEvent
+    | RequestDiscovery
+    | StartDiscovery
+    | SplitsDiscovered
+    | DiscoveryNoted
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +118,10 @@ class CoordinatorState:
 class CoordinatorReport:
     """What a TaskManager reports of an attempt's events to a JobManager that has taken the lead. ``assigned``: splits that were handed
     to it, each with the newest checkpoint that it had been triggered for or had seen confirmed before; ``last_number``: that of the last
-    event which it was sent."""
+    event which it was sent. ``discovered``: splits that it has found or was told of, and that the coordinator has noted, each with such a checkpoint;
+    ``awaits_discovery``: it has asked what is known, and was not answered."""
 
     assigned: tuple[tuple[int, SourceSplit], ...] = field(default=())
     last_number: int = 0
+    discovered: tuple[tuple[int, SourceSplit], ...] = field(default=())
+    awaits_discovery: bool = False

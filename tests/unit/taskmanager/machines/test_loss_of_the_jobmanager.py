@@ -12,9 +12,14 @@ from tidegate.model.coordinators.operator_events import (
     AddSplits,
     CoordinatorEvent,
     CoordinatorReport,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
+    RequestDiscovery,
+    RequestSplit,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
@@ -336,8 +341,42 @@ def test_an_event_that_comes_again_is_passed_on_once() -> None:
     assert report_of(machine).events.last_number == 1
 
 
+def told(number: int, event: CoordinatorEvent, message: str) -> tv.SubtaskTold:
+    """An operator speaks to its coordinator."""
+    return tv.SubtaskTold(ATTEMPT, message, event=OperatorEvent(OperatorId("c" * 32), number, event))
+
+
+def test_what_was_found_is_reported_from_when_the_coordinator_has_noted_it_until_a_checkpoint_holds_it() -> None:
+    machine = running()
+    first, second = (SourceSplit(name, b"") for name in ("first", "second"))
+    found = told(1, SplitsDiscovered((first,)), "found")
+    after(machine, found, mail(K.TRIGGER, 5))
+    assert report_of(machine).events == CoordinatorReport(), "it is said again instead"
+    assert tv.Forward(ATTEMPT, "found") in after(running(), found, GONE, NEXT)
+    after(machine, coordinator_says(1, DiscoveryNoted(1)))
+    assert report_of(machine).events.discovered == ((5, first),), "checkpoint 5 was triggered before"
+    assert tv.Forward(ATTEMPT, "found") not in after(machine, GONE, NEXT)
+    machine = running()
+    after(machine, found, told(2, SplitsDiscovered((second,)), "more"), coordinator_says(1, DiscoveryNoted(1)))
+    after(machine, mail(K.TRIGGER, 5), coordinator_says(2, DiscoveryNoted(2)), mail(K.CONFIRM, 5))
+    assert report_of(machine).events.discovered == ((5, second),)
+
+
+def test_a_reader_that_waits_for_what_is_known_says_so_and_other_events_are_no_answer() -> None:
+    machine = running()
+    after(machine, told(1, RequestSplit(), "request"), told(2, RequestDiscovery(), "discovery"))
+    after(machine, coordinator_says(1, AddSplits(())))
+    assert report_of(machine).events.awaits_discovery
+    commands = after(machine, GONE, NEXT)
+    assert [c.message for c in commands if isinstance(c, tv.Forward)] == ["discovery"]
+    after(
+        machine, tv.MailRequested(SECOND, ATTEMPT, b"event", OperatorEvent(OperatorId("c" * 32), 2, StartDiscovery(())))
+    )
+    assert not report_of(machine).events.awaits_discovery
+
+
 def test_a_request_without_an_answer_is_told_to_the_next_leader() -> None:
-    request = tv.SubtaskTold(ATTEMPT, "request", is_request=True)
+    request = told(1, RequestSplit(), "request")
     forwarded = tv.Forward(ATTEMPT, "request")
     assert after(running(), request) == [forwarded]
     assert forwarded in after(running(), request, GONE, NEXT), "the lost one may not have answered"

@@ -35,7 +35,16 @@ from tidegate.model.checkpoint import (
     StateRedistribution,
     SubtaskSnapshot,
 )
-from tidegate.model.coordinators.operator_events import OperatorEvent, ReaderEvent, SourceSplit
+from tidegate.model.coordinators.operator_events import (
+    CoordinatorEvent,
+    DiscoveryNoted,
+    OperatorEvent,
+    ReaderEvent,
+    RequestDiscovery,
+    RequestSplit,
+    SourceSplit,
+    SplitsDiscovered,
+)
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobVertex, OperatorInfo
@@ -184,8 +193,11 @@ class InProcessJob:
         self._reader_events, self._passed_on = count(1), count(1)
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
+        self._told: dict[AttemptId, int] = {}
         self._coordinators = {
-            operator.operator_id: SourceCoordinator(self._first_splits(operator), vertex.parallelism)
+            operator.operator_id: SourceCoordinator(
+                self._first_splits(operator), vertex.parallelism, discovers=operator.discovers_splits
+            )
             for vertex in self.built.graph.vertices
             for operator in vertex.operators
             if operator.splits is not None
@@ -340,14 +352,30 @@ class InProcessJob:
             case "operator-event" if isinstance(told.value.event, ReaderEvent):
                 self._pass_on(told.value.event)
             case "operator-event":
-                source = self._coordinators[told.value.operator_id]
-                answer = OperatorEvent(
-                    told.value.operator_id, told.value.number, source.on_request(told.attempt.subtask)
-                )
-                task.mailbox.put(CoordinatorTold(answer))
+                self._coordinate(task, told.value)
             case "end-of-data":
                 assert not task.ended
                 task.ended = True
+
+    def _coordinate(self, task: Task, told: OperatorEvent) -> None:
+        """As ``OperatorCoordinators`` does."""
+        source = self._coordinators[told.operator_id]
+        match told.event:
+            case RequestSplit():
+                self._tell(task, told.operator_id, source.on_request(task.attempt.subtask))
+            case RequestDiscovery():
+                self._tell(task, told.operator_id, source.on_discovery_requested())
+            case SplitsDiscovered():
+                source.on_discovered(told.event)
+                self._tell(task, told.operator_id, DiscoveryNoted(told.number))
+        readers = {t.attempt.subtask: t for t in self.tasks.values() if t.vertex is task.vertex}
+        for subtask, splits in source.given_out(lambda _: True):
+            self._tell(readers[subtask], told.operator_id, splits)
+
+    def _tell(self, task: Task, operator_id: OperatorId, event: CoordinatorEvent | None) -> None:
+        if event is not None:
+            self._told[task.attempt] = self._told.get(task.attempt, 0) + 1
+            task.mailbox.put(CoordinatorTold(OperatorEvent(operator_id, self._told[task.attempt], event)))
 
     def _pass_on(self, event: ReaderEvent) -> None:
         """To the enumerator, as the JobManager does: not before it runs. It may lose every third event and bring every fifth twice."""

@@ -9,6 +9,8 @@ from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.hybrid.parts import HybridSplit
 from tidegate.connectors.hybrid.reader import hybrid_split
 from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
+from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
+from tidegate.connectors.kafka.source import KafkaSource
 from tidegate.connectors.source.enumerator_host import encoded_split
 from tidegate.connectors.source.serializers import PickleSerializer
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, splits_in
@@ -57,11 +59,26 @@ def test_a_state_of_before_coordinators_is_dealt_by_the_places_of_its_splits() -
 
 
 def test_a_source_that_takes_no_splits_deals_by_its_own_rule() -> None:
-    watching = FileSource.for_text("/nowhere").monitor_continuously(1_000)
-    elements = [[f"/f{number}@0", [f"/f{number}", 0, 1, 1], None, False, 0, 2] for number in range(9)]
-    found = [splits_in(elements, watching, subtask, 2) for subtask in range(2)]
-    assert all(watching.owner_of(s.split, 2) == subtask for subtask, states in enumerate(found) for s in states)
+    ends = KafkaSource.builder().set_bootstrap_servers("nowhere:1").set_topics("t")
+    bounded = ends.set_bounded(KafkaOffsetsInitializer.latest()).build()
+    elements = [[f"t-{number}", ["t", number, 0, None], None, False, 0, 2] for number in range(9)]
+    found = [splits_in(elements, bounded, subtask, 2) for subtask in range(2)]
+    assert all(bounded.owner_of(s.split, 2) == subtask for subtask, states in enumerate(found) for s in states)
     assert sum(map(len, found)) == len(elements)
+
+
+def test_files_of_a_watched_directory_stay_with_their_readers_and_go_by_their_paths_at_another_parallelism() -> None:
+    """As do those of a savepoint of before one reader looked for all."""
+    watching = FileSource.for_text("/nowhere").monitor_continuously(1_000)
+    splits = [Split(f"/f{number}@0", [f"/f{number}", 0, 1, 1]) for number in range(9)]
+    states = [SplitState(split, done=number % 2 == 0) for number, split in enumerate(splits)]
+    assert splits_in(elements_of(states, (1, 2)), watching, 1, 2) == states
+    assert splits_in(elements_of(states, (1, 2)), watching, 0, 2) == []
+    for elements, parallelism in ((elements_of(states, (1, 2)), 3), (elements_of(states, None), 2)):
+        found = [splits_in(elements, watching, subtask, parallelism) for subtask in range(parallelism)]
+        assert sorted(s.split.split_id for dealt in found for s in dealt) == [split.split_id for split in splits]
+        for subtask, dealt in enumerate(found):
+            assert all(watching.owner_of(s.split, parallelism) == subtask for s in dealt)
 
 
 def test_position_and_end_come_back() -> None:
