@@ -12,6 +12,8 @@ from tidegate.model.ids import AttemptId
 from tidegate.taskmanager.machines import subtask as life
 
 LOOKS_EVERY_MS = (5, 60)
+FIRST_LISTING_MS = (5, 500)
+"""It may take longer than the next checkpoint."""
 
 
 class AssignedSubtask(ModelSubtask):
@@ -44,7 +46,7 @@ class AssignedSubtask(ModelSubtask):
         self.splits.on_event(event)
         if self.splits.known is not None and not was_told:
             self.splits.known |= self._restored
-            self._look()
+            self.context.world.later(self.context.world.between(*FIRST_LISTING_MS), self._look)
         self.wake()
 
     def _look(self) -> None:

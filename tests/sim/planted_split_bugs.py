@@ -84,6 +84,11 @@ def _takes_no_note_for_noted(account: AttemptAccount, mail: Any) -> bool:
     return _on_mail(account, replace(mail, event=DiscoveryNoted(-1)) if is_note else mail)
 
 
+def _notes_nothing_of_what_was_known(account: AttemptAccount, mail: Any) -> bool:
+    is_told = isinstance(mail, OperatorEvent) and isinstance(mail.event, StartDiscovery)
+    return _on_mail(account, replace(mail, event=StartDiscovery(())) if is_told else mail)
+
+
 def _reports_no_discovery(account: AttemptAccount, *arguments: Any) -> AttemptReport:
     told = _report(account, *arguments)
     return replace(told, events=replace(told.events, discovered=()))
@@ -121,13 +126,21 @@ OF_DISCOVERED_SPLITS = (
         frozenset({SPLITS, 0}),
         patched(AttemptAccount, "report", _reports_no_discovery),
         DISCOVERED_AND_ADOPTED,
-        first_seed=270,
+        first_seed=150,
+    ),
+    Plant(
+        "what an earlier reader had discovered is not reported",
+        frozenset({SPLITS, 0}),
+        patched(AttemptAccount, "on_mail", _notes_nothing_of_what_was_known),
+        DISCOVERED_AND_ADOPTED,
+        first_seed=450,
     ),
     Plant(
         "what was discovered is told again although a checkpoint holds it",
         frozenset({SPLITS, 2}),
         patched(AttemptAccount, "on_mail", _takes_no_note_for_noted),
         DISCOVERED_AND_ADOPTED,
+        first_seed=100,
     ),
 )
 OF_SPLITS = (

@@ -41,8 +41,3 @@ def test_what_is_found_later_is_read_once_whatever_fails(block: int, mix: Mix) -
     assert sum(o.checkpoints for o in outcomes) > 3 * size, "schedules in which nothing is checkpointed show nothing"
     assert sum(o.restarts for o in outcomes) > size
     assert mix is DISCOVERED or sum(o.adopted for o in outcomes) > size // 2
-
-
-def test_a_split_that_only_the_lost_jobmanager_and_the_reader_that_looks_knew_is_not_lost() -> None:
-    """An earlier attempt of that reader had found it; the present one was told of it, and no checkpoint held it."""
-    assert Schedule(270, DISCOVERED_AND_ADOPTED).run().seed == 270
