@@ -53,7 +53,8 @@ def partitions_of(broker: KafkaBroker, topic: str) -> Grow:
     def grow() -> Counter[str]:
         more = range(len(numbers), len(numbers) + 3)
         if numbers:
-            broker.admin().create_partitions([NewPartitions(topic, more.stop)])[topic].result(30)
+            client = broker.admin()  # kept until it has answered
+            client.create_partitions([NewPartitions(topic, more.stop)])[topic].result(30)
         else:
             broker.create_topic(topic, more.stop)
         numbers.extend(more)

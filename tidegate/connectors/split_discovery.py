@@ -59,6 +59,10 @@ class SplitDiscovery:
         """A look that has begun is left alone: what it finds is not reported."""
         self._closing.set()
 
+    def join(self, limit_s: float) -> None:
+        """Waits until the look that has begun is over."""
+        self._thread.join(limit_s)
+
     def _run(self) -> None:
         while not self._closing.is_set():
             try:

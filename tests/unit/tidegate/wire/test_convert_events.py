@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tidegate.model.coordinators.operator_events import (
+    ANY_READER,
     AddSplits,
     CoordinatorEvent,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    RequestDiscovery,
     RequestSplit,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.errors import VersionMismatch
 from tidegate.model.ids import OperatorId
@@ -29,6 +34,12 @@ OPERATOR = OperatorId("a" * 32)
         AddSplits(()),
         AddSplits((SourceSplit("a@0", b"\x00\xff", 1 << 40),)),
         ReaderEvent(OperatorId("b" * 32), 3, b"\x00\xff"),
+        RequestDiscovery(),
+        StartDiscovery(()),
+        StartDiscovery((SourceSplit("a@0", b"\x00\xff", 7),)),
+        SplitsDiscovered((SourceSplit("a@0", b"\x00\xff", 7),), 0),
+        SplitsDiscovered((SourceSplit("a@0", b""),), ANY_READER),
+        DiscoveryNoted(1 << 40),
     ],
 )
 def test_an_event_comes_back_as_it_was(event: CoordinatorEvent) -> None:

@@ -10,12 +10,17 @@ from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import COORDINATED_VERSION, MANIFEST_VERSION
 from tidegate.model.coordinators.operator_events import (
     AddSplits,
+    CoordinatorEvent,
     CoordinatorState,
+    DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    RequestDiscovery,
     RequestSplit,
     SourceSplit,
+    SplitsDiscovered,
+    StartDiscovery,
 )
 from tidegate.model.errors import ErrorInfo, UnknownAttempt, Unreachable
 from tidegate.model.graph import JobGraph, Partitioner
@@ -28,18 +33,50 @@ PERIODIC = {"execution.checkpointing.interval": "1 s", "restart-strategy.fixed-d
 PERIODIC |= {"restart-strategy.type": "fixed-delay"}
 
 
-def coordinated(partitioner: Partitioner = Partitioner.FORWARD) -> JobGraph:
+def coordinated(partitioner: Partitioner = Partitioner.FORWARD, *, discovers: bool = False) -> JobGraph:
     job = two_stage(2, partitioner)
     source = job.vertices[0]
-    operators = (replace(source.operators[0], splits=SPLITS),)
+    operators = (replace(source.operators[0], splits=() if discovers else SPLITS, discovers_splits=discovers),)
     return replace(job, vertices=(replace(source, operators=operators), *job.vertices[1:]))
 
 
 def ask(cluster: Cluster, attempt: AttemptId, number: int) -> list[OperatorEvent]:
     """Returns all events that are sent because a reader asks."""
-    request = e.OperatorEventReceived(attempt, OperatorEvent(SOURCE, number, RequestSplit()))
-    commands = [*cluster.tell(request), *cluster.settle()]
-    return [command.event for command in cluster.of(c.SendOperatorEvent, commands)]
+    return [command.event for command in tell(cluster, attempt, number, RequestSplit())]
+
+
+def tell(cluster: Cluster, attempt: AttemptId, number: int, event: CoordinatorEvent) -> list[c.SendOperatorEvent]:
+    """Returns what is sent because of this."""
+    told = e.OperatorEventReceived(attempt, OperatorEvent(SOURCE, number, event))
+    return cluster.of(c.SendOperatorEvent, [*cluster.tell(told), *cluster.settle()])
+
+
+def test_what_one_reader_finds_is_noted_and_goes_to_the_one_that_waits() -> None:
+    cluster = running_job(coordinated(discovers=True), PERIODIC)
+    looks, waits = cluster.attempt("source", 0), cluster.attempt("source", 1)
+    assert ask(cluster, waits, 1) == [], "no end: some may come"
+    (started,) = tell(cluster, looks, 1, RequestDiscovery())
+    assert (started.attempt, started.event) == (looks, OperatorEvent(SOURCE, 1, StartDiscovery(())))
+    noted, given = tell(cluster, looks, 2, SplitsDiscovered(SPLITS[:1]))
+    assert (noted.attempt, noted.event) == (looks, OperatorEvent(SOURCE, 2, DiscoveryNoted(2)))
+    assert (given.attempt, given.event) == (waits, OperatorEvent(SOURCE, 1, AddSplits(SPLITS[:1])))
+    assert tell(cluster, looks, 2, SplitsDiscovered(SPLITS[:1])) == [], "the same message"
+
+
+def test_what_names_a_reader_that_restarts_goes_to_it_before_the_next_trigger() -> None:
+    cluster = running_job(coordinated(discovers=True), PERIODIC)
+    looks, named = cluster.attempt("source", 0), cluster.attempt("source", 1)
+    cluster.fail(named)
+    (noted,) = tell(cluster, looks, 1, SplitsDiscovered(SPLITS[:1], 1))
+    assert noted.event.event == DiscoveryNoted(1)
+    cluster.cancel_tasks()
+    cluster.pass_time(100)
+    cluster.start_tasks()
+    commands = cluster.pass_time(1_000)
+    (given,) = cluster.of(c.SendOperatorEvent, commands)
+    assert (given.attempt, given.event.event) == (cluster.attempt("source", 1), AddSplits(SPLITS[:1]))
+    trigger = next(command for command in commands if isinstance(command, c.TriggerCheckpoint))
+    assert commands.index(given) < commands.index(trigger)
 
 
 def test_a_reader_that_asks_is_answered_and_events_are_numbered() -> None:

@@ -257,3 +257,28 @@ def test_a_look_for_new_partitions_that_fails_is_repeated_and_what_is_known_is_r
     assert found.found is not None
     assert found.split_id == "t-1"
     assert len([message for message in caplog.messages if "new partitions were not looked for" in message]) == 2
+
+
+class Growing(Client):
+    """Notes the partitions that it is given later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.added: list[tuple[int, int]] = []
+
+    def incremental_assign(self, parts: Any) -> None:
+        self.added += [(part.partition, part.offset) for part in parts]
+
+
+def test_a_partition_that_is_added_while_nothing_is_read_is_read_from_its_beginning() -> None:
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None, True
+    )
+    client = Growing()
+    fetch = fetch_of(settings, client, split_of("t", 0, 0, 0))
+    found = fetch.run()
+    assert (next(found).split_id, client.added) == ("t-0", []), (
+        "the only one is at its end, and the reader waits for others"
+    )
+    fetch.add(split_of("t", 1, 7, 7))
+    assert (next(found).split_id, client.added) == ("t-1", [(1, 7)])
