@@ -197,7 +197,7 @@ class Source(ABC):
     """Its splits are for as many subtasks as the job began with: no other number can go on with them."""
     deals_in_advance: bool = False
     """Its readers have the listed splits when they start, and are given new ones by ``owner_of``: each is read for ever, so there is nothing
-    to hand to whoever is free."""
+    to hand to a reader that is free."""
     discovery_ms: int | None = None
     """One of its readers calls ``discover`` so often, for all of them; ``None``: there are no splits but the listed ones."""
 

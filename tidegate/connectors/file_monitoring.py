@@ -1,6 +1,6 @@
 """Reads files without an end: files that were not there before are read when they are found.
 
-    one reader lists (``split_discovery``) ──▶ the coordinator in the JobManager ──▶ whoever asks reads          as a source of its own
+    one reader lists (``split_discovery``) ──▶ the coordinator in the JobManager ──▶ the reader that asks        as a source of its own
     listed at the switch ──read──▶ wait ──▶ list ──▶ files of mine that were not read ──read──▶ wait ──▶ ...    as part of a hybrid source
 
 Laws: a file is read once, as it was when it was first seen (what is appended to it later is not read: write it elsewhere

@@ -48,6 +48,7 @@ class SplitDiscovery:
         self._thread = threading.Thread(target=self._run, name="tidegate-discovery", daemon=True)
 
     def start(self) -> None:
+        """The first look begins at once."""
         self._thread.start()
 
     def check(self) -> None:

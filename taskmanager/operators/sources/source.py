@@ -147,7 +147,7 @@ class SourceOperator(Operator):
         self._discovery.start()
 
     def _report_splits(self, found: Sequence[Split]) -> None:
-        """Called by the thread that looks. Whoever asks reads them, unless each is to be known where it will be read."""
+        """Called by the thread that looks. The reader that asks gets them, unless each is to be known where it will be read."""
         send, of_reader = self.context.send_operator_event, defaultdict[int, list[SourceSplit]](list)
         assert send is not None
         names_readers = self._source.deals_in_advance or (self._times is not None and self._times.makes_watermarks)

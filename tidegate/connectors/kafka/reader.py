@@ -81,7 +81,7 @@ class KafkaReader(SourceReader):
         self._wait_for_splits()
 
     def _wait_for_splits(self) -> None:
-        """New partitions come unasked; what an earlier JobManager had not handed out goes to whoever asks."""
+        """New partitions come unasked; what an earlier JobManager had not handed out goes to a reader that asks."""
         if self._context.request_split is not None:
             self._context.request_split()
 

@@ -18,7 +18,7 @@ from tidegate.model.ids import OperatorId
 DISCOVERING_SUBTASK = 0
 """The reader that looks for new splits, for all readers of its source."""
 ANY_READER = -1
-"""A split that whoever asks may read."""
+"""A split is for the first one that asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class CoordinatorState:
 class CoordinatorReport:
     """What a TaskManager reports of an attempt's events to a JobManager that has taken the lead. ``assigned``: splits that were handed
     to it, each with the newest checkpoint that it had been triggered for or had seen confirmed before; ``last_number``: that of the last
-    event which it was sent. ``discovered``: splits that it has found or was told of, and that the coordinator has noted, each with such a checkpoint;
+    event which it was sent. ``discovered``: splits that it has found or learned of, and that the coordinator has noted, each with such a checkpoint;
     ``awaits_discovery``: it has asked what is known, and was not answered."""
 
     assigned: tuple[tuple[int, SourceSplit], ...] = field(default=())

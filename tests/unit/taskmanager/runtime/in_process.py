@@ -19,10 +19,10 @@ from typing import Any
 import cloudpickle
 
 from tests.unit.taskmanager.harness.short_paths import short_directory
+from tests.unit.taskmanager.runtime.coordinating import Coordinators
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
-from tidegate.jobmanager.machines.coordination.source_coordinator import SourceCoordinator
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
@@ -36,19 +36,14 @@ from tidegate.model.checkpoint import (
     SubtaskSnapshot,
 )
 from tidegate.model.coordinators.operator_events import (
-    CoordinatorEvent,
-    DiscoveryNoted,
     OperatorEvent,
     ReaderEvent,
-    RequestDiscovery,
-    RequestSplit,
     SourceSplit,
-    SplitsDiscovered,
 )
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.graph import JobVertex, OperatorInfo
-from tidegate.model.ids import AttemptId, CheckpointId, OperatorId, VertexId
+from tidegate.model.graph import JobVertex
+from tidegate.model.ids import AttemptId, OperatorId, VertexId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
@@ -193,15 +188,8 @@ class InProcessJob:
         self._reader_events, self._passed_on = count(1), count(1)
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
-        self._told: dict[AttemptId, int] = {}
-        self._coordinators = {
-            operator.operator_id: SourceCoordinator(
-                self._first_splits(operator), vertex.parallelism, discovers=operator.discovers_splits
-            )
-            for vertex in self.built.graph.vertices
-            for operator in vertex.operators
-            if operator.splits is not None
-        }
+        waiting = None if self.restore is None else self.restore.waiting
+        self._coordinators = Coordinators(self.built.graph, waiting, self._send_event)
         self._waiting: dict[int, dict[OperatorId, tuple[SourceSplit, ...]]] = {}
         deployer = Deployer(self.built, self.attempt, self.restore, self.finished)
         for vertex in self.built.graph.vertices:
@@ -254,8 +242,7 @@ class InProcessJob:
             aligned_timeout_ms=self.aligned_timeout_ms,
             shared_location=self.shared_location,
         )
-        states = {name: source.snapshot(CheckpointId(n)) for name, source in self._coordinators.items()}
-        self._waiting[n] = {name: state.unassigned for name, state in states.items()}
+        self._waiting[n] = self._coordinators.snapshot(n)
         mail = Barrier(n, time.time_ns() // 1_000_000, options)
         for task in self._first_running():
             task.mailbox.put(mail)
@@ -352,30 +339,13 @@ class InProcessJob:
             case "operator-event" if isinstance(told.value.event, ReaderEvent):
                 self._pass_on(told.value.event)
             case "operator-event":
-                self._coordinate(task, told.value)
+                self._coordinators.on_event(told.attempt, told.value)
             case "end-of-data":
                 assert not task.ended
                 task.ended = True
 
-    def _coordinate(self, task: Task, told: OperatorEvent) -> None:
-        """As ``OperatorCoordinators`` does."""
-        source = self._coordinators[told.operator_id]
-        match told.event:
-            case RequestSplit():
-                self._tell(task, told.operator_id, source.on_request(task.attempt.subtask))
-            case RequestDiscovery():
-                self._tell(task, told.operator_id, source.on_discovery_requested())
-            case SplitsDiscovered():
-                source.on_discovered(told.event)
-                self._tell(task, told.operator_id, DiscoveryNoted(told.number))
-        readers = {t.attempt.subtask: t for t in self.tasks.values() if t.vertex is task.vertex}
-        for subtask, splits in source.given_out(lambda _: True):
-            self._tell(readers[subtask], told.operator_id, splits)
-
-    def _tell(self, task: Task, operator_id: OperatorId, event: CoordinatorEvent | None) -> None:
-        if event is not None:
-            self._told[task.attempt] = self._told.get(task.attempt, 0) + 1
-            task.mailbox.put(CoordinatorTold(OperatorEvent(operator_id, self._told[task.attempt], event)))
+    def _send_event(self, attempt: AttemptId, event: OperatorEvent) -> None:
+        self.tasks[attempt].mailbox.put(CoordinatorTold(event))
 
     def _pass_on(self, event: ReaderEvent) -> None:
         """To the enumerator, as the JobManager does: not before it runs. It may lose every third event and bring every fifth twice."""
@@ -401,11 +371,6 @@ class InProcessJob:
             step_back=lambda nice: self.stepped_back.append((task.attempt, nice)),
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)
-
-    def _first_splits(self, operator: OperatorInfo) -> tuple[SourceSplit, ...]:
-        if self.restore is not None:
-            return self.restore.waiting.get(operator.operator_id, ())
-        return operator.splits or ()
 
     def _is_settled(self, n: int) -> bool:
         if any(checkpoint_id == n for _, checkpoint_id, _ in self.declined):

@@ -1,4 +1,4 @@
-"""A watched directory: one reader finds what is new, and whoever is free reads it. A real job in this process, with the real coordinator."""
+"""A watched directory: one reader finds what is new, and the one that is free reads it. A real job in this process, with the real coordinator."""
 
 from __future__ import annotations
 

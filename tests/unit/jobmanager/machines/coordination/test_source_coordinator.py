@@ -122,7 +122,7 @@ def test_what_names_its_reader_goes_to_that_one_alone_also_when_it_restarts() ->
     assert sent(source) == [(0, ["0"])]
 
 
-def test_what_names_a_reader_that_there_is_not_goes_to_whoever_asks() -> None:
+def test_what_names_a_reader_that_there_is_not_goes_to_the_one_that_asks() -> None:
     source = discovering()
     source.on_discovered(SplitsDiscovered(splits(1), 2))
     assert given(source, 0) == ["0"]
