@@ -25,6 +25,7 @@ from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.options import ClaimMode
 from tidegate.model.rescaling.bounds import ParallelismBounds
+from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import ExecutionState
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -80,6 +81,8 @@ class JobRecovered:
     """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
     past: JobPast | None = None
     """What is shown of the earlier life. Nothing is decided by it."""
+    shape: Shape | None = None
+    """The numbers of subtasks that it has instead of those of its submission."""
     asked: tuple[Asked, ...] = ()
     """What clients had asked for in the earlier life, and was not finished."""
 

@@ -20,6 +20,8 @@ from tidegate.model.options import (
     RestartStrategyOptions,
     RestartStrategyType,
     RuntimeOptions,
+    SchedulerExecutionMode,
+    SchedulerType,
     SlotOptions,
     StateRecoveryOptions,
     TaskManagerOptions,
@@ -96,6 +98,22 @@ class RestartSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ElasticSettings:
+    """How a job changes its shape. ``is_reactive``: it takes all slots that there are."""
+
+    is_adaptive: bool = False
+    is_reactive: bool = False
+    max_failed_checkpoints: int = 2
+    """So many may fail before the job changes its shape without a new one."""
+    submission_stabilization_ms: int = 10_000
+    """For so long a job that waits for slots hopes for more of them; then it begins with fewer."""
+    stabilization_ms: int = 60_000
+    """For so long a job that runs hopes for more slots before it takes those that came."""
+    cooldown_ms: int = 30_000
+    """For so long a job keeps a new shape."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     checkpoints: CheckpointSettings
     restart: RestartSettings
@@ -103,8 +121,7 @@ class JobSettings:
     slot_idle_timeout_ms: int = 50_000
     regional_failover: bool = True
     attempts_history: int = 16
-    max_failed_checkpoints: int = 2
-    """So many may fail before the job changes its shape without a new one."""
+    elastic: ElasticSettings = ElasticSettings()
     adoption_timeout_ms: int = 0
     """For so long a job of an earlier JobManager waits for reports of its subtasks; 0: it is restarted at once."""
 
@@ -154,15 +171,37 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
     configuration = Configuration.from_strings(texts)
     checkpoints = _checkpoint_settings(configuration)
     is_adopted = configuration.get(RuntimeOptions.LOSS_GRACE) > 0 and not blocks_exchanges(texts)
+    elastic = _elastic_settings(configuration, blocks=blocks_exchanges(texts))
+    slot_timeout = (
+        AdaptiveSchedulerOptions.RESOURCE_WAIT_TIMEOUT if elastic.is_adaptive else SlotOptions.REQUEST_TIMEOUT
+    )
     return JobSettings(
         checkpoints=checkpoints,
         restart=_restart_settings(configuration, checkpoints.interval_ms is not None),
-        slot_request_timeout_ms=configuration.get(SlotOptions.REQUEST_TIMEOUT),
+        slot_request_timeout_ms=configuration.get(slot_timeout),
         slot_idle_timeout_ms=configuration.get(SlotOptions.IDLE_TIMEOUT),
         regional_failover=configuration.get(JobManagerOptions.FAILOVER_STRATEGY) is FailoverStrategy.REGION,
         attempts_history=configuration.get(JobManagerOptions.ATTEMPTS_HISTORY),
-        max_failed_checkpoints=configuration.get(AdaptiveSchedulerOptions.MAX_CHECKPOINT_FAILURES),
+        elastic=elastic,
         adoption_timeout_ms=configuration.get(RuntimeOptions.ADOPTION_TIMEOUT) if is_adopted else 0,
+    )
+
+
+def _elastic_settings(configuration: Configuration, *, blocks: bool) -> ElasticSettings:
+    """A job whose exchanges block takes the slots that there are anyway."""
+    options = AdaptiveSchedulerOptions
+    is_reactive = configuration.get(options.MODE) is SchedulerExecutionMode.REACTIVE and not blocks
+    is_adaptive = configuration.get(options.SCHEDULER) is SchedulerType.ADAPTIVE and not blocks
+    says = configuration.is_set(options.SUBMISSION_STABILIZATION)
+    return ElasticSettings(
+        is_adaptive=is_adaptive or is_reactive,
+        is_reactive=is_reactive,
+        max_failed_checkpoints=configuration.get(options.MAX_CHECKPOINT_FAILURES),
+        submission_stabilization_ms=configuration.get(options.SUBMISSION_STABILIZATION)
+        if says or not is_reactive
+        else 0,
+        stabilization_ms=configuration.get(options.STABILIZATION),
+        cooldown_ms=configuration.get(options.COOLDOWN),
     )
 
 

@@ -6,7 +6,7 @@ A job that cannot be read today stays in the store as it is, is reported in the 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
@@ -21,7 +21,6 @@ from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.jobmanager.service.storage.inventory import find_checkpoints
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import CheckpointId, JobId
-from tidegate.model.rescaling.bounds import with_parallelism
 from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
@@ -82,8 +81,7 @@ class Recovery:
         next_id = CheckpointId(max(begun) + 1) if begun else None
         noted, first_attempt, shape = stored.attempts, stored.attempts.highest + 1, stored.shape
         if shape is not None:
-            submitted = replace(submitted, graph=with_parallelism(submitted.graph, shape.parallelism))
             noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
-        recovered = JobRecovered(submitted, found, first_attempt, noted, next_id, stored.past, stored.asked)
+        recovered = JobRecovered(submitted, found, first_attempt, noted, next_id, stored.past, shape, stored.asked)
         self.core.recover(recovered, directories)
         return True

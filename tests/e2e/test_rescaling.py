@@ -25,12 +25,12 @@ def shape_of(moment: Moment) -> set[int]:
     return {vertex.parallelism for vertex in moment.status.vertices}
 
 
-def wait_shape(watch: JobWatch, parallelism: int) -> Moment:
+def wait_shape(watch: JobWatch, parallelism: int, since: float = 0.0) -> Moment:
     def has_it(moment: Moment) -> bool:
         counts = [dict(vertex.task_counts) for vertex in moment.status.vertices]
         return all(found == {"RUNNING": parallelism} for found in counts)
 
-    return watch.wait_for(has_it, HANG_LIMIT_S, f"everything runs with parallelism {parallelism}")
+    return watch.wait_for(has_it, HANG_LIMIT_S, f"everything runs with parallelism {parallelism}", since)
 
 
 def rescale(cluster: Cluster, watch: JobWatch, parallelism: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.watch import SHAPE
-from tidegate.jobmanager.machines.job.rescaling import RescalePhase, Rescaling
+from tidegate.jobmanager.machines.job.rescaling import JobNow, RescalePhase, Rescaling, ShapeStep
 from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.model.checkpoint import SegmentHandle
@@ -15,13 +15,15 @@ from tidegate.model.graph import JobGraph
 
 OFTEN = Mix(parallel=0.0, rescales=6, stops=0, cancels=0)
 
-_write = Rescaling.write
+_step = Rescaling.step
 
 
-def _does_not_wait_for_the_store(rescaling: Rescaling, slots: int) -> None:
-    _write(rescaling, slots)
-    if rescaling.phase is RescalePhase.WRITING:
-        rescaling.phase = RescalePhase.CHANGING
+def _does_not_wait_for_the_store(rescaling: Rescaling, now: JobNow) -> ShapeStep:
+    step = _step(rescaling, now)
+    if rescaling.phase is not RescalePhase.WRITING:
+        return step
+    rescaling.phase = RescalePhase.CHANGING
+    return ShapeStep.CANCEL
 
 
 _reshape = ExecutionGraph.reshape
@@ -43,7 +45,7 @@ OF_SHAPES = (
     Plant(
         "deploys before the store has the shape",
         frozenset({SHAPE}),
-        patched(Rescaling, "write", _does_not_wait_for_the_store),
+        patched(Rescaling, "step", _does_not_wait_for_the_store),
         OFTEN,
     ),
     Plant(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.sim.context import TaskContext
 from tests.sim.handles import held_splits, offsets_in
@@ -32,10 +32,15 @@ from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.fencing import make_generation
 from tidegate.model.ids import JobId, hex_id
 from tidegate.model.leadership.noted_attempts import NotedAttempts
-from tidegate.model.rescaling.bounds import with_parallelism
 
 HEALED_FOR_MS = 60_000
 LOSS_GRACES_MS = (0, 200, 60_000, 60_000)
+ADAPTIVE = {
+    "jobmanager.scheduler": "adaptive",
+    "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "60 ms",
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "150 ms",
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "100 ms",
+}
 CLUSTER = {"heartbeat.timeout": "500 ms", "heartbeat.interval": "150 ms"}
 
 
@@ -76,6 +81,8 @@ class Mix:
     stops: int = 3
     cancels: int = 1
     rescales: int = 2
+    adaptive: float = 0.25
+    """How probable it is that a job without pipelines of its own takes the slots that there are."""
     jobmanager_crashes: int = 2
     aimed_at_jobmanager: float = 0.1
     """Of the tasks that are killed at a delicate moment, so many times the JobManager is."""
@@ -96,6 +103,8 @@ class Schedule:
         self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned, mix.assigned, mix.discovered_for_ms)
         self._kept_splits: Kept = {}
         self.is_highly_available = self.world.rng.random() < mix.high_availability
+        own = random.Random(f"rescales of {seed}")
+        self.is_adaptive = not self.job.is_parallel and own.random() < mix.adaptive
         self.loss_grace_ms = self.world.rng.choice(LOSS_GRACES_MS)
         self.adopted = 0
         self.configuration = {
@@ -103,11 +112,13 @@ class Schedule:
             "tidegate.jobmanager.loss-grace": f"{self.loss_grace_ms} ms",
             "tidegate.jobmanager.adoption-timeout": f"{self.world.rng.choice((100, 400, 1_000))} ms",
         }
+        if self.is_adaptive:
+            self.configuration |= ADAPTIVE
         self.storage = Storage(self.world)
         self.external = External()
         self.watch = Watch()
         self.storage.on_durable = self._on_durable
-        self.user = User(self.world, self.job, self.storage, self.external, random.Random(f"rescales of {seed}"))
+        self.user = User(self.world, self.job, self.storage, self.external, own)
         self.context = TaskContext(self.world, self.job, self.storage, self.external, self.watch)
         self.directory = Directory()
         self.task_managers: dict[str, SimTaskManager] = {}
@@ -182,10 +193,9 @@ class Schedule:
         noted, shape = self._noted.get(run.job_id, NotedAttempts()), self.storage.shapes.get(run.job_id)
         first_attempt = noted.highest + 1
         if shape is not None:
-            submitted = replace(submitted, graph=with_parallelism(run.graph, shape.parallelism))
             noted, first_attempt = shape.own(noted), shape.next_attempt(noted)
         past, asked = self._past, self.user.asked()
-        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, asked=asked))
+        shell.tell(e.JobRecovered(submitted, tuple(found), first_attempt, noted, past=past, shape=shape, asked=asked))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1

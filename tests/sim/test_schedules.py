@@ -65,4 +65,4 @@ def test_a_schedule_is_its_seed() -> None:
 
 def test_an_attempt_that_another_has_followed_is_not_adopted() -> None:
     """It was cut off, and its successor had aborted its transactions before the JobManager died."""
-    assert Schedule(1892, Mix(assigned=1.0, parallel=0.5, rescales=0)).run().seed == 1892
+    assert Schedule(1892, Mix(assigned=1.0, parallel=0.5, rescales=0, adaptive=0.0)).run().seed == 1892

@@ -23,6 +23,7 @@ from tidegate.model.errors import CorruptData, ErrorInfo, InvalidJob
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import CheckpointId, SubtaskId
 from tidegate.model.leadership.noted_attempts import NotedAttempts
+from tidegate.model.rescaling.bounds import with_parallelism
 from tidegate.model.restore_check import check_restore
 
 
@@ -95,17 +96,18 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
     recovered = event if isinstance(event, JobRecovered) else JobRecovered(event)
     submitted, nothing = recovered.submitted, Inventory((), (), CheckpointId(1))
     restore = submitted.restore
+    shape = recovered.shape
+    graph = with_parallelism(submitted.graph, shape.parallelism) if shape is not None else submitted.graph
     try:
         inventory = take_inventory(recovered.checkpoints)
         if recovered.next_id is not None and recovered.next_id > inventory.next_id:
             inventory = replace(inventory, next_id=recovered.next_id)
         latest = inventory.completed[-1].manifest if inventory.completed else restore.manifest if restore else None
-        graph = submitted.graph
         if latest is not None:
             allowed = restore is not None and restore.allow_non_restored_state
             graph = check_restore(graph, kept_manifest(latest, settings), allow_non_restored=allowed)
     except (InvalidJob, CorruptData) as error:
-        return Origin(submitted, submitted.graph, nothing, recovered.first_attempt, refusal=ErrorInfo.of(error))
+        return Origin(submitted, graph, nothing, recovered.first_attempt, refusal=ErrorInfo.of(error))
     past = {one.attempt.subtask_id: one for one in recovered.past.attempts} if recovered.past is not None else {}
     noted = recovered.noted or NotedAttempts(recovered.first_attempt - 1)
     return Origin(submitted, graph, inventory, recovered.first_attempt, noted, attempts=past)

@@ -22,18 +22,17 @@ from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_fai
 from tidegate.jobmanager.machines.job.job_parts import JobParts
 from tidegate.jobmanager.machines.job.job_status import JobEvent
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
-from tidegate.jobmanager.machines.job.rescaling import SHAPE_TIMER, RescalePhase
+from tidegate.jobmanager.machines.job.rescaling import SETTLED_TIMER, SHAPE_TIMER, ShapeStep
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.failover import FailTheJob, RestartLater
 from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
 from tidegate.model.errors import ErrorInfo, SubtaskLost
-from tidegate.model.graph import JobGraph
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, SubtaskId, TaskManagerId
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
 from tidegate.model.states import ExecutionState, JobState
 
 RESTART_TIMER, ADOPTION_TIMER = "restart", "adoption"
 
-_E, _J, _P = ExecutionState, JobState, RescalePhase
+_E, _J = ExecutionState, JobState
 _PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
 
 
@@ -69,10 +68,11 @@ class JobMaster(JobParts):
 
     def on_rescale(self, event: RescaleRequested) -> None:
         self.rescaling.require(event)
-        self._proceed()
+        self._look_at_shape()
 
     def on_shape_written(self, event: ShapeWritten) -> None:
         if self.rescaling.on_written(event.error):
+            self._look_at_shape()
             self._proceed()
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ class JobMaster(JobParts):
 
     def on_slots_available(self) -> None:
         if not self.life.state.is_terminal:
-            self.scheduler.advance()
             self._look_at_shape()
+            self.scheduler.advance()
 
     def on_no_slots(self, batch: int, why: str = "") -> None:
         """A batch has waited too long, or there will be no slots for it, and ``why``."""
@@ -176,6 +176,9 @@ class JobMaster(JobParts):
             self.scheduler.on_idle_timeout()
         elif kind == SHAPE_TIMER:
             self.rescaling.on_retry()
+        elif kind == SETTLED_TIMER:
+            self.rescaling.on_settled()
+            self._look_at_shape()
 
     # ---- adoption ----------------------------------------------------------------------------------------------------
 
@@ -219,6 +222,7 @@ class JobMaster(JobParts):
     def _deploy_all(self) -> None:
         self._restoring.assign([e.subtask_id for e in self.executions])
         self.scheduler.schedule(e.subtask_id for e in self.executions)
+        self._look_at_shape()
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -338,31 +342,13 @@ class JobMaster(JobParts):
     # ---- another shape -----------------------------------------------------------------------------------------------
 
     def _look_at_shape(self) -> None:
-        """Takes the step towards another shape that can be taken now. None while the job is being stopped with a savepoint."""
-        if not self.rescaling.is_asked_for:
-            return
-        newest = self.coordinator.latest.checkpoint_id if self.coordinator.latest else None
-        failed, runs = self.coordinator.stats.failed, self.executions.all_running_or_finished
-        match self.rescaling.phase, self.life.state:
-            case _ if self.coordinator.stop.is_active:
-                self.rescaling.put_off()
-            case _P.STEADY, _J.RUNNING if runs and self.rescaling.wants(self.slots):
-                self.rescaling.checkpoint(newest, failed)
+        """Takes the step towards another shape that can be taken now."""
+        match self.rescaling.step(self._now):
+            case ShapeStep.CHECKPOINT:
                 self._after_coordinator(self.coordinator.take_checkpoint())
-            case ((_P.STEADY | _P.CHECKPOINTING), _J.RESTARTING):
-                self.rescaling.write(self.slots)
-            case _P.CHECKPOINTING, _J.RUNNING if self.rescaling.is_due(newest, failed):
-                self.rescaling.write(self.slots)
-            case _P.CHANGING, (_J.RUNNING | _J.RESTARTING) if not self._failover.is_of_all:
+            case ShapeStep.CANCEL:
                 self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
                 self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
-
-    def _reshape(self, graph: JobGraph, first_attempt: int) -> tuple[SubtaskId, ...]:
-        self.executions.reshape(graph, first_attempt, self._buffer.now_ms)
-        self._deployments.reshape()
-        self.operators.reshape(self.coordinator.latest.manifest if self.coordinator.latest else None)
-        self.scheduler.reshape()
-        return tuple(execution.subtask_id for execution in self.executions)
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:

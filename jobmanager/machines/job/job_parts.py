@@ -10,7 +10,7 @@ from tidegate.jobmanager.machines.events import JobRecovered, JobSubmitted
 from tidegate.jobmanager.machines.job.adoption import Adoption
 from tidegate.jobmanager.machines.job.asked_before import AskedBefore
 from tidegate.jobmanager.machines.job.job_status import JobStatusHistory
-from tidegate.jobmanager.machines.job.rescaling import Rescaling
+from tidegate.jobmanager.machines.job.rescaling import JobNow, Rescaling
 from tidegate.jobmanager.machines.job.task_invariants import check_tasks
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.restore.restore import Restoring
@@ -21,6 +21,8 @@ from tidegate.jobmanager.machines.scheduling.failover import Failover
 from tidegate.jobmanager.machines.scheduling.restart import make_restart_strategy
 from tidegate.jobmanager.machines.scheduling.schedulers import make_scheduler
 from tidegate.jobmanager.machines.settings import JobSettings
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import SubtaskId
 from tidegate.model.states import JobState
 
 _J = JobState
@@ -52,7 +54,7 @@ class JobParts:
         self.life = JobStatusHistory(self.job_id, graph.name, buffer)
         self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
         asked = event.asked if isinstance(event, JobRecovered) else ()
-        self.rescaling = Rescaling(self.executions, asked, settings.max_failed_checkpoints, buffer)
+        self.rescaling = Rescaling(self.executions, origin.submitted.graph, asked, settings.elastic, buffer)
         self.takes_checkpoints = settings.checkpoints.interval_ms is not None
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
         self._adoption: Adoption | None = None  # set while the job is RECONCILING
@@ -61,6 +63,30 @@ class JobParts:
     def slots(self) -> int:
         """How many the job could have: those that it holds, and those that are free."""
         return self.scheduler.held_slots + self._resources.free_slot_count
+
+    @property
+    def _now(self) -> JobNow:
+        """What its shape depends on."""
+        newest = self.coordinator.latest
+        return JobNow(
+            self.life.state,
+            self.executions.all_running_or_finished,
+            bool(self.scheduler.waiting_batches),
+            self.slots,
+            newest.checkpoint_id if newest else None,
+            self.coordinator.stats.failed,
+            takes_checkpoints=self.takes_checkpoints,
+            is_being_stopped=self.coordinator.stop.is_active,
+            restarts_all=self._failover.is_of_all,
+        )
+
+    def _reshape(self, graph: JobGraph, first_attempt: int) -> tuple[SubtaskId, ...]:
+        """Nothing lives. Returns all subtasks of the new shape."""
+        self.executions.reshape(graph, first_attempt, self._buffer.now_ms)
+        self._deployments.reshape()
+        self.operators.reshape(self.coordinator.latest.manifest if self.coordinator.latest else None)
+        self.scheduler.reshape()
+        return tuple(execution.subtask_id for execution in self.executions)
 
     @property
     def wanted_slots(self) -> int:

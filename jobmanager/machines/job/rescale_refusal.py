@@ -24,6 +24,8 @@ def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int]
     problems = problems_of(graph, event.bounds)
     if problems:
         return "\n".join(problems)
+    if job.rescaling.is_adaptive:
+        return ""
     highest = fit(graph, event.bounds, sum(both.upper for both in event.bounds.values()))
     assert highest is not None, "bounds without a problem fit in slots for every subtask"
     needed = slots_of(graph, highest)

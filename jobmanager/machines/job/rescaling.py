@@ -1,32 +1,47 @@
-"""Another shape for a job that runs: from what a user wants to the moment in which everything is deployed anew.
+"""Another shape for a job that runs: from what a user wants, or what slots there are, to the moment in which everything is deployed anew.
 
     RescaleRequested ─▶ checkpoint ─▶ WriteShape ─▶ ShapeWritten ─▶ cancel ─▶ all over ─▶ the new shape, from the newest checkpoint
                            │              ▲
                            └─ they fail ──┘      goes back to the newest one that is complete, as a failure does
 
     STEADY ──begins──▶ CHECKPOINTING ──complete, or too many failed──▶ WRITING ──written──▶ CHANGING ──deployed──▶ STEADY
-       └──the job restarts anyway──────────────────────────────────────▲
+       └──the job restarts, or did not get its slots───────────────────▲
 
-While the shape is on its way to the store nothing restarts: whether the next JobManager would go on in the old shape or in the new one is not known then. Follows Flink's
-``AdaptiveScheduler`` (``Executing.java``), which restarts the job with the next checkpoint.
+While the shape is on its way to the store nothing restarts: whether the next JobManager would go on in the old shape or in the new one is not known then.
+
+An adaptive job takes what slots there are between its bounds: its upper ones at once, fewer only when none came for a while. Follows Flink's
+``AdaptiveScheduler`` (``Executing.java``, ``WaitingForResources.java``), which restarts the job with the next checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import WriteShape
 from tidegate.jobmanager.machines.events import Asked, RescaleRequested
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.settings import ElasticSettings
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import CheckpointId, VertexId
-from tidegate.model.rescaling.bounds import Bounds, bounds_of, fit, parallelism_of, slots_of, with_parallelism
+from tidegate.model.rescaling.bounds import (
+    NOT_SAID,
+    Bounds,
+    ParallelismBounds,
+    bounds_of,
+    completed,
+    fit,
+    parallelism_of,
+    slots_of,
+    with_parallelism,
+)
 from tidegate.model.rescaling.shape import Shape
+from tidegate.model.states import JobState
 
-SHAPE_TIMER = "shape"
+SHAPE_TIMER, SETTLED_TIMER = "shape", "slots-settled"
 TAKES_CHECKPOINT = "takes a checkpoint, to change the parallelism with it"
 RETRY_MS = 1_000
 """Chosen, not measured: a disk that refused a write has often the same answer in the next moment."""
@@ -39,39 +54,79 @@ class RescalePhase(Enum):
     CHANGING = "subtasks of the old shape are canceled"
 
 
-_P = RescalePhase
+class ShapeStep(Enum):
+    """What the job is to do now."""
+
+    NOTHING = "go on"
+    CHECKPOINT = "take a checkpoint"
+    CANCEL = "cancel everything"
+
+
+@dataclass(frozen=True, slots=True)
+class JobNow:
+    """The job, as far as its shape depends on it. ``runs``: every subtask does; ``waits``: for slots. ``slots`` are those that it holds and those that
+    are free. ``failed``: how many checkpoints have failed so far."""
+
+    state: JobState
+    runs: bool
+    waits: bool
+    slots: int
+    newest: CheckpointId | None
+    failed: int
+    takes_checkpoints: bool
+    is_being_stopped: bool
+    restarts_all: bool
+
+
+_J, _P, _S = JobState, RescalePhase, ShapeStep
 
 
 class Rescaling:
-    """One job's. ``asked``: what clients wanted of an earlier JobManager."""
+    """One job's. ``submitted``: as its user has made it; ``asked``: what clients wanted of an earlier JobManager."""
 
     def __init__(
-        self, graph: ExecutionGraph, asked: Iterable[Asked], max_failed_checkpoints: int, buffer: CommandBuffer
+        self,
+        graph: ExecutionGraph,
+        submitted: JobGraph,
+        asked: Iterable[Asked],
+        settings: ElasticSettings,
+        buffer: CommandBuffer,
     ) -> None:
         self._graph = graph
+        self._submitted = submitted
+        self._settings = settings
         self._buffer = buffer
-        self._most_failed = max_failed_checkpoints
         self._wanted = [one.bounds for one in asked if isinstance(one, RescaleRequested)]
         self._shape: Shape | None = None
         self._since: CheckpointId | None = None
         self._failed = 0
+        self._changed_ms = buffer.now_ms - settings.cooldown_ms
+        self._settles_ms: int | None = None
+        self._is_settled = False
         self.phase = _P.STEADY
         self.rescales = 0
 
     @property
     def bounds(self) -> Bounds:
         """Between which numbers of subtasks each vertex may run."""
-        return self._wanted[-1] if self._wanted else bounds_of(self._graph.graph)
+        if self._wanted:
+            return self._wanted[-1]
+        if self._settings.is_reactive:
+            whole = ParallelismBounds(NOT_SAID, NOT_SAID)
+            return completed(self._submitted, {v.vertex_id: whole for v in self._submitted.vertices})
+        return bounds_of(self._submitted)
 
     @property
-    def is_asked_for(self) -> bool:
-        """A user has said within which bounds the job is to run."""
-        return bool(self._wanted)
+    def is_adaptive(self) -> bool:
+        """It takes less than its upper bounds where there are no slots for them."""
+        return self._settings.is_adaptive
 
     @property
     def wanted_slots(self) -> int:
         """How many the job would have, if it could; 0: as many as it has."""
-        best = self._best(None) if self._wanted else None
+        if self._settings.is_reactive or not (self._wanted or self.is_adaptive):
+            return 0
+        best = self._highest()
         return slots_of(self._graph.graph, best) if best is not None else 0
 
     @property
@@ -84,34 +139,34 @@ class Rescaling:
         """What restarts now restarts in the new shape."""
         return self.phase is _P.CHANGING
 
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
     def require(self, event: RescaleRequested) -> None:
         self._wanted = [event.bounds]
 
-    def wants(self, slots: int) -> bool:
-        """Whether another shape is to be taken, with so many slots for the job. No other one is under way."""
-        return self.phase is _P.STEADY and self._target(slots) is not None
-
-    def checkpoint(self, newest: CheckpointId | None, failed: int) -> None:
-        """The job runs, and takes a checkpoint. ``failed``: how many have failed so far."""
-        assert self.phase is _P.STEADY, self.phase
-        self.phase, self._since, self._failed = _P.CHECKPOINTING, newest, failed
-        self._buffer.log("INFO", TAKES_CHECKPOINT, job=self._graph.graph.job_id)
-
-    def is_due(self, newest: CheckpointId | None, failed: int) -> bool:
-        """The checkpoint that was awaited is complete, or too many have failed."""
-        is_over = newest != self._since or failed - self._failed >= self._most_failed
-        return self.phase is _P.CHECKPOINTING and is_over
-
-    def write(self, slots: int) -> None:
-        """The shape that fits now goes to the store; none, when the job has it meanwhile."""
-        parallelism = self._target(slots)
-        if parallelism is None:
-            self.phase = _P.STEADY
-            return
-        highest = max(execution.attempt.attempt for execution in self._graph)
-        self._shape = Shape(parallelism, max(highest, self._graph.first_attempt) + 2)
-        self.phase = _P.WRITING
-        self._emit()
+    def step(self, now: JobNow) -> ShapeStep:
+        """Takes the step that can be taken now. None while the job is being stopped with a savepoint."""
+        if now.is_being_stopped or not (self._wanted or self.is_adaptive):
+            self._put_off()
+            return _S.NOTHING
+        match self.phase, now.state:
+            case _P.STEADY, _J.RUNNING if now.waits or (now.runs and now.takes_checkpoints):
+                if self._target(now.slots, waits=now.waits) is None:
+                    return _S.NOTHING
+                return _S.CANCEL if now.waits else self._begin(now)  # what waits is not deployed meanwhile: it restarts
+            case ((_P.STEADY | _P.CHECKPOINTING), _J.RESTARTING):
+                self._put_off()
+                if self._target(now.slots, waits=True) is None:
+                    return _S.NOTHING
+                return (
+                    self._write(now) if now.restarts_all else _S.CANCEL
+                )  # nothing of another region is deployed meanwhile
+            case _P.CHECKPOINTING, _J.RUNNING if self._is_due(now):
+                return self._write(now)
+            case _P.CHANGING, (_J.RUNNING | _J.RESTARTING) if not now.restarts_all:
+                return _S.CANCEL
+            case _:
+                return _S.NOTHING
 
     def on_written(self, error: ErrorInfo | None) -> bool:
         """Returns whether subtasks of the old shape are to be canceled now."""
@@ -121,12 +176,16 @@ class Rescaling:
             self.phase = _P.CHANGING
             return True
         self._buffer.log("WARN", f"the new shape may not be in the job store, and is written again: {error.message}")
-        self._buffer.start_timer(self._timer, RETRY_MS)
+        self._buffer.start_timer(self._timer(SHAPE_TIMER), RETRY_MS)
         return False
 
     def on_retry(self) -> None:
         if self.phase is _P.WRITING:
             self._emit()
+
+    def on_settled(self) -> None:
+        """No slots came for a while: it takes those that there are."""
+        self._settles_ms, self._is_settled = None, True
 
     def take(self) -> tuple[JobGraph, int] | None:
         """The graph in which everything restarts, and the number of its attempts; ``None``: it restarts as it is."""
@@ -135,16 +194,13 @@ class Rescaling:
         assert self._shape is not None
         self.phase, shape = _P.STEADY, self._shape
         self.rescales += 1
+        self._changed_ms = self._buffer.now_ms
         return with_parallelism(self._graph.graph, shape.parallelism), shape.first_attempt
-
-    def put_off(self) -> None:
-        """Not now. A shape that is on its way to the store goes on."""
-        if self.phase is _P.CHECKPOINTING:
-            self.phase = _P.STEADY
 
     def stop(self) -> None:
         """The job ends: what the store holds of another shape means nothing then."""
-        self._buffer.cancel_timer(self._timer)
+        self._buffer.cancel_timer(self._timer(SHAPE_TIMER))
+        self._unsettle()
         self.phase = _P.STEADY
 
     def check_invariants(self) -> None:
@@ -153,25 +209,83 @@ class Rescaling:
             assert self._shape is not None, f"{self.phase.name} without a shape"
             old = [e.attempt for e in self._graph if e.attempt.attempt >= self._shape.first_attempt - 1]
             assert not old, f"{old} would be of the new shape, which begins with {self._shape.first_attempt}"
+        is_armed = self._buffer.is_armed(self._timer(SETTLED_TIMER))
+        assert is_armed == (self._settles_ms is not None), f"settles at {self._settles_ms}, and its timer: {is_armed}"
 
-    @property
-    def _timer(self) -> str:
-        return f"job/{self._graph.graph.job_id}/{SHAPE_TIMER}"
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, now: JobNow) -> ShapeStep:
+        self.phase, self._since, self._failed = _P.CHECKPOINTING, now.newest, now.failed
+        self._buffer.log("INFO", TAKES_CHECKPOINT, job=self._graph.graph.job_id)
+        return _S.CHECKPOINT
+
+    def _is_due(self, now: JobNow) -> bool:
+        """The checkpoint that was awaited is complete, or too many have failed."""
+        has_failed = now.failed - self._failed >= self._settings.max_failed_checkpoints
+        return now.newest != self._since or has_failed
+
+    def _write(self, now: JobNow) -> ShapeStep:
+        """The shape that fits now goes to the store; none, when the job has it meanwhile."""
+        parallelism = self._fitting(now.slots)
+        self._unsettle()
+        if parallelism is None:
+            self.phase = _P.STEADY
+            return _S.NOTHING
+        highest = max(execution.attempt.attempt for execution in self._graph)
+        self._shape = Shape(parallelism, max(highest, self._graph.first_attempt) + 2)
+        self.phase = _P.WRITING
+        self._emit()
+        return _S.NOTHING
+
+    def _put_off(self) -> None:
+        """Not now. A shape that is on its way to the store goes on."""
+        if self.phase is _P.CHECKPOINTING:
+            self.phase = _P.STEADY
+
+    def _target(self, slots: int, *, waits: bool) -> dict[VertexId, int] | None:
+        """Another parallelism that it is to take now. ``waits``: it cannot go on as it is."""
+        found = self._fitting(slots)
+        graph = self._graph.graph
+        is_most = found is not None and found == self._highest()
+        if found is None or not (waits or is_most or slots_of(graph, found) > slots_of(graph, parallelism_of(graph))):
+            self._unsettle()
+            return None
+        delay_ms = self._delay_ms(is_most=is_most, waits=waits)
+        if self._is_settled or delay_ms <= 0:
+            return found
+        if self._settles_ms is None or self._buffer.now_ms + delay_ms < self._settles_ms:
+            self._settles_ms = self._buffer.now_ms + delay_ms
+            self._buffer.start_timer(self._timer(SETTLED_TIMER), delay_ms)
+        return None
+
+    def _delay_ms(self, *, is_most: bool, waits: bool) -> int:
+        if not self.is_adaptive:
+            return 0
+        if waits:
+            return 0 if is_most else self._settings.submission_stabilization_ms
+        cooldown_ms = self._changed_ms + self._settings.cooldown_ms - self._buffer.now_ms
+        return cooldown_ms if is_most else max(cooldown_ms, self._settings.stabilization_ms)
+
+    def _fitting(self, slots: int) -> dict[VertexId, int] | None:
+        """What fits into so many slots, and is not what the job has; ``None``: nothing."""
+        if self._graph.is_any_vertex_finishing:
+            return None  # in another shape it could not be known which of its subtasks have finished
+        found = fit(self._graph.graph, self.bounds, slots) if self.is_adaptive else self._highest()
+        if found is None or found == parallelism_of(self._graph.graph):
+            return None
+        return found if slots_of(self._graph.graph, found) <= slots else None
+
+    def _highest(self) -> dict[VertexId, int] | None:
+        """With any number of slots."""
+        return fit(self._graph.graph, self.bounds, sum(both.upper for both in self.bounds.values()))
+
+    def _unsettle(self) -> None:
+        self._settles_ms, self._is_settled = None, False
+        self._buffer.cancel_timer(self._timer(SETTLED_TIMER))
 
     def _emit(self) -> None:
         assert self._shape is not None
         self._buffer.emit(WriteShape(self._graph.graph.job_id, self._shape))
 
-    def _target(self, slots: int) -> dict[VertexId, int] | None:
-        """Another parallelism than it has, that it can take; ``None``: it has what it can have."""
-        if not self._wanted or self._graph.is_any_vertex_finishing:
-            return None  # in another shape it could not be known which of its subtasks have finished
-        found = self._best(slots)
-        return None if found in (None, parallelism_of(self._graph.graph)) else found
-
-    def _best(self, slots: int | None) -> dict[VertexId, int] | None:
-        """``None``: with any number of slots."""
-        graph = self._graph.graph
-        most = slots_of(graph, {v: both.upper for v, both in self.bounds.items()})
-        best = fit(graph, self.bounds, most)
-        return best if slots is None or (best is not None and slots_of(graph, best) <= slots) else None
+    def _timer(self, kind: str) -> str:
+        return f"job/{self._graph.graph.job_id}/{kind}"

@@ -11,10 +11,13 @@ from collections.abc import Awaitable, Mapping
 
 from tidegate.jobmanager.machines.events import RescaleRequested
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.responses.jobs import scheduler_type
 from tidegate.jobmanager.rest.routes import Route
+from tidegate.model.configuration import Configuration
 from tidegate.model.ids import VertexId
+from tidegate.model.options import AdaptiveSchedulerOptions, SchedulerType, SlotOptions
 from tidegate.model.rescaling.bounds import NOT_SAID, Bounds, ParallelismBounds, completed, problems_of
 from tidegate.model.values import Json, JsonObject
 
@@ -27,6 +30,7 @@ class RescalingHandlers:
         return [
             Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
             Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
+            Route("GET", "/jobs/:jobid/rescales/config", self._config),
         ]
 
     def _requirements(self, request: RestRequest) -> JsonObject:
@@ -55,6 +59,24 @@ class RescalingHandlers:
             return {}
 
         return ask()
+
+    def _config(self, request: RestRequest) -> JsonObject:
+        job = self._backend.job(request)
+        if scheduler_type(job.configuration) != SchedulerType.ADAPTIVE.value:
+            raise not_found(f"AdaptiveScheduler is not enabled for this job ({job.job_id}).")
+        option, options = Configuration.from_strings(job.configuration).get, AdaptiveSchedulerOptions
+        mode = option(options.MODE)
+        return {
+            "rescaleHistoryMax": 0,
+            "schedulerExecutionMode": None if mode is None else mode.value,
+            "submissionResourceWaitTimeoutInMillis": option(options.RESOURCE_WAIT_TIMEOUT),
+            "submissionResourceStabilizationTimeoutInMillis": option(options.SUBMISSION_STABILIZATION),
+            "slotIdleTimeoutInMillis": option(SlotOptions.IDLE_TIMEOUT),
+            "executingCooldownTimeoutInMillis": option(options.COOLDOWN),
+            "executingResourceStabilizationTimeoutInMillis": option(options.STABILIZATION),
+            "maximumDelayForTriggeringRescaleInMillis": None,
+            "rescaleOnFailedCheckpointCount": option(options.MAX_CHECKPOINT_FAILURES),
+        }
 
 
 def requirements(bounds: Bounds) -> JsonObject:

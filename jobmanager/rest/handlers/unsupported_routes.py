@@ -15,7 +15,7 @@ _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
 _DATASETS = "cached data sets between jobs"
 
-_RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
+_RESCALES = ("details/:rescaleuuid", "history", "overview", "summary")
 _OF_A_JOB = {
     ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
 }
@@ -69,7 +69,10 @@ class UnsupportedRoutes:
     def _rescales(self, request: RestRequest) -> NoReturn:
         if "rescaleuuid" in request.parameters:
             request.hex_id("rescaleuuid")
-        raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(request).job_id}).")
+        raise not_found(
+            f"The job `{self._backend.job(request).job_id}` has not enabled the `Adaptive` scheduler, or it has been enabled but the "
+            "value of configuration option `web.adaptive-scheduler.rescale-history.size` has not been set to greater than `0`."
+        )
 
     def _rescaling(self, request: RestRequest) -> NoReturn:
         request.job_id()

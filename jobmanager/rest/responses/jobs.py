@@ -14,14 +14,21 @@ from tidegate.jobmanager.rest.backend import MetricStore
 from tidegate.jobmanager.rest.responses.java_throwable import failure_cause
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, io_metrics, state_counts, timespan
 from tidegate.model.configuration import Configuration
-from tidegate.model.graph import JobGraph, JobVertex
+from tidegate.model.graph import JobGraph, JobVertex, blocks_exchanges
 from tidegate.model.ids import JobId, hex_id
-from tidegate.model.options import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
+from tidegate.model.options import (
+    AdaptiveSchedulerOptions,
+    ExecutionOptions,
+    PipelineOptions,
+    RestartStrategyOptions,
+    RestartStrategyType,
+    SchedulerExecutionMode,
+    SchedulerType,
+)
 from tidegate.model.options.job import RuntimeMode
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.values import JsonObject
 
-SCHEDULER_TYPE = "Default"
 _OBJECT_REUSE = "pipeline.object-reuse"
 _RESULTS = {JobState.FINISHED: "SUCCEEDED", JobState.FAILED: "FAILED", JobState.CANCELED: "CANCELED"}
 
@@ -30,6 +37,15 @@ def job_type(configuration: Mapping[str, str]) -> str:
     """The client names the mode when the job asked for AUTOMATIC."""
     mode = Configuration.from_strings(configuration).get(ExecutionOptions.RUNTIME_MODE)
     return "BATCH" if mode is RuntimeMode.BATCH else "STREAMING"
+
+
+def scheduler_type(configuration: Mapping[str, str]) -> str:
+    """Adaptive is what jobs in reactive mode are, too."""
+    option = Configuration.from_strings(configuration).get
+    is_reactive = option(AdaptiveSchedulerOptions.MODE) is SchedulerExecutionMode.REACTIVE
+    is_adaptive = is_reactive or option(AdaptiveSchedulerOptions.SCHEDULER) is SchedulerType.ADAPTIVE
+    is_staged = blocks_exchanges(configuration)
+    return SchedulerType.ADAPTIVE.value if is_adaptive and not is_staged else SchedulerType.DEFAULT.value
 
 
 def job_item(job: JobView, now_ms: int) -> JsonObject:
@@ -41,7 +57,7 @@ def job_item(job: JobView, now_ms: int) -> JsonObject:
         "jid": job.job_id,
         "name": job.name,
         "jobType": job_type(job.configuration),
-        "schedulerType": SCHEDULER_TYPE,
+        "schedulerType": scheduler_type(job.configuration),
         **job_times(job, now_ms),
         "state": job.state.value,
         "last-modification": max([last, job.start_ms, *job.state_timestamps_ms.values()]),
@@ -68,7 +84,7 @@ def job_details(job: JobView, measures: MetricStore, now_ms: int) -> JsonObject:
         "isStoppable": False,
         "state": job.state.value,
         "job-type": job_type(job.configuration),
-        "schedulerType": SCHEDULER_TYPE,
+        "schedulerType": scheduler_type(job.configuration),
         **job_times(job, now_ms),
         "maxParallelism": -1,
         "now": now_ms,

@@ -72,3 +72,16 @@ async def test_a_job_that_is_not_there() -> None:
     async with serving(scene()) as client:
         await ask(client, "GET", f"/jobs/{'e' * 32}/resource-requirements", 404)
         await ask(client, "PUT", f"/jobs/{'e' * 32}/resource-requirements", 404, json=both(1, 2))
+
+
+async def test_an_adaptive_job_tells_its_timeouts() -> None:
+    adaptive = running_job(two_stage(), {**CHECKPOINTED, "jobmanager.scheduler": "adaptive"}, slots=4)
+    async with serving(Scene(adaptive)) as client:
+        assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["schedulerType"] == "Adaptive"
+        told = await ask(client, "GET", f"/jobs/{JOB}/rescales/config", 200)
+        assert told["executingCooldownTimeoutInMillis"] == 30_000
+        assert told["submissionResourceWaitTimeoutInMillis"] == 300_000
+        assert told["schedulerExecutionMode"] is None
+    async with serving(scene()) as client:
+        assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["schedulerType"] == "Default"
+        await ask(client, "GET", f"/jobs/{JOB}/rescales/config", 404)

@@ -41,7 +41,7 @@ from tidegate.model.options.own import RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
-from tidegate.model.options.scheduling import AdaptiveSchedulerOptions
+from tidegate.model.options.scheduling import AdaptiveSchedulerOptions, SchedulerExecutionMode, SchedulerType
 from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
 
@@ -75,6 +75,8 @@ __all__ = [
     "RestartStrategyType",
     "RocksDBOptions",
     "RuntimeOptions",
+    "SchedulerExecutionMode",
+    "SchedulerType",
     "ShownRecord",
     "SlotOptions",
     "SpanDetail",

@@ -1,13 +1,69 @@
-"""How a job changes its parallelism while it runs: Flink's ``jobmanager.adaptive-scheduler``."""
+"""How many subtasks a job has while it runs: Flink's ``jobmanager.scheduler`` and ``jobmanager.adaptive-scheduler``."""
 
 from __future__ import annotations
 
-from tidegate.model.options.option import INT, option
+from enum import Enum
+
+from tidegate.model.options.option import DURATION, INT, choice, option, optional
+
+
+class SchedulerType(Enum):
+    """Flink's schedulers."""
+
+    DEFAULT = "Default"
+    ADAPTIVE = "Adaptive"
+    ADAPTIVE_BATCH = "AdaptiveBatch"
+
+
+class SchedulerExecutionMode(Enum):
+    """Flink's modes of the adaptive scheduler."""
+
+    REACTIVE = "REACTIVE"
 
 
 class AdaptiveSchedulerOptions:
-    """How a job changes its parallelism while it runs."""
+    """How many subtasks a job has while it runs."""
 
+    SCHEDULER = option(
+        "jobmanager.scheduler",
+        choice(SchedulerType),
+        "Default",
+        "Default: a job runs with the parallelism that it was submitted with, and waits for slots. Adaptive: it takes fewer slots where "
+        "there are no more, and more when they come, between its bounds. AdaptiveBatch: as Default; bounded jobs take what there is anyway.",
+    )
+    MODE = optional(
+        "scheduler-mode",
+        choice(SchedulerExecutionMode),
+        "REACTIVE: adaptive, and each job takes all slots that there are, up to its max parallelism.",
+    )
+    RESOURCE_WAIT_TIMEOUT = option(
+        "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+        DURATION,
+        "5 min",
+        "How long an adaptive job waits for the slots of its lower bounds.",
+        "jobmanager.adaptive-scheduler.resource-wait-timeout",
+        minimum=1,
+    )
+    SUBMISSION_STABILIZATION = option(
+        "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout",
+        DURATION,
+        "10 s",
+        "How long an adaptive job that is not running hopes for the slots of its upper bounds, before it begins with fewer; in reactive mode 0 by default.",
+        "jobmanager.adaptive-scheduler.resource-stabilization-timeout",
+    )
+    COOLDOWN = option(
+        "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",
+        DURATION,
+        "30 s",
+        "For so long an adaptive job keeps a new parallelism.",
+        "jobmanager.adaptive-scheduler.scaling-interval.min",
+    )
+    STABILIZATION = option(
+        "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+        DURATION,
+        "1 min",
+        "How long an adaptive job that runs hopes for the slots of its upper bounds, before it takes those that came.",
+    )
     MAX_CHECKPOINT_FAILURES = option(
         "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures",
         INT,
