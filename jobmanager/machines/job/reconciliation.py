@@ -14,6 +14,7 @@ from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Origin
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.job.adoption import Reported, Verdict
+from tidegate.jobmanager.machines.restore.state_assignment import had_finished
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.scheduling.port import SubtaskScheduler
@@ -67,9 +68,19 @@ class Reconciliation:
         past = self.origin.attempts.get(execution.subtask_id)
         if past is not None and past.attempt == execution.attempt:
             execution.recall(past.timestamps_ms)
+        if self._was_restored_as_finished(execution):
+            execution.restore_from(None, finished=True)
         self.graph.adopt(execution)
         self.scheduler.adopt(execution)
         return execution
+
+    def _was_restored_as_finished(self, execution: Execution) -> bool:
+        """It runs, although its operators had finished in the newest checkpoint: it has nothing to put into later ones, which say so of it."""
+        newest = self.origin.newest
+        if newest is None or execution.state is not _E.RUNNING:
+            return False
+        states = {state.operator_id: state for state in newest.manifest.operators}
+        return had_finished(self.graph.vertices[execution.subtask_id.vertex_id], states)
 
     def _adopt_finished(self, subtask: SubtaskId) -> None:
         """Its slot was given back, so its TaskManager has forgotten it."""

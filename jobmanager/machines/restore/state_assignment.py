@@ -8,7 +8,7 @@ Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateR
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.jobmanager.machines.restore.channel_assignment import ChannelAssignment
@@ -38,6 +38,12 @@ class Restore:
     """Every operator of its vertex had finished in the checkpoint."""
 
 
+def had_finished(vertex: JobVertex, states: Mapping[OperatorId, OperatorState]) -> bool:
+    """Every operator of the vertex had finished in the checkpoint, in all of its subtasks."""
+    found = [states.get(operator.operator_id) for operator in vertex.operators]
+    return all(state is not None and len(state.finished) == state.parallelism for state in found)
+
+
 class StateAssignment:
     """Hands out the state of one checkpoint. What depends on an operator alone is computed once, when first asked."""
 
@@ -59,11 +65,8 @@ class StateAssignment:
         if channels := self._channels.of(vertex, subtask.index):
             head = vertex.operators[0].operator_id
             operators[head] = replace(operators.get(head, RestoredOperator()), channels=channels)
-        states = [self._states.get(op.operator_id) for op in vertex.operators]
-        return Restore(
-            task=TaskRestore(self._manifest.checkpoint_id, self._location, operators),
-            finished=all(s is not None and len(s.finished) == s.parallelism for s in states),
-        )
+        task = TaskRestore(self._manifest.checkpoint_id, self._location, operators)
+        return Restore(task, finished=had_finished(vertex, self._states))
 
     def _plan(self, state: OperatorState, vertex: JobVertex) -> OperatorPlan:
         key = (state.operator_id, vertex.parallelism)

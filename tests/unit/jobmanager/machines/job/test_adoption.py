@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     JOB,
     Cluster,
+    operator_id,
     subtask,
     two_stage,
     until_triggered,
@@ -19,10 +21,10 @@ from tests.unit.jobmanager.machines.cluster_kit import (
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.views import JobPast
-from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.checkpoint import OperatorState, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.graph import JobGraph, Partitioner
-from tidegate.model.ids import AllocationId, AttemptId, Generation, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, SubtaskId, TaskManagerId, hex_id
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.leadership.noted_attempts import NotedAttempts
 from tidegate.model.states import ExecutionState as E
@@ -242,6 +244,20 @@ def test_one_that_has_finished_meanwhile_has_finished() -> None:
     registers(cluster, "tm-2", 1, [report(SOURCE, 1, E.FINISHED), report(SINK, 1)])
     assert set(cluster.attempts(E.FINISHED)) == {attempt(SOURCE, 0), attempt(SOURCE, 1)}
     assert cluster.job_state() is J.RUNNING
+
+
+def test_one_that_was_restored_as_finished_is_so_in_later_checkpoints() -> None:
+    """It runs, but its operators do not, and it acknowledges no state. Were it not said so, a later restore would begin them anew."""
+    over = OperatorState(operator_id(SOURCE), SOURCE, SOURCE, 2, 128, finished=frozenset((0, 1)))
+    content = manifest(8)
+    content = replace(content, operators=(over, *content.operators))
+    cluster = recovering(e.FoundCheckpoint(CheckpointId(8), "/cp/chk-8", content))
+    for index in range(2):
+        restored = both(index, acknowledged=(), restored_id=8, confirmed_id=8, at_end_of_data=True)
+        registers(cluster, f"tm-{index}", index, restored)
+    until_triggered(cluster, 9)
+    [write] = [one for one in cluster.complete_checkpoint(9) if isinstance(one, c.WriteManifest)]
+    assert [(state.uid, state.finished) for state in write.manifest.operators] == [(SOURCE, frozenset((0, 1)))]
 
 
 def test_a_job_whose_subtasks_have_all_finished_is_finished() -> None:
