@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.counts_run import CountsRun
-from tests.e2e.jobs import counts
-from tests.e2e.test_rescaling import asked, wait_shape
+from tests.e2e.test_rescaling import asked, end_exactly, held_run, wait_shape
 
-_JOB_LIMIT_S = 240
 PREFIX = "jobmanager.adaptive-scheduler"
 SOON = {
     f"{PREFIX}.submission.resource-stabilization-timeout": "1 s",
@@ -19,7 +16,7 @@ SOON = {
 
 
 def test_a_lost_taskmanager_lets_a_job_shrink_and_a_new_one_lets_it_grow(tmp_path: Path) -> None:
-    run = CountsRun(tmp_path / "run", seconds=24, rows=96_000, splits=4, disorder=counts.SPAN_MS)
+    run = held_run(tmp_path)
     with Cluster(tmp_path / "cluster", {"jobmanager.scheduler": "adaptive", **SOON}) as cluster:
         cluster.add_taskmanager(2)
         cluster.add_taskmanager(2)
@@ -34,12 +31,11 @@ def test_a_lost_taskmanager_lets_a_job_shrink_and_a_new_one_lets_it_grow(tmp_pat
         cluster.add_taskmanager(2)
         cluster.wait_slots(4)
         wait_shape(watch, 4, since=watch.moments[seen - 1].at)
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
+        end_exactly(run, watch)
 
 
 def test_a_reactive_job_takes_all_slots(tmp_path: Path) -> None:
-    run = CountsRun(tmp_path / "run", seconds=24, rows=96_000, splits=4, disorder=counts.SPAN_MS)
+    run = held_run(tmp_path)
     with Cluster(tmp_path / "cluster", {"scheduler-mode": "reactive", **SOON}) as cluster:
         cluster.add_taskmanager(1)
         cluster.wait_slots(1)
@@ -49,5 +45,4 @@ def test_a_reactive_job_takes_all_slots(tmp_path: Path) -> None:
         cluster.wait_slots(3)
         told = wait_shape(watch, 3)
         assert told.status.restarts == 0
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
+        end_exactly(run, watch)

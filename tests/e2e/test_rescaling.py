@@ -21,6 +21,19 @@ HELD = (str(Path(__file__).with_name("held_shapes.py")),)
 _JOB_LIMIT_S = 240
 
 
+def held_run(directory: Path) -> CountsRun:
+    """Its sources wait in the middle until ``end_exactly``."""
+    (directory / "hold").touch()
+    options = {"seconds": 8, "rows": 32_000, "splits": 4, "disorder": counts.SPAN_MS, "hold": directory / "hold"}
+    return CountsRun(directory / "run", **options)
+
+
+def end_exactly(run: CountsRun, watch: JobWatch) -> None:
+    Path(run.parsed.hold).unlink()
+    watch.wait_finished(_JOB_LIMIT_S)
+    run.assert_exact()
+
+
 def shape_of(moment: Moment) -> set[int]:
     return {vertex.parallelism for vertex in moment.status.vertices}
 
@@ -50,7 +63,7 @@ def asked(cluster: Cluster, method: str, path: str, body: Any = None) -> Any:
 
 
 def test_a_job_is_rescaled_up_and_down_and_the_result_is_exact(tmp_path: Path) -> None:
-    run = CountsRun(tmp_path / "run", seconds=24, rows=96_000, splits=4, disorder=counts.SPAN_MS)
+    run = held_run(tmp_path)
     with Cluster(tmp_path / "cluster") as cluster:
         cluster.add_taskmanager(4)
         cluster.wait_slots(4)
@@ -68,8 +81,7 @@ def test_a_job_is_rescaled_up_and_down_and_the_result_is_exact(tmp_path: Path) -
         told = wait_shape(watch, 1)
         assert told.status.restarts == 0
         assert cluster.checkpoints(watch.job_id).restored == 2
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
+        end_exactly(run, watch)
 
 
 @pytest.mark.parametrize(("door", "next_shape"), [("before", 4), ("after", 2)])
@@ -77,7 +89,7 @@ def test_the_jobmanager_is_killed_beside_the_write_of_the_shape(
     door: str, next_shape: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one goes on in the old shape, with subtasks that run, or in the new one; and in either case towards what was asked for."""
-    run = CountsRun(tmp_path / "run", seconds=24, rows=96_000, splits=4, disorder=counts.SPAN_MS)
+    run = held_run(tmp_path)
     doors = tmp_path / "doors"
     doors.mkdir()
     monkeypatch.setenv("E2E_HOLD", str(doors))
@@ -100,8 +112,7 @@ def test_the_jobmanager_is_killed_beside_the_write_of_the_shape(
         (doors / door).unlink()
         wait_shape(watch, 2)
         assert asked(cluster, "GET", _path(watch)) == bounds
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
+        end_exactly(run, watch)
 
 
 def _path(watch: JobWatch) -> str:
@@ -110,7 +121,7 @@ def _path(watch: JobWatch) -> str:
 
 def test_a_taskmanager_is_killed_while_the_shape_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left restarts in the new shape, which fits into one TaskManager."""
-    run = CountsRun(tmp_path / "run", seconds=24, rows=96_000, splits=4, disorder=counts.SPAN_MS)
+    run = held_run(tmp_path)
     doors = tmp_path / "doors"
     doors.mkdir()
     monkeypatch.setenv("E2E_HOLD", str(doors))
@@ -132,5 +143,4 @@ def test_a_taskmanager_is_killed_while_the_shape_is_written(tmp_path: Path, monk
         watch.wait_for(lambda m: m.status.state == "RESTARTING", HANG_LIMIT_S, "the loss is noticed")
         (doors / "after").unlink()
         wait_shape(watch, 2)
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
+        end_exactly(run, watch)

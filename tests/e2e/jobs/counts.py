@@ -29,11 +29,12 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
-from tidegate.connectors.base import Source
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.connectors.throttle import ThrottledSource
+from tidegate.connectors.throttle import ThrottledReader, ThrottledSource
 from tidegate.datastream import KeyedProcessFunction, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count, sum
 from tidegate.datastream.window import TumblingEventTimeWindows
@@ -181,6 +182,40 @@ def _task_manager_pid() -> int:
     raise AssertionError("no TaskManager among the parents of this process")
 
 
+class HeldSource(ThrottledSource):
+    """Waits in the middle of each split while the file ``hold`` is there: the job goes on, and does not end before a test has seen what it waits for,
+    however long a machine takes for that."""
+
+    def __init__(self, source: Source, rate: float, hold: str) -> None:
+        super().__init__(source, rate)
+        self._hold = hold
+
+    def make_reader(self, context: ReaderContext) -> SourceReader:
+        return HeldReader(self.inner.make_reader(context), self._rate, self._hold)
+
+
+class HeldReader(ThrottledReader):
+    def __init__(self, inner: SourceReader, rate: float, hold: str) -> None:
+        super().__init__(inner, rate)
+        self._hold = hold
+        self._kept: Polled | None = None
+
+    def poll(self) -> Polled | None:
+        self._kept = self._kept or super().poll()
+        if self._kept is None or (self._is_late(self._kept) and os.path.exists(self._hold)):
+            return None
+        polled, self._kept = self._kept, None
+        return polled
+
+    def is_finished(self) -> bool:
+        return self._kept is None and super().is_finished()
+
+    def _is_late(self, polled: Polled) -> bool:
+        """Its event time, which goes from 0 to the end of the span in every split, is in the second half."""
+        assert isinstance(polled.batch, ArrowBatch)
+        return bool(polled.batch.data.column("ts")[-1].as_py() >= SPAN_MS // 2)
+
+
 class CountInWindows(KeyedProcessFunction):
     """Rows and total per key and window, in keyed state, emitted by event-time timers."""
 
@@ -246,7 +281,9 @@ def build(env: StreamExecutionEnvironment, arguments: argparse.Namespace) -> Non
             paced = made.uid(name).map(Paced(rate), Types.SCHEMA(SCHEMA))
             traced = paced.map_batches(trace(name, pause_s), SCHEMA)
         else:
-            made = env.from_source(ThrottledSource(_source(arguments, name, rows), rate), in_order, name)
+            inner = _source(arguments, name, rows)
+            throttled = HeldSource(inner, rate, arguments.hold) if arguments.hold else ThrottledSource(inner, rate)
+            made = env.from_source(throttled, in_order, name)
             traced = made.uid(name).map_batches(trace(name, pause_s), SCHEMA)
         return traced.name("trace")
 
@@ -296,6 +333,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--disorder", type=int, default=0, help="ms; splits that one subtask reads in turn need SPAN_MS")
     made.add_argument("--slow-pause", type=float, default=SLOW_PAUSE_S)
     made.add_argument("--interval", type=int, default=500)
+    made.add_argument("--hold", default="", help="a file: while it is there, sources wait in the middle")
     made.add_argument("--kills", default="[]", help="JSON")
     made.add_argument("--plant", default="")
     return made

@@ -60,6 +60,7 @@ from tidegate.taskmanager.runtime.ports import (
 )
 
 TIMEOUT_S = 60.0
+LOOK_EVERY_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -308,12 +309,15 @@ class InProcessJob:
         return [task.error for task in self.tasks.values() if task.error is not None]
 
     def until(self, condition: Callable[[], bool], what: str, *, failing: bool = False) -> None:
-        """Take in what the subtasks tell until ``condition``. Fails at once when a subtask FAILED, unless ``failing``."""
+        """Take in what the subtasks tell until ``condition``, which may also become true without a word of theirs. Fails at once when a subtask FAILED,
+        unless ``failing``."""
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             try:
-                told = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                told = self.inbox.get(timeout=LOOK_EVERY_S)
             except queue.Empty:
+                if time.monotonic() < deadline:
+                    continue
                 states = {f"{t.vertex.name} {t.attempt.subtask}": (t.state.name, t.ended) for t in self.tasks.values()}
                 told_acks = {n: len(acks) for n, acks in self.acks.items()}
                 raise AssertionError(
