@@ -25,7 +25,8 @@ QUICK_RESTART = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed
 
 
 class CountsRun:
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path, *, held: bool = False, **options: Any) -> None:
+        """``held``: the sources wait in the middle until ``release``, so that the job does not end before the test has seen what it waits for."""
         self.directory = directory
         self.output = directory / "output"
         self.trace = directory / "trace"
@@ -33,6 +34,9 @@ class CountsRun:
         self.data = directory / "data"
         self.trace.mkdir(parents=True)
         named = {"output": self.output, "trace": self.trace, "data": self.data, **options}
+        if held:
+            named["hold"] = directory / "hold"
+            named["hold"].touch()
         self.arguments = [f"--{name.replace('_', '-')}={value}" for name, value in named.items()]
         self.parsed: argparse.Namespace = counts.parser().parse_args(self.arguments)
         if self.parsed.input != "numbers":
@@ -50,6 +54,9 @@ class CountsRun:
         return cluster.submit(
             JOBS / "counts.py", *self.arguments, parallelism=parallelism, restore=restore, settings=all_settings
         )
+
+    def release(self) -> None:
+        Path(self.parsed.hold).unlink()
 
     # --- the result ----------------------------------------------------------------------------------
 

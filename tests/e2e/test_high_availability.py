@@ -30,7 +30,7 @@ def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> 
     """The first is killed and started again; then a standby, which holds no port before it leads, takes over by itself. No subtask is
     restarted or restored, and checkpoints go on within seconds."""
     draw = random.Random(SEED)
-    run = CountsRun(tmp_path / "run", seconds=26, rows=128_000, splits=4)
+    run = CountsRun(tmp_path / "run", held=True, seconds=8, rows=40_000, splits=4)
     with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
         ensure_taskmanagers(cluster, 2)
         watch = run.submit(cluster, parallelism=4)
@@ -60,6 +60,7 @@ def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> 
         print(f"the standby leads {time.monotonic() - killed_at:.2f} s after the kill")
         watch = cluster.watch(watch.job_id)
         check(killed_at)
+        run.release()
         watch.wait_finished(_JOB_LIMIT_S)
         run.assert_exact()
         assert list((tmp_path / "ha" / "default" / "execution-plans").iterdir()) == []
@@ -69,7 +70,7 @@ def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> 
 def test_without_a_grace_everything_is_restarted_and_the_result_is_exact(tmp_path: Path) -> None:
     """The JobManager is killed; before that it was stopped for longer than ``heartbeat.timeout``. The job is never submitted again, and its
     attempts have numbers that never came before."""
-    run = CountsRun(tmp_path / "run", seconds=12, rows=96_000, splits=4)
+    run = CountsRun(tmp_path / "run", held=True, seconds=6, rows=48_000, splits=4)
     impatient = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s", "tidegate.jobmanager.loss-grace": "0 s"}
     with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **impatient}) as cluster:
         ensure_taskmanagers(cluster, 2)
@@ -89,6 +90,7 @@ def test_without_a_grace_everything_is_restarted_and_the_result_is_exact(tmp_pat
         watch.wait_running()
         attempts.append(_numbers_of(watch))
         assert cluster.checkpoints(watch.job_id).restored >= 1
+        run.release()
         watch.wait_finished(_JOB_LIMIT_S)
         run.assert_exact()
         assert all(max(before) < min(after) for before, after in itertools.pairwise(attempts)), attempts
@@ -153,7 +155,7 @@ def test_cluster_stop_suspends_jobs_and_cluster_start_goes_on_with_them(
     short_tmp: Path,  # noqa: F811
 ) -> None:
     """With the defaults: no option says where anything is kept."""
-    run = CountsRun(tmp_path / "run", seconds=12, rows=96_000)
+    run = CountsRun(tmp_path / "run", held=True, seconds=6, rows=48_000)
     env = {**environment(short_tmp), "TIDEGATE_HOME": str(tmp_path / "home"), MARK: short_tmp.name}
     ports = ["-Djobmanager.rpc.port=0", "-Drest.port=0"]
 
@@ -173,6 +175,7 @@ def test_cluster_stop_suspends_jobs_and_cluster_start_goes_on_with_them(
         started = cli("cluster", "start", "--slots", "2", *ports)
         assert f"Going on with job {job_id}" in started
         address = _address_in(started)
+        run.release()
         wait_until(lambda: "No running jobs" in cli("list", "-m", address), _JOB_LIMIT_S, "the job has finished")
         run.assert_exact()
         assert len(run.result()) > len(before)

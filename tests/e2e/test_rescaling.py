@@ -22,14 +22,11 @@ _JOB_LIMIT_S = 240
 
 
 def held_run(directory: Path) -> CountsRun:
-    """Its sources wait in the middle until ``end_exactly``."""
-    (directory / "hold").touch()
-    options = {"seconds": 8, "rows": 32_000, "splits": 4, "disorder": counts.SPAN_MS, "hold": directory / "hold"}
-    return CountsRun(directory / "run", **options)
+    return CountsRun(directory / "run", held=True, seconds=8, rows=32_000, splits=4, disorder=counts.SPAN_MS)
 
 
 def end_exactly(run: CountsRun, watch: JobWatch) -> None:
-    Path(run.parsed.hold).unlink()
+    run.release()
     watch.wait_finished(_JOB_LIMIT_S)
     run.assert_exact()
 
