@@ -235,6 +235,8 @@ class JobMaster(JobParts):
     def _on_finished(self, execution: Execution) -> None:
         self.executions.note_end_of_data(execution)
         self._move(execution, _E.FINISHED)
+        if self.executions.current(execution.attempt) is None:
+            return  # it was the last one that a restart waited for, which has replaced it
         self.scheduler.on_finished(execution)
         self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
 

@@ -118,6 +118,19 @@ def test_each_new_subtask_gets_the_rows_of_its_key_groups(parallelism: int) -> N
         assert groups_of(owned) <= covered
 
 
+def test_an_old_subtask_that_finishes_last_is_asked_for_nothing_more() -> None:
+    """It has finished instead of being canceled, and is the one that the change waited for: the new shape has no subtask of its number."""
+    cluster = changing(parallelism=1)
+    last, *others = sorted(cluster.attempts(E.CANCELING), key=lambda attempt: -attempt.subtask)
+    for attempt in others:
+        cluster.state(attempt, E.CANCELED)
+    cluster.pass_time(0)
+    cluster.state(last, E.FINISHED)
+    cluster.start_tasks()
+    assert shape_of(cluster) == {vertex_id("source"): 1, vertex_id("sink"): 1}
+    assert cluster.job_state() is J.RUNNING
+
+
 def test_slots_that_are_not_needed_go_back() -> None:
     cluster = over(changing(slots=2, parallelism=1))
     assert len(cluster.of(c.FreeSlot)) == 1
