@@ -49,7 +49,7 @@ class FaultyStorage(CheckpointStorage):
 
     def _suffer(self) -> StorageError | None:
         if time.monotonic() < self._slow_until_s:
-            time.sleep(self._delay_s)
+            time.sleep(self._delay_s)  # the fault that was asked for
         if time.monotonic() < self._full_until_s:
             return StorageError("no space left on device (a fault on purpose)")
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.jobmanager.machines.cluster_kit import JOB, Cluster, checkpointed, running_job, until_triggered
@@ -56,8 +58,9 @@ async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     kind: FaultKind, request_: pb.InjectFaultRequest
 ) -> None:
     asked = Asked(running_job())
-    for place in ({"task_manager": "tm-1"}, {"job_id": JOB, "vertex": "source"}, {}):
-        made = await asked.maker.make(AskedFault(kind, delay_ms=20, for_ms=3_000, count=2, **place))  # type: ignore[arg-type]
+    alone = AskedFault(kind, delay_ms=20, for_ms=3_000, count=2)
+    for one in (replace(alone, task_manager="tm-1"), replace(alone, job_id=JOB, vertex="source"), alone):
+        made = await asked.maker.make(one)
         assert asked.sent[-1] == ("tm-1:1", request_)
         assert "tm-1" in made.text
         assert made.job_ids == (JOB,)
