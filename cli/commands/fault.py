@@ -81,6 +81,33 @@ def kill_task_manager(
     _make(job_manager, config, definitions, {"kind": "kill-taskmanager", "taskmanager": taskmanager})
 
 
+@fault.command("kill-executor")
+@click.argument("job", metavar="JOB")
+@click.argument("vertex", metavar="VERTEX")
+@click.argument("subtask", type=click.IntRange(0), default=0, metavar="[SUBTASK]")
+@cluster_options
+def kill_executor(
+    job: str, vertex: str, subtask: int, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Kill the executor of a Spark cluster in which a subtask runs, by SIGKILL."""
+    _make(job_manager, config, definitions, {"kind": "kill-executor", "job": job, "vertex": vertex, "subtask": subtask})
+
+
+@fault.command("skew-clock")
+@_TASK_MANAGER
+@click.option("--by", "skew", default="5 s", show_default=True, metavar="DURATION", help="Ahead, or behind: -5s.")
+@_FOR
+@cluster_options
+def skew_clock(
+    taskmanager: str, skew: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Set the clock that the subtasks of a TaskManager have from the runtime ahead or back. Functions that ask the system are not affected."""
+    behind = skew.strip().startswith("-")
+    skew_ms = _milliseconds("--by", skew.strip().removeprefix("-"))
+    asked = {"kind": "skew-clock", "taskmanager": taskmanager, "skew-ms": -skew_ms if behind else skew_ms}
+    _make(job_manager, config, definitions, {**asked, "for-ms": _milliseconds("--for", lasts)})
+
+
 @fault.command("delay-channels")
 @_TASK_MANAGER
 @_DELAY
@@ -130,22 +157,27 @@ def drop_acknowledgements(
 
 
 @fault.command("slow-state")
+@_TASK_MANAGER
 @_DELAY
 @_FOR
 @cluster_options
 def slow_state(
-    delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+    taskmanager: str, delay: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
-    """Make the JobManager's writes into the checkpoint directory slow: a checkpoint's directory and its _metadata."""
-    _make(job_manager, config, definitions, {"kind": "slow-state", **_lag(delay, lasts)})
+    """Make each file in the checkpoint directory slow, for the JobManager and all subtasks, or for those of a TaskManager."""
+    _make(job_manager, config, definitions, {"kind": "slow-state", "taskmanager": taskmanager, **_lag(delay, lasts)})
 
 
 @fault.command("full-state")
+@_TASK_MANAGER
 @_FOR
 @cluster_options
-def full_state(lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
-    """Let the JobManager's writes into the checkpoint directory fail, as on a full disk."""
-    _make(job_manager, config, definitions, {"kind": "full-state", "for-ms": _milliseconds("--for", lasts)})
+def full_state(
+    taskmanager: str, lasts: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """Let no file be written into the checkpoint directory, by the JobManager and all subtasks, or by those of a TaskManager."""
+    asked = {"kind": "full-state", "taskmanager": taskmanager, "for-ms": _milliseconds("--for", lasts)}
+    _make(job_manager, config, definitions, asked)
 
 
 def _lag(delay: str, lasts: str) -> JsonObject:

@@ -27,17 +27,20 @@ MAX_FOLLOWED = 12
 class FaultKind(Enum):
     KILL_SUBTASK = "kill-subtask"
     KILL_TASK_MANAGER = "kill-taskmanager"
+    KILL_EXECUTOR = "kill-executor"
     DELAY_CHANNELS = "delay-channels"
     CUT_CHANNELS = "cut-channels"
     DELAY_MESSAGES = "delay-messages"
     DROP_ACKNOWLEDGEMENTS = "drop-acknowledgements"
     SLOW_STATE = "slow-state"
     FULL_STATE = "full-state"
+    SKEW_CLOCK = "skew-clock"
 
 
 @dataclass(frozen=True, slots=True)
 class AskedFault:
-    """``vertex``: its id, its name, or a part of that which no other has. What a kind does not need is left out."""
+    """``vertex``: its id, its name, or a part of that which no other has, in capitals or not. What a kind does not need is left
+    out. ``skew_ms``: by how much a clock is ahead, or behind."""
 
     kind: FaultKind
     job_id: JobId | None = None
@@ -47,6 +50,7 @@ class AskedFault:
     delay_ms: int = 0
     for_ms: int = 0
     count: int = 1
+    skew_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Makes faults on purpose: where a subtask or a TaskManager is the place, that TaskManager is asked; slow and full storage is this
-process's own. Keeps the last ones. There is none unless the JobManager was started with ``--allow-faults``."""
+process's own and that of subtasks. Keeps the last ones. There is none unless the JobManager was started with ``--allow-faults``."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,10 +15,11 @@ from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView
 from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.checkpoint_travel import subtask_name
-from tidegate.model.errors import Misuse, UnknownJob
+from tidegate.model.errors import Misuse, TidegateError, UnknownJob
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.units import show_duration_ms
 from tidegate.pb import taskmanager_pb2 as pb
+from tidegate.pb.common_pb2 import SubtaskFault
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerFaultsStub
 from tidegate.wire.convert import error_from_pb
 
@@ -59,24 +61,17 @@ class FaultMaker:
     async def make(self, asked: AskedFault) -> MadeFault:
         at_ms = self._now_ms()  # before what follows from it
         match asked.kind:
-            case FaultKind.KILL_SUBTASK:
-                job_ids, text = await self._kill_subtask(asked)
-            case FaultKind.SLOW_STATE:
-                self._storage.slow(asked.delay_ms, asked.for_ms)
-                job_ids, text = (
-                    self._running(),
-                    f"writes of the JobManager into the checkpoint directory take {_lag(asked, 'longer')}",
-                )
-            case FaultKind.FULL_STATE:
-                self._storage.fill(asked.for_ms)
-                job_ids = self._running()
-                text = f"the checkpoint directory is full for the JobManager, for {show_duration_ms(asked.for_ms)}"
+            case FaultKind.KILL_SUBTASK | FaultKind.KILL_EXECUTOR:
+                job_ids, text = await self._kill(asked)
+            case FaultKind.SLOW_STATE | FaultKind.FULL_STATE:
+                job_ids, text = await self._spoil_state(asked)
             case (
                 FaultKind.KILL_TASK_MANAGER
                 | FaultKind.DELAY_CHANNELS
                 | FaultKind.CUT_CHANNELS
                 | FaultKind.DELAY_MESSAGES
                 | FaultKind.DROP_ACKNOWLEDGEMENTS
+                | FaultKind.SKEW_CLOCK
             ):
                 task_manager = self._place(asked)
                 job_ids = self._running(task_manager.task_manager_id)
@@ -89,18 +84,48 @@ class FaultMaker:
         _log.warning("fault %s", made.text)
         return made
 
-    async def _kill_subtask(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+    async def _kill(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+        """A subtask, or the executor of Spark that it runs in."""
         job, name, attempt = self._subtask(asked)
-        task_manager = self._task_manager(attempt.task_manager_id or "")
-        await self._send(task_manager.address, pb.InjectFaultRequest(kill_subtask=str(attempt.attempt)))
-        return (job.job_id,), f"{name} was killed on TaskManager {task_manager.task_manager_id}"
+        task_manager, text = self._task_manager(attempt.task_manager_id or ""), str(attempt.attempt)
+        if asked.kind is FaultKind.KILL_SUBTASK:
+            await self._send(task_manager.address, pb.InjectFaultRequest(kill_subtask=text))
+            return (job.job_id,), f"{name} was killed on TaskManager {task_manager.task_manager_id}"
+        await self._send(task_manager.address, pb.InjectFaultRequest(kill_executor=text))
+        where = f"on {attempt.host}, of TaskManager {task_manager.task_manager_id}"
+        return self._running(task_manager.task_manager_id), f"the executor of {name} was killed {where}"
+
+    async def _spoil_state(self, asked: AskedFault) -> tuple[tuple[JobId, ...], str]:
+        """For the subtasks of a TaskManager that is named, or for all of them and this process."""
+        is_full, fault = asked.kind is FaultKind.FULL_STATE, SubtaskFault(for_ms=asked.for_ms)
+        if is_full:
+            fault.full_state = True
+        else:
+            fault.slow_state_ms = asked.delay_ms
+        request = pb.InjectFaultRequest(of_subtasks=fault)
+        if asked.task_manager:
+            one = self._task_manager(asked.task_manager)
+            await self._send(one.address, request)
+            return self._running(one.task_manager_id), _of_state(asked, f"the subtasks on {one.task_manager_id}")
+        if is_full:
+            self._storage.fill(asked.for_ms)
+        else:
+            self._storage.slow(asked.delay_ms, asked.for_ms)
+        running = {s.current.task_manager_id for job in self._views.jobs() for v in job.vertices for s in v.subtasks}
+        for each in self._views.cluster().task_managers:
+            if each.task_manager_id in running:
+                with contextlib.suppress(
+                    TidegateError
+                ):  # one without a subtask by now, or that is lost: the others have it
+                    await self._send(each.address, request)
+        return self._running(), _of_state(asked, "the JobManager and all subtasks")
 
     def _subtask(self, asked: AskedFault) -> tuple[JobView, str, AttemptView]:
         """The job, and what the subtask is called and does."""
         job = None if asked.job_id is None else self._views.job(asked.job_id)
         if job is None:
             raise UnknownJob(f"job {asked.job_id or ''} is not known; `tidegate list` shows those that are")
-        vertex = _vertex(job, asked.vertex)
+        vertex = vertex_named(job, asked.vertex)
         if asked.subtask >= len(vertex.subtasks):
             raise Misuse(f"{vertex.name} has the subtasks 0 to {len(vertex.subtasks) - 1}, not {asked.subtask}")
         name, attempt = subtask_name(vertex.name, asked.subtask), vertex.subtasks[asked.subtask].current
@@ -116,7 +141,8 @@ class FaultMaker:
 
     def _task_manager(self, text: str) -> TaskManagerView:
         known = self._views.cluster().task_managers
-        found = [one for one in known if text in (one.task_manager_id, "")]
+        wanted = text.casefold()
+        found = [one for one in known if wanted in (one.task_manager_id.casefold(), "")]
         if len(found) == 1:
             return found[0]
         names = ", ".join(one.task_manager_id for one in known) or "none"
@@ -148,17 +174,31 @@ def _of_task_manager(asked: AskedFault, name: TaskManagerId) -> tuple[pb.InjectF
         case FaultKind.DROP_ACKNOWLEDGEMENTS:
             request = pb.InjectFaultRequest(drop_acknowledgements=asked.count)
             return request, f"acknowledgements from {name} are lost, of the next {asked.count} checkpoints"
+        case FaultKind.SKEW_CLOCK:
+            fault = SubtaskFault(skew_clock_ms=asked.skew_ms, for_ms=asked.for_ms)
+            way = "behind" if asked.skew_ms < 0 else "ahead"
+            off = f"{show_duration_ms(abs(asked.skew_ms))} {way}, for {show_duration_ms(asked.for_ms)}"
+            return pb.InjectFaultRequest(of_subtasks=fault), f"the clock of the subtasks on {name} is {off}"
         case _:
             return pb.InjectFaultRequest(kill_task_manager=True), f"TaskManager {name} was killed"
+
+
+def _of_state(asked: AskedFault, whose: str) -> str:
+    if asked.kind is FaultKind.FULL_STATE:
+        return f"the checkpoint directory is full for {whose}, for {show_duration_ms(asked.for_ms)}"
+    return f"files in the checkpoint directory take {_lag(asked, 'longer')}, for {whose}"
 
 
 def _lag(asked: AskedFault, what: str) -> str:
     return f"{show_duration_ms(asked.delay_ms)} {what}, for {show_duration_ms(asked.for_ms)}"
 
 
-def _vertex(job: JobView, text: str) -> VertexView:
+def vertex_named(job: JobView, text: str) -> VertexView:
+    """By id, name or part of the name. Raises ``Misuse`` when there is none or more than one."""
     exact = [vertex for vertex in job.vertices if text in (vertex.vertex_id, vertex.name)]
-    found = exact or [vertex for vertex in job.vertices if text in vertex.name]
+    wanted = text.casefold()
+    same = [vertex for vertex in job.vertices if wanted in (vertex.vertex_id, vertex.name.casefold())]
+    found = exact or same or [vertex for vertex in job.vertices if wanted in vertex.name.casefold()]
     if len(found) == 1:
         return found[0]
     names = "; ".join(vertex.name for vertex in (found or job.vertices))

@@ -17,7 +17,7 @@ from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
 from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import ReadingSpan, failing_commits
+from tidegate.wire.task_metrics import RESIDENT_MEMORY, ReadingSpan, busy_operators, failing_commits
 
 MAX_EXCEPTIONS = 20
 """What the page has room for; REST has all that are kept."""
@@ -122,6 +122,7 @@ def _per_second(spans: Sequence[ReadingSpan]) -> JsonObject:
         "busy": _shares(spans, "busy_ms"),
         "backpressured": _shares(spans, "backpressured_ms"),
         "idle": _shares(spans, "idle_ms"),
+        "operators": _busy_operators(spans),
         "skew": round(skew_percent(incoming)) if len(incoming) > 1 else 0,
     }
 
@@ -138,6 +139,15 @@ def _shares(spans: Sequence[ReadingSpan], counter: str) -> list[float]:
 
 def _share(span: ReadingSpan, counter: str) -> float:
     return min(1.0, span.per_second(counter) / 1000)
+
+
+def _busy_operators(spans: Sequence[ReadingSpan]) -> dict[str, list[float]]:
+    """By name: the highest and the mean share of a subtask's time."""
+    by_name: dict[str, list[float]] = {}
+    for span in spans:
+        for name, share in sorted(busy_operators(span).items()):
+            by_name.setdefault(name, []).append(share)
+    return {name: [round(max(shares), 3), round(sum(shares) / len(spans), 3)] for name, shares in by_name.items()}
 
 
 def _subtask(subtask: SubtaskView, measures: MetricStore) -> JsonObject:
@@ -170,8 +180,11 @@ def _measured(counters: TaskMetrics | None, span: ReadingSpan | None) -> JsonObj
         "records_out": counters.records_out,
         "watermark_ms": counters.watermark_ms if counters.HasField("watermark_ms") else None,
     }
+    if RESIDENT_MEMORY in counters.figures:
+        found["memory_mib"] = round(counters.figures[RESIDENT_MEMORY] / (1 << 20))
     if span is not None:
         found |= {
+            "operators": {name: round(share, 3) for name, share in sorted(busy_operators(span).items())},
             "in_s": round(span.per_second("records_in"), 1),
             "out_s": round(span.per_second("records_out"), 1),
             "busy": round(_share(span, "busy_ms"), 3),

@@ -2,6 +2,7 @@
 
     /                  our page                 /web/<file>      its scripts and styles
     /web/events        what changes             /web/settings    options with their defaults
+    /web/state         what lies in a completed checkpoint
     /web/plots         the last quarter of an hour of a job, a vertex or a subtask
     /docs/             the documentation, where it is built
     /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
@@ -28,6 +29,7 @@ from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_
 from tidegate.jobmanager.web.live import Live
 from tidegate.jobmanager.web.parts import PageParts
 from tidegate.jobmanager.web.plots import Plots
+from tidegate.jobmanager.web.state_browser import StateBrowser
 from tidegate.model.ids import parse_job_id
 from tidegate.model.options import RestOptions
 
@@ -56,6 +58,7 @@ class Pages:
         self._respond = respond
         self._api = api
         self.plots = Plots(backend)
+        self._states = StateBrowser(backend)
         self.parts = PageParts(backend, self.plots.causes)
         self.live = Live(backend, self.parts)
         self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
@@ -71,6 +74,7 @@ class Pages:
         routes.add_get("/web/events", self._guarded(self.live.answer))
         routes.add_get("/web/settings", self._guarded(self._settings))
         routes.add_get("/web/plots", self._guarded(self._plots))
+        routes.add_get("/web/state", self._guarded(self._state))
         routes.add_get("/web/{name:.+}", self._guarded(self._file))
         routes.add_get(FOLDER, self._guarded(self._to_documentation))
         routes.add_get(FOLDER + "/{name:.*}", self._guarded(self._of_documentation))
@@ -108,6 +112,9 @@ class Pages:
             )
         except ValueError as error:
             raise bad_request(f"Cannot resolve query parameters (job, vertex, subtask): {error}") from None
+
+    async def _state(self, request: web.Request) -> web.StreamResponse:
+        return self._respond(200, await self._states.answer(request.query))
 
     async def _settings(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("job")

@@ -17,7 +17,7 @@ from tidegate.jobmanager.web.series import JOB, STEP_MS, Scope, Series
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.ids import JobId, VertexId
 from tidegate.model.values import JsonObject
-from tidegate.wire.task_metrics import PROFILE
+from tidegate.wire.task_metrics import PROFILE, RESIDENT_MEMORY
 
 LOOK_MS = 1_000
 """So often checkpoints in progress are looked at, and every fifth time figures are recorded."""
@@ -119,6 +119,11 @@ def _of_vertex(vertex: VertexView, measures: MetricStore, now_ms: int) -> dict[s
         return {}
     found: dict[str, float] = {name: float(rates[name]) for name in ("in_s", "out_s", "late") if name in rates}
     found |= {name: float(rates[name][0]) for name in ("busy", "backpressured", "idle") if name in rates}
+    told = (measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks)
+    memory = [
+        counters.figures[RESIDENT_MEMORY] for counters in told if counters and RESIDENT_MEMORY in counters.figures
+    ]
+    found |= {"memory_bytes": sum(memory)} if memory else {}
     mark_ms = rates["watermark_ms"]
     if mark_ms is not None and _START_OF_TIME_MS < mark_ms < END_OF_TIME:
         found["lag_ms"] = float(now_ms - mark_ms)
@@ -132,10 +137,12 @@ def _of_job(job: JobView, by_vertex: Mapping[VertexId, Mapping[str, float]]) -> 
     targets = {edge.target for edge in job.graph.edges}
     sources = {edge.source for edge in job.graph.edges}
     lags = [values["lag_ms"] for values in told if "lag_ms" in values]
+    memory = [values["memory_bytes"] for values in told if "memory_bytes" in values]
     return {
         "in_s": sum(values.get("out_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in targets),
         "out_s": sum(values.get("in_s", 0.0) for vertex_id, values in by_vertex.items() if vertex_id not in sources),
         "late": sum(values["late"] for values in told),
+        **({"memory_bytes": sum(memory)} if memory else {}),
         "busy": max(values.get("busy", 0.0) for values in told),
         "backpressured": max(values.get("backpressured", 0.0) for values in told),
         **({"lag_ms": max(lags)} if lags else {}),

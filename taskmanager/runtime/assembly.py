@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate.model.coordinators.operator_events import CoordinatorEvent
 from tidegate.model.deployment import TaskDeployment
@@ -26,6 +27,7 @@ from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, Opera
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimers, OperatorTimes
 from tidegate.taskmanager.runtime.measuring.task_figures import Entered, HeadInput, watch_operator
 from tidegate.taskmanager.runtime.outputs import (
     ChainedTarget,
@@ -76,10 +78,11 @@ def assemble_chain(
     operators = [make_operator(spec) for spec in program.operators]
     outputs = [ChainOutput(spec.name, spec.output_type) for spec in program.operators]
     inputs: list[OperatorInput] = [OperatorInput() for _ in operators]
+    times = OperatorTimes(len(operators), parts.clock.monotonic_ms)
     for link in program.links:
         target_types = program.operators[link.target].input_types
         outputs[link.source].add(
-            ChainedTarget(operators[link.target], inputs[link.target]),
+            ChainedTarget(operators[link.target], inputs[link.target], link.target, times),
             link.tag,
             target_types[0] if target_types else None,
         )
@@ -87,6 +90,7 @@ def assemble_chain(
     contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
     for position, context in enumerate(contexts):
         context.send_task_event = task_events.sender(position)
+        context.timers = OperatorTimers(parts.timers, times, position)
     keys: list[OpenKeys] = []
     for output in program.outputs:
         selected = None
@@ -98,11 +102,12 @@ def assemble_chain(
         target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selected)
         outputs[output.operator].add(target, output.tag, output.type_info)
     entered: list[Entered] = [HeadInput(parts.counters), *inputs[1:]]
-    for context, came, went in zip(contexts, entered, outputs, strict=True):
+    for position, (context, came, went) in enumerate(zip(contexts, entered, outputs, strict=True)):
         parts.counters.operator_ids[context.operator_name] = context.operator_id
-        watch_operator(context.metrics, came, went)
-    inputs_of_head = _inputs(program, deployment)
-    chain = OperatorChain(operators, program.operators, inputs_of_head, keys=keys, task_events=task_events)
+        watch_operator(context.metrics, came, went, partial(times.spent_ms, position))
+    chain = OperatorChain(
+        operators, program.operators, _inputs(program, deployment), keys=keys, task_events=task_events, times=times
+    )
     return AssembledChain(chain, contexts, outputs[0])
 
 

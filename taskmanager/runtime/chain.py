@@ -21,7 +21,8 @@ from tidegate.model.program import InputSpec, OperatorSpec
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
-from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
+from tidegate.taskmanager.runtime.events.task_events import HEAD, TaskEventDispatcher
+from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.state.base import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
@@ -49,6 +50,23 @@ class SourceHead(Protocol):
         """Emit at most so many records; whether there were any."""
 
     def is_finished(self) -> bool: ...
+
+
+class _TimedSource:
+    """A source head whose polls count as its work."""
+
+    def __init__(self, head: SourceHead, times: OperatorTimes) -> None:
+        self._head = head
+        self._times = times
+
+    def poll_next(self, max_records: int) -> bool:
+        before = self._times.enter(HEAD)
+        has_more = self._head.poll_next(max_records)
+        self._times.leave(before)
+        return has_more
+
+    def is_finished(self) -> bool:
+        return self._head.is_finished()
 
 
 class FinishedOperator(Operator):
@@ -79,10 +97,12 @@ class OperatorChain:
         *,
         keys: Sequence[OpenKeys] = (),
         task_events: TaskEventDispatcher | None = None,
+        times: OperatorTimes | None = None,
     ) -> None:
         """``keys``: those of the outputs that are keyed by a function of one record. ``task_events``: ``None`` for a chain that
-        had finished."""
+        had finished. ``times``: what its operators are timed with; ``None``: with none."""
         self._operators = list(operators)
+        self._times = OperatorTimes(len(self._operators), lambda: 0.0) if times is None else times
         self._specs = list(specs)
         self._head = self._operators[0]
         self._inputs = list(inputs)
@@ -95,7 +115,7 @@ class OperatorChain:
 
     @property
     def source(self) -> SourceHead | None:
-        return self._head if isinstance(self._head, SourceHead) else None
+        return _TimedSource(self._head, self._times) if isinstance(self._head, SourceHead) else None
 
     @property
     def is_columnar(self) -> bool:
@@ -127,17 +147,23 @@ class OperatorChain:
     def process(self, batch: ArrowBatch, edge: int) -> None:
         """``edge``: index of the incoming edge (``TaskDeployment.inputs``)."""
         spec = self._inputs[edge]
+        before = self._times.enter(HEAD)
         shapes = BothShapes(batch, spec.type_info, self._specs[0].name)
         self._head.process(shapes.wanted_by(self._head.works_on), spec.input_index)
+        self._times.leave(before)
 
     def advance_watermark(self, timestamp_ms: int) -> None:
+        before = self._times.enter(HEAD)
         self._head.on_watermark(timestamp_ms)
+        self._times.leave(before)
 
     def change_status(self, idle: bool) -> None:
         self._head.on_idle(idle)
 
     def end_input(self, input_index: int) -> None:
+        before = self._times.enter(HEAD)
         self._head.end_input(input_index)
+        self._times.leave(before)
 
     def on_operator_event(self, event: OperatorEvent) -> None:
         """From the coordinator of one of its operators. Raises ``InternalError`` when it has no such operator."""
@@ -150,7 +176,9 @@ class OperatorChain:
         )
 
     def on_user_event(self, event: UserEvent, edge: int) -> None:
+        before = self._times.enter(HEAD)
         self._head.on_user_event(event, self._inputs[edge].input_index)
+        self._times.leave(before)
 
     def on_task_event(self, edge_id: int, payload: bytes) -> None:
         """A consumer of this outgoing edge sent an event against the stream."""
@@ -160,15 +188,22 @@ class OperatorChain:
     def finish(self) -> Finishing:
         """No more records will come: everything that was held back is emitted, from the head on. To be called until DONE."""
         while self._finished < len(self._operators):
-            operator = self._operators[self._finished]
-            if operator.has_in_flight():
-                return Finishing.WORKING if operator.emit_some() else Finishing.WAITING
-            if self._finished:
-                operator.end_input(0)
-            operator.finish()
-            operator.context.has_ended = True
-            self._finished += 1
+            operator, before = self._operators[self._finished], self._times.enter(self._finished)
+            is_waited_for = operator.has_in_flight()
+            emitted = is_waited_for and operator.emit_some()
+            if not is_waited_for:
+                self._finish(operator)
+            self._times.leave(before)
+            if is_waited_for:
+                return Finishing.WORKING if emitted else Finishing.WAITING
         return Finishing.DONE
+
+    def _finish(self, operator: Operator) -> None:
+        if self._finished:
+            operator.end_input(0)
+        operator.finish()
+        operator.context.has_ended = True
+        self._finished += 1
 
     def suspend(self) -> None:
         """The job is being stopped as it is: what is held back for larger batches goes out, and nothing more after that."""
@@ -182,8 +217,10 @@ class OperatorChain:
         self.prepare_snapshot(NO_CHECKPOINT)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        for operator in self._operators:
+        for position, operator in enumerate(self._operators):
+            before = self._times.enter(position)
             operator.prepare_snapshot(checkpoint_id)
+            self._times.leave(before)
 
     def freeze(
         self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions | None = None
@@ -191,10 +228,14 @@ class OperatorChain:
         """What is frozen must be released, also if this raises: then it already was."""
         frozen: list[tuple[OperatorId, FrozenState]] = []
         try:
-            for operator, spec in zip(self._operators, self._specs, strict=True):
+            for position, (operator, spec) in enumerate(zip(self._operators, self._specs, strict=True)):
                 operator.context.checkpoint_timestamp_ms = timestamp_ms
                 operator.context.checkpoint_options = options
-                state = operator.freeze(checkpoint_id)
+                before = self._times.enter(position)
+                try:
+                    state = operator.freeze(checkpoint_id)
+                finally:
+                    self._times.leave(before)
                 if state is not None:
                     frozen.append((spec.operator_id, state))
         except BaseException:
@@ -204,9 +245,11 @@ class OperatorChain:
         return frozen
 
     def notify_complete(self, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
-        for operator, spec in zip(self._operators, self._specs, strict=True):
+        for position, (operator, spec) in enumerate(zip(self._operators, self._specs, strict=True)):
             before_each(spec.name)
+            before = self._times.enter(position)
             operator.notify_checkpoint_complete(checkpoint_id)
+            self._times.leave(before)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         for operator in self._operators:

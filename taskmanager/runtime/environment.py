@@ -69,6 +69,8 @@ class SubtaskEnvironment:
     """``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms; may block, may raise."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
+    resident_bytes: Callable[[], float] | None = None
+    """Memory of the subtask's process; ``None``: it has none of its own, or the system does not say."""
     open_io: OpenLoop = IoLoop
     """Makes the loop of the data connections."""
     open_background: Callable[[str, Mailbox], Background] = BackgroundThread
@@ -131,6 +133,11 @@ class RuntimeSettings:
             shown_record=configuration.get(RuntimeOptions.SHOW_RECORD),
             exchange=_exchange_settings(configuration),
         )
+
+    @staticmethod
+    def allows_faults(texts: Mapping[str, str]) -> bool:
+        """Whether faults may be made on purpose."""
+        return Configuration.from_strings(texts).get(RuntimeOptions.ALLOW_FAULTS)
 
     def make_life(self, *, has_inputs: bool) -> SubtaskLife:
         return SubtaskLife(checkpointing=self.checkpointing, has_inputs=has_inputs, has_snapshots=not self.batch)

@@ -40,6 +40,7 @@ from tidegate.taskmanager.runtime.ports import (
 )
 from tidegate.taskmanager.runtime.result_listener import open_listener
 from tidegate.taskmanager.state.files.local_copies import open_copies
+from tidegate.wire.task_metrics import RESIDENT_MEMORY
 from tidegate.wire.user_events import adopt_user_events
 
 PEER_LOSS_GRACE_MS = 300.0
@@ -145,6 +146,8 @@ class SubtaskRun:
         initialized_ms = self._clock.monotonic_ms() - began_ms
         self._counters.figures["initializationTime"] = lambda: initialized_ms
         self._counters.figures["isBackPressured"] = lambda: loop.is_congested
+        if self._environment.resident_bytes is not None:
+            self._counters.figures[RESIDENT_MEMORY] = self._environment.resident_bytes
         self._on_life(life.Initialized())
         if gate is None and partitions:
             self._environment.step_back(settings.source_nice)

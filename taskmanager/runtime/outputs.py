@@ -21,6 +21,7 @@ from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 
 
 class KeyedPartition(ResultPartition, Protocol):
@@ -50,26 +51,35 @@ class OperatorInput:
 class ChainedTarget:
     """The next operator of the chain."""
 
-    __slots__ = ("_counted", "_operator", "_works_on")
+    __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on")
 
-    def __init__(self, operator: Operator, counted: OperatorInput) -> None:
+    def __init__(self, operator: Operator, counted: OperatorInput, position: int, times: OperatorTimes) -> None:
+        """``position``: of the operator in its chain."""
         self._operator = operator
         self._works_on = operator.works_on
         self._counted = counted
+        self._position = position
+        self._times = times
 
     def accept(self, batch: BothShapes) -> None:
         self._counted.records += len(batch.given)
+        before = self._times.enter(self._position)
         self._operator.process(batch.wanted_by(self._works_on), 0)
+        self._times.leave(before)
 
     def watermark(self, timestamp_ms: int) -> None:
         self._counted.watermark_ms = timestamp_ms
+        before = self._times.enter(self._position)
         self._operator.on_watermark(timestamp_ms)
+        self._times.leave(before)
 
     def idle(self, idle: bool) -> None:
         self._operator.on_idle(idle)
 
     def event(self, event: UserEvent) -> None:
+        before = self._times.enter(self._position)
         self._operator.on_user_event(event, 0)
+        self._times.leave(before)
 
 
 class NetworkTarget:

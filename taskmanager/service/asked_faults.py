@@ -4,6 +4,8 @@ with ``--allow-faults``.
     kill          SIGKILL to a subtask's process, or to this one
     messages      messages to the JobManager leave later, in order; acknowledgements of the next checkpoints are lost
     channels      what subtasks here receive from others comes later, or their connections break (``Delays``)
+    subtasks      their files of state are slow or cannot be written, or their clocks are skewed: they do that themselves
+    executor      a subtask kills the executor of Spark in which it runs
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from google.protobuf.message import Message
 
 from tidegate.model.errors import Misuse, TidegateError
 from tidegate.model.ids import AllocationId, AttemptId
-from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 from tidegate.taskmanager.service.faults import Delays, Faults, Tell
 from tidegate.wire.convert import ack_of, attempt_from_text
 
@@ -26,6 +28,9 @@ _log = logging.getLogger(__name__)
 _TICK_S = 1e-6
 """Between two messages that are due at once, so that they leave in order."""
 
+Send = Callable[[subtask_pb2.ToSubtask], None]
+Streams = Callable[[], Mapping[AttemptId, Send]]
+"""Ways to the subtasks whose control streams are open."""
 LocalPids = Callable[[], Mapping[AllocationId, Mapping[AttemptId, int]]]
 Kill = Callable[[int], None]
 
@@ -86,8 +91,20 @@ class FaultsHere:
 class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
     """Does what is asked for, and refuses what cannot be done here."""
 
-    def __init__(self, pids: LocalPids, messages: SlowMessages, delays: Delays, kill: Kill | None = None) -> None:
+    def __init__(
+        self,
+        pids: LocalPids,
+        streams: Streams,
+        here: FaultsHere,
+        *,
+        has_executors: bool = False,
+        kill: Kill | None = None,
+    ) -> None:
+        """``has_executors``: subtasks run in executors of Spark, not below this process."""
+        messages, delays = here.messages, here.delays
         self._pids = pids
+        self._streams = streams
+        self._has_executors = has_executors
         self._messages = messages
         self._delays = delays
         self._kill = kill or _kill
@@ -115,8 +132,26 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
                 self._delays.delay_for(request.delay_channels.delay_ms, request.delay_channels.for_ms)
             case "cut_channels":
                 self._delays.cut()
+            case "of_subtasks":
+                self._tell(self._streams().values(), request.of_subtasks)
+            case "kill_executor":
+                self._kill_executor(attempt_from_text(request.kill_executor))
             case _:
                 raise Misuse("this TaskManager knows no such fault; is it of another version?")
+
+    def _kill_executor(self, attempt: AttemptId) -> None:
+        streams = self._streams()
+        if not self._has_executors:
+            raise Misuse("this TaskManager runs its subtasks itself, without executors: kill-taskmanager kills both")
+        if attempt not in streams:
+            raise Misuse("the subtask has no process now: it is starting or over")
+        self._tell([streams[attempt]], common_pb2.SubtaskFault(kill_executor=True))
+
+    def _tell(self, streams: Collection[Send], fault: common_pb2.SubtaskFault) -> None:
+        if not streams:
+            raise Misuse("no subtask runs on this TaskManager just now")
+        for send in streams:
+            send(subtask_pb2.ToSubtask(fault=fault))
 
     def _pid_of(self, attempt: AttemptId) -> int:
         for tasks in self._pids().values():

@@ -11,7 +11,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import RuntimeOptions, TaskManagerOptions
+from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerFaultsServicer_to_server,
     add_TaskManagerInspectionServicer_to_server,
@@ -34,7 +34,12 @@ async def start_endpoint(
 ) -> tuple[grpc.aio.Server, int]:
     """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays)
-    faults = FaultService(executor.local_pids, here.messages, here.delays)
+    faults = FaultService(
+        executor.local_pids,
+        lambda: {attempt: stream.send for attempt, stream in executor.streams().items()},
+        here,
+        has_executors=not configuration.get(SparkOptions.MASTER).startswith("local"),
+    )
     inspected = InspectionService(executor, Pool(1, "inspection"), stacks)
 
     def register(server: grpc.aio.Server) -> None:

@@ -82,6 +82,8 @@ class ControlStream:
         self._call_ids = itertools.count(1)
         self._calls: dict[int, _Answers] = {}
         self._calls_lock = threading.Lock()
+        self.take_fault: Callable[[common_pb2.SubtaskFault], None] = lambda fault: None
+        """Called by another thread when a fault was asked for on purpose."""
         self.before_last_word: Callable[[], None] = lambda: None
         """Called before the last word is sent, so that pending reports go ahead of it."""
 
@@ -222,6 +224,8 @@ class ControlStream:
     def _on_message(self, message: subtask_pb2.ToSubtask) -> None:
         if message.HasField("dump_threads"):
             self._outbox.put(_threads())
+        elif message.HasField("fault"):
+            self.take_fault(message.fault)
         elif message.HasField("sample_stacks"):
             wanted = message.sample_stacks
             threading.Thread(target=self._sample, args=(wanted,), name="stack sampler", daemon=True).start()

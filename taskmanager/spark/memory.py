@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _KEPT_SHARE = 16
 """A sixteenth of the slot stays when it is freed: used again, it costs no page faults (docs/adr/0064)."""
 _INT_MAX = (1 << 31) - 1
 """`mallopt` takes a C int."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,16 @@ def data_bytes() -> int | None:
     except OSError:
         return None
     return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:"))
+
+
+def unshared_bytes(pid: int | str = "self") -> int | None:
+    """Memory of a process without what it maps from files; ``None`` where the kernel does not tell. Raises ``OSError`` when the
+    process is gone meanwhile."""
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return None
+    return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
 
 
 def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> TaskDeployment:

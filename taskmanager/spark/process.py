@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tidegate.aio.logs import LineFormatter
 
@@ -28,6 +30,17 @@ def step_back(nice: int) -> None:
     since there a priority is the whole process's. There is no way back: raising it again needs privileges."""
     if nice > 0 and sys.platform.startswith("linux"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + nice)
+
+
+def kill_executor() -> None:
+    """SIGKILL to the executor of Spark that this process belongs to: the parent of the daemon that forked it."""
+    os.kill(parent_of(os.getppid()), signal.SIGKILL)
+
+
+def parent_of(pid: int) -> int:
+    """Linux; elsewhere there is no such file."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return int(fields[1])
 
 
 def log_with_time_and_level() -> None:

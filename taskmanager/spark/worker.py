@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Generator, Iterator
 from dataclasses import replace
@@ -30,16 +31,23 @@ from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.exchange.addresses import listen_at
 from tidegate.taskmanager.exchange.blocking.store import NOT_AGAIN, StoredExchange
-from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.launch import SubtaskRun
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import CancelTask, Mail
+from tidegate.taskmanager.runtime.subtask_faults import SubtaskFaults
 from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.interruption import Interrupter
-from tidegate.taskmanager.spark.memory import WorkerSettings, cancellation_interval_s, limit_exchange, limit_memory
-from tidegate.taskmanager.spark.process import PrintedLines, log_with_time_and_level, step_back
+from tidegate.taskmanager.spark.memory import (
+    WorkerSettings,
+    cancellation_interval_s,
+    limit_exchange,
+    limit_memory,
+    unshared_bytes,
+)
+from tidegate.taskmanager.spark.process import PrintedLines, kill_executor, log_with_time_and_level, step_back
 from tidegate.taskmanager.spark.stacks import write_on_signal
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
@@ -167,7 +175,7 @@ def _environment(
     limit_memory(settings.slot_memory_bytes)
     check_interpreter(deployment.configuration.get(PythonOptions.EXECUTABLE.key))
     place_files(deployment.blobs, directory / "files", stream.fetch_blob, _requirements(settings, directory))
-    return SubtaskEnvironment(
+    environment = SubtaskEnvironment(
         listen=listen_at(settings.listen, stream.own_host),
         temp_dir=str(directory),
         local_state_dir=settings.local_state_dir,
@@ -175,9 +183,25 @@ def _environment(
         spark_service=settings.spark_service,
         open_async_calls=AsyncCalls,
         step_back=step_back,
+        resident_bytes=None if unshared_bytes() is None else lambda: float(unshared_bytes() or 0),
         align_watermark=stream.align_watermark,
         external_resources={**json.loads(settings.external_resources), **_resources_of_spark()},
     )
+    allows = RuntimeSettings.allows_faults(deployment.configuration)
+    return _with_faults(deployment, stream, environment) if allows else environment
+
+
+def _with_faults(
+    deployment: TaskDeployment, stream: ControlStream, environment: SubtaskEnvironment
+) -> SubtaskEnvironment:
+    """Its clock and its state may be given faults on purpose from now on."""
+    settings, faults = (
+        RuntimeSettings.of(deployment.configuration),
+        SubtaskFaults(environment.clock, time.sleep, kill_executor),
+    )
+    stream.take_fault = faults.take
+    store = faults.around(environment.open_store or settings.open_store, settings.inline_threshold_bytes)
+    return replace(environment, clock=faults.clock(), open_store=store)
 
 
 def _resources_of_spark() -> dict[str, list[dict[str, str]]]:

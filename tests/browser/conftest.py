@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.browser.stage import Stage, pipeline_scene
 
 HERE = Path(__file__).parent
 LIMIT_S = 600
@@ -15,3 +18,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(LIMIT_S, method="signal"), append=False)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage(pipeline_scene()) as stage:
+        yield stage

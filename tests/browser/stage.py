@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     Cluster,
     graph,
+    operator_id,
     running_job,
     until_triggered,
     vertex,
@@ -24,7 +26,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.web.series import STEP_MS
 from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
-from tidegate.model.graph import JobGraph, Partitioner
+from tidegate.model.graph import JobGraph, JobVertex, OperatorInfo, Partitioner
 from tidegate.model.ids import AttemptId, CheckpointId, JobId
 from tidegate.model.states import ExecutionState
 
@@ -85,7 +87,7 @@ def pipeline(parallelism: int = 2) -> JobGraph:
         [
             vertex("Source: clicks -> parse", parallelism, source=True),
             vertex("Source: rates", 1, source=True),
-            vertex("enrich -> filter", parallelism),
+            chained(vertex("enrich -> filter", parallelism), "filter"),
             vertex("window by user, 1 min", parallelism),
             vertex("Sink: files", parallelism),
             vertex("Sink: alerts", 1),
@@ -100,20 +102,34 @@ def pipeline(parallelism: int = 2) -> JobGraph:
     )
 
 
+def chained(head: JobVertex, *names: str) -> JobVertex:
+    """The vertex with further operators behind its own."""
+    further = (OperatorInfo(operator_id(name), name, uid=name) for name in names)
+    return replace(head, operators=(replace(head.operators[0], name=head.name.split(" -> ", maxsplit=1)[0]), *further))
+
+
 def pipeline_scene(
     parallelism: int = 2,
     checkpoints: int = 8,
     slots: int = 4,
     task_managers: int = 2,
     settings: dict[str, str] | None = None,
+    directory: str = "/cp",
+    job_settings: dict[str, str] | None = None,
 ) -> Scene:
-    """The pipeline with a history of checkpoints, each slow in its own way."""
+    """The pipeline with a history of checkpoints, each slow in its own way. Its machine writes none of them."""
     cluster = running_job(
         pipeline(parallelism),
-        {**CHECKPOINTED, "execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "3"},
+        {
+            **CHECKPOINTED,
+            "execution.checkpointing.dir": directory,
+            "execution.checkpointing.num-retained": "3",
+            **(job_settings or {}),
+        },
         slots=slots,
         task_managers=task_managers,
     )
+    cluster.checkpoints_at = directory
     cluster.register("tm-idle", 2)
     scene = Scene(cluster, settings)
     scene.savepoint_directory = True

@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
+from tests.browser.views import VIEWS, api, settled, url_of
 from tests.contract.rest.scene import Scene, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.service.faults import FaultMaker
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.states import ExecutionState, JobState
-from tidegate.pb.common_pb2 import Accumulator
 from tidegate.pb.taskmanager_pb2 import InjectFaultRequest
-
-VIEWS = {
-    "cluster": "#/",
-    "graph": "#/jobs/{job}",
-    "vertices": "#/jobs/{job}/vertices/{vertex}",
-    "checkpoints": "#/jobs/{job}/checkpoints",
-    "travel": "#/jobs/{job}/checkpoints/7",
-    "unfinished": "#/jobs/{job}/checkpoints/9",
-    "plots": "#/jobs/{job}/plots",
-    "flames": "#/jobs/{job}/flames/{vertex}",
-    "plots of a vertex": "#/jobs/{job}/plots/{vertex}",
-    "exceptions": "#/jobs/{job}/exceptions",
-    "settings": "#/jobs/{job}/configuration",
-    "configuration": "#/configuration",
-    "logs": "#/logs",
-    "submit": "#/submit",
-}
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    with Stage(pipeline_scene()) as stage:
-        yield stage
-
-
-def url_of(stage: Stage, view: str) -> str:
-    job = stage.scene.machine.jobs()[0]
-    return stage.url + VIEWS[view].format(job=job.job_id, vertex=job.vertices[2].vertex_id)
-
-
-def api(stage: Stage, path: str) -> Any:
-    with urlopen(stage.url + path, timeout=20) as answer:
-        return json.load(answer)
-
-
-def settled(page: Page) -> Page:
-    """Until the view shows what it asked for."""
-    expect(page.locator(".pulse")).to_have_text("live")
-    expect(page.locator("main")).not_to_contain_text("Asking the JobManager")
-    expect(page.locator("h1")).to_be_visible()
-    return page
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
@@ -151,38 +106,6 @@ def test_a_checkpoint_that_is_not_finished_is_drawn_to_now_with_who_is_missing_a
     )
 
 
-def test_plots_show_what_was_recorded_of_a_job_a_vertex_a_subtask_and_functions(
-    stage: Stage, open_page: OpenPage
-) -> None:
-    stage.scene.attempts.user = {"enrich.hits": 4.0}
-    for _ in range(3):
-        stage.look()
-    page = settled(open_page(url_of(stage, "plots")))
-    plots = page.locator("figure.plot")
-    expect(plots.first).to_contain_text("Records per second")
-    expect(plots).to_have_count(6)
-    page.get_by_role("combobox", name="What is plotted").select_option(label="enrich -> filter")
-    expect(page.get_by_role("img", name="enrich.hits. value: last 8")).to_be_visible()
-    page.get_by_role("combobox", name="Subtask").select_option(label="Subtask 2")
-    expect(page.get_by_role("img", name="enrich.hits. value: last 4")).to_be_visible()
-    expect(page.get_by_role("combobox", name="Subtask")).to_have_value("1")
-    page.get_by_role("searchbox").fill("nothing like it")
-    expect(page.get_by_text("No metric has such a name.")).to_be_visible()
-
-
-def test_flames_are_sampled_when_asked_for_and_a_frame_can_be_the_whole_width(
-    stage: Stage, open_page: OpenPage
-) -> None:
-    page = settled(open_page(url_of(stage, "flames")))
-    expect(page.get_by_role("button", name="job.Slow.map, line 12: 70 % of the samples")).to_be_visible()
-    expect(page.get_by_role("button", name="All samples: 100 % of the samples")).to_be_visible()
-    page.get_by_role("button", name="job.Slow.map, line 12").click()
-    expect(page.get_by_role("button", name="All samples")).to_have_count(0)
-    page.get_by_role("combobox", name="Which time").select_option(label="While it waits")
-    expect(page.get_by_role("button", name="tidegate.taskmanager.runtime.mailbox.Mailbox.wait")).to_be_visible()
-    expect(page.get_by_role("button", name="job.Slow.map, line 12: 25 % of the samples")).to_be_visible()
-
-
 def test_a_job_that_is_over_shows_no_rates(stage: Stage, open_page: OpenPage) -> None:
     page = settled(open_page(url_of(stage, "graph")))
     expect(page.locator(".vertex").first).to_contain_text("191/s in")
@@ -203,13 +126,6 @@ def test_a_job_that_waits_for_slots_is_amber(open_page: OpenPage) -> None:
         expect(page.locator(".badge.warn").first).to_have_text("waiting for slots")
         page.goto(f"{stage.url}#/jobs/{job_of(stage.scene)}")
         expect(page.locator("h1 + .badge.warn")).to_have_text("waiting for slots")
-
-
-def test_accumulators_of_a_vertex(stage: Stage, open_page: OpenPage) -> None:
-    stage.scene.attempts.accumulators = {"seen": Accumulator(type="IntCounter", value="3")}
-    page = settled(open_page(url_of(stage, "vertices")))
-    expect(page.locator("td.value")).to_have_text("6")
-    expect(page.locator("#accumulators-title")).to_have_text("Accumulators of enrich -> filter")
 
 
 def test_commits_that_do_not_succeed_are_a_note_in_amber(stage: Stage, open_page: OpenPage) -> None:

@@ -62,14 +62,33 @@ def test_a_job_lives_through_faults_that_are_made_and_they_are_listed(allowing: 
     fault(allowing, "delay-channels", _a_task_manager(watch), "--delay", "100 ms", "--for", "1 s")
     fault(allowing, "delay-messages", _a_task_manager(watch), "--delay", "100 ms", "--for", "1 s")
     fault(allowing, "slow-state", "--delay", "50 ms", "--for", "1 s")
+    fault(allowing, "slow-state", _a_task_manager(watch).upper(), "--delay", "50 ms", "--for", "1 s")
+    fault(allowing, "skew-clock", _a_task_manager(watch), "--by", "-5 s", "--for", "1 s")
     watch.wait_checkpoints(watch.last.status.checkpoints_completed + 2)
     listed = fault(allowing, "list")
-    assert listed.count("on purpose: ") == 8
+    assert listed.count("on purpose: ") == 10
     assert listed.count("running again: ") == 3, listed
     assert listed.count(" completed") >= 3, listed
     allowing.cancel(watch)
     [killed] = [process for process in allowing.task_managers if not process.is_alive()]
     allowing.kill9(killed)
+
+
+def test_a_full_directory_of_one_taskmanager_fails_checkpoints_and_no_job(allowing: Cluster, tmp_path: Path) -> None:
+    """State that is larger than what travels in an acknowledgement: here everything is."""
+    run = CountsRun(tmp_path / "run", seconds=3_600, rows=3_600_000)
+    files = {**SETTINGS, "execution.checkpointing.data-inline-threshold": "0 b"}
+    watch = run.submit(allowing, settings=files)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    fault(allowing, "full-state", _a_task_manager(watch), "--for", "5 s")
+    _lists(allowing, "no space left on device")
+    assert watch.last is not None
+    watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
+    assert watch.last.status.restarts == 0
+    refused = allowing.cli("fault", "kill-executor", "-m", allowing.address, watch.job_id, "SOURCE")
+    assert refused.returncode != 0
+    allowing.cancel(watch)
 
 
 def test_without_the_option_it_is_refused_in_one_sentence(cluster: Cluster) -> None:

@@ -1372,3 +1372,42 @@ class ThreadInfo(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ThreadInfo: _TypeAlias = ThreadInfo  # noqa: Y015
+
+@_typing.final
+class SubtaskFault(_message.Message):
+    """A fault on purpose that a subtask's process makes for itself, for a while."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOW_STATE_MS_FIELD_NUMBER: _builtins.int
+    FULL_STATE_FIELD_NUMBER: _builtins.int
+    SKEW_CLOCK_MS_FIELD_NUMBER: _builtins.int
+    KILL_EXECUTOR_FIELD_NUMBER: _builtins.int
+    FOR_MS_FIELD_NUMBER: _builtins.int
+    slow_state_ms: _builtins.int
+    """each file of state takes so much longer"""
+    full_state: _builtins.bool
+    """no file of state can be written"""
+    skew_clock_ms: _builtins.int
+    """its wall clock is so much ahead, or behind"""
+    kill_executor: _builtins.bool
+    """SIGKILL to the executor of Spark in which it runs"""
+    for_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        slow_state_ms: _builtins.int = ...,
+        full_state: _builtins.bool = ...,
+        skew_clock_ms: _builtins.int = ...,
+        kill_executor: _builtins.bool = ...,
+        for_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "full_state", b"full_state", "kill_executor", b"kill_executor", "skew_clock_ms", b"skew_clock_ms", "slow_state_ms", b"slow_state_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fault", b"fault", "for_ms", b"for_ms", "full_state", b"full_state", "kill_executor", b"kill_executor", "skew_clock_ms", b"skew_clock_ms", "slow_state_ms", b"slow_state_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_fault: _TypeAlias = _typing.Literal["slow_state_ms", "full_state", "skew_clock_ms", "kill_executor"]  # noqa: Y015
+    _WhichOneofArgType_fault: _TypeAlias = _typing.Literal["fault", b"fault"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_fault) -> _WhichOneofReturnType_fault | None: ...
+
+Global___SubtaskFault: _TypeAlias = SubtaskFault  # noqa: Y015

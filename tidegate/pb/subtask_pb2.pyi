@@ -493,6 +493,7 @@ class ToSubtask(_message.Message):
     ANSWER_FIELD_NUMBER: _builtins.int
     SAMPLE_STACKS_FIELD_NUMBER: _builtins.int
     OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def deploy(self) -> Global___ToSubtask.Deploy: ...
     @_builtins.property
@@ -515,6 +516,8 @@ class ToSubtask(_message.Message):
     def sample_stacks(self) -> _common_pb2.SampleStacksOptions: ...
     @_builtins.property
     def operator_event(self) -> _common_pb2.OperatorEvent: ...
+    @_builtins.property
+    def fault(self) -> _common_pb2.SubtaskFault: ...
     def __init__(
         self,
         *,
@@ -529,12 +532,13 @@ class ToSubtask(_message.Message):
         answer: Global___ToSubtask.Answer | None = ...,
         sample_stacks: _common_pb2.SampleStacksOptions | None = ...,
         operator_event: _common_pb2.OperatorEvent | None = ...,
+        fault: _common_pb2.SubtaskFault | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks", "operator_event"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks", "operator_event", "fault"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

@@ -52,12 +52,16 @@ class InjectFaultRequest(_message.Message):
     DROP_ACKNOWLEDGEMENTS_FIELD_NUMBER: _builtins.int
     DELAY_CHANNELS_FIELD_NUMBER: _builtins.int
     CUT_CHANNELS_FIELD_NUMBER: _builtins.int
+    OF_SUBTASKS_FIELD_NUMBER: _builtins.int
+    KILL_EXECUTOR_FIELD_NUMBER: _builtins.int
     kill_subtask: _builtins.str
     """an attempt"""
     kill_task_manager: _builtins.bool
     drop_acknowledgements: _builtins.int
     """of so many checkpoints"""
     cut_channels: _builtins.bool
+    kill_executor: _builtins.str
+    """that of an attempt"""
     @_builtins.property
     def delay_messages(self) -> Global___InjectFaultRequest.Lag:
         """to the JobManager"""
@@ -65,6 +69,10 @@ class InjectFaultRequest(_message.Message):
     @_builtins.property
     def delay_channels(self) -> Global___InjectFaultRequest.Lag:
         """of all subtasks here, from their producers"""
+
+    @_builtins.property
+    def of_subtasks(self) -> _common_pb2.SubtaskFault:
+        """of all subtasks here"""
 
     def __init__(
         self,
@@ -75,12 +83,14 @@ class InjectFaultRequest(_message.Message):
         drop_acknowledgements: _builtins.int = ...,
         delay_channels: Global___InjectFaultRequest.Lag | None = ...,
         cut_channels: _builtins.bool = ...,
+        of_subtasks: _common_pb2.SubtaskFault | None = ...,
+        kill_executor: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_executor", b"kill_executor", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager", "of_subtasks", b"of_subtasks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut_channels", b"cut_channels", "delay_channels", b"delay_channels", "delay_messages", b"delay_messages", "drop_acknowledgements", b"drop_acknowledgements", "fault", b"fault", "kill_executor", b"kill_executor", "kill_subtask", b"kill_subtask", "kill_task_manager", b"kill_task_manager", "of_subtasks", b"of_subtasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fault: _TypeAlias = _typing.Literal["kill_subtask", "kill_task_manager", "delay_messages", "drop_acknowledgements", "delay_channels", "cut_channels"]  # noqa: Y015
+    _WhichOneofReturnType_fault: _TypeAlias = _typing.Literal["kill_subtask", "kill_task_manager", "delay_messages", "drop_acknowledgements", "delay_channels", "cut_channels", "of_subtasks", "kill_executor"]  # noqa: Y015
     _WhichOneofArgType_fault: _TypeAlias = _typing.Literal["fault", b"fault"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fault) -> _WhichOneofReturnType_fault | None: ...
 

@@ -22,12 +22,18 @@ LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 FAILING_COMMIT_TIME = "failingCommitTime"
 """Ours, of each committing sink: for how long its commits have not succeeded, in ms; 0 while nothing is wrong."""
 
+BUSY_TIME = "accumulateBusyTimeMs"
+"""Flink's name for a task; here each operator of a chain has it too."""
+
+RESIDENT_MEMORY = "Memory.Resident"
+"""Ours, of each subtask that has a process: its bytes without what it maps from files."""
+
 COUNTERS = {
     "numRecordsIn": "records_in",
     "numRecordsOut": "records_out",
     "numBytesIn": "bytes_in",
     "numBytesOut": "bytes_out",
-    "accumulateBusyTimeMs": "busy_ms",
+    BUSY_TIME: "busy_ms",
     "accumulateIdleTimeMs": "idle_ms",
     "accumulateBackPressuredTimeMs": "backpressured_ms",
     LATE_RECORDS_DROPPED: "late_records_dropped",
@@ -52,7 +58,11 @@ _FIGURE_RATES = {
     **{f"{name}PerSecond": name for name in (*_RECEIVED, "numBuffersOut", "numFiredTimers")},
     "mailboxMailsPerSecond": "mailboxMails",
 }
-_OPERATOR_COUNTERS = ("numRecordsIn", "numRecordsOut")
+_OPERATOR_RATES = {
+    "numRecordsInPerSecond": "numRecordsIn",
+    "numRecordsOutPerSecond": "numRecordsOut",
+    "busyTimeMsPerSecond": BUSY_TIME,
+}
 _SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 """A second has 1,000 ms, though two reports may lie closer together than the work between them took."""
 _WITHOUT_HARD = {"hardBackPressuredTimeMsPerSecond": 0.0, "maxHardBackPressureTimeMs": 0.0}
@@ -145,6 +155,19 @@ def of_operators(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, f
     found = dict(counters.user)
     if span is None:
         return found
-    counted = {f"{operator}.{name}" for operator in counters.operator_ids for name in _OPERATOR_COUNTERS}
-    known = counted & span.earlier.user.keys() & span.later.user.keys()
-    return found | {f"{name}PerSecond": span.user_per_second(name) for name in sorted(known)}
+    for operator in counters.operator_ids:
+        for rate, name in _OPERATOR_RATES.items():
+            counted = f"{operator}.{name}"
+            if counted in span.earlier.user and counted in span.later.user:
+                found[f"{operator}.{rate}"] = span.user_per_second(counted)
+    return found
+
+
+def busy_operators(span: ReadingSpan) -> dict[str, float]:
+    """The share of its time, between 0 and 1, in which the subtask worked on each operator of its chain, by name."""
+    found: dict[str, float] = {}
+    for operator in span.later.operator_ids:
+        name = f"{operator}.{BUSY_TIME}"
+        if name in span.earlier.user and name in span.later.user:
+            found[operator] = min(1.0, span.user_per_second(name) / 1000)
+    return found

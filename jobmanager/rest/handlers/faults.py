@@ -16,7 +16,7 @@ DEFAULT_DELAY_MS, DEFAULT_FOR_MS = 200, 10_000
 """Chosen, not measured: a delay that a person sees, for a few checkpoints."""
 _MOST_MS = 3_600_000
 """An hour: longer is a configuration, not a fault."""
-_MOST = {"subtask": 2**15, "delay-ms": _MOST_MS, "for-ms": _MOST_MS, "count": 1_000}
+_MOST = {"subtask": 2**15, "delay-ms": _MOST_MS, "for-ms": _MOST_MS, "skew-ms": _MOST_MS, "count": 1_000}
 
 
 class FaultHandlers:
@@ -62,6 +62,7 @@ def _asked(body: JsonObject) -> AskedFault:
         _number(body, "delay-ms", DEFAULT_DELAY_MS),
         _number(body, "for-ms", DEFAULT_FOR_MS),
         _number(body, "count", 1),
+        _number(body, "skew-ms", 0, least=-_MOST_MS),
     )
 
 
@@ -80,10 +81,10 @@ def _text(body: JsonObject, name: str) -> str:
     return value
 
 
-def _number(body: JsonObject, name: str, default: int) -> int:
+def _number(body: JsonObject, name: str, default: int, least: int = 0) -> int:
     value = body.get(name)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST[name]:
-        raise bad_request(f"{name} {value!r} is no whole number from 0 to {_MOST[name]}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST[name]:
+        raise bad_request(f"{name} {value!r} is no whole number from {least} to {_MOST[name]}.")
     return value

@@ -124,6 +124,8 @@ export function takeCheckpoint(job) {
 const FAULTS = [
   ["kill-subtask", "Kill a subtask"],
   ["kill-taskmanager", "Kill the TaskManager of a subtask"],
+  ["kill-executor", "Kill the executor of Spark that a subtask runs in"],
+  ["skew-clock", "Set the clock of its TaskManager's subtasks ahead"],
   ["delay-channels", "Let what its TaskManager's subtasks receive come later"],
   ["cut-channels", "Break the connections to its TaskManager's subtasks"],
   ["delay-messages", "Let its TaskManager's reports come later"],
@@ -141,13 +143,13 @@ export function makeFault(job) {
       h("label", {}, "Fault", h("select", { name: "kind", onchange: (event) => (state.kind = event.target.value) }, FAULTS.map(([kind, words]) => h("option", { value: kind }, words)))),
       h("label", {}, "Vertex", h("select", { name: "vertex", onchange: (event) => (state.vertex = event.target.value) }, job.vertices.map((vertex) => h("option", { value: vertex.id }, vertex.name)))),
       h("label", {}, "Subtask", h("small", {}, "Counted from 1."), h("input", { name: "subtask", type: "number", min: 1, value: "1", oninput: (event) => (state.subtask = Number(event.target.value) - 1) })),
-      h("label", {}, "Delay", h("small", {}, "In milliseconds, where something comes later."), h("input", { name: "delay", type: "number", min: 0, value: "200", oninput: (event) => (state.delay = Number(event.target.value)) })),
+      h("label", {}, "Delay", h("small", {}, "In milliseconds, where something comes later or a clock is ahead; a clock may be behind, by -200."), h("input", { name: "delay", type: "number", value: "200", oninput: (event) => (state.delay = Number(event.target.value)) })),
       h("label", {}, "For", h("small", {}, "So many seconds."), h("input", { name: "for", type: "number", min: 0, value: "10", oninput: (event) => (state.seconds = Number(event.target.value)) })),
     ],
     agree: "Make the fault",
     isDangerous: true,
     run: async ({ kind = FAULTS[0][0], vertex = job.vertices[0].id, subtask = 0, delay = 200, seconds = 10 }) => {
-      const body = { kind, job: job.id, vertex, subtask, "delay-ms": delay, "for-ms": Math.round(seconds * 1000) };
+      const body = { kind, job: job.id, vertex, subtask, [kind === "skew-clock" ? "skew-ms" : "delay-ms"]: delay, "for-ms": Math.round(seconds * 1000) };
       const made = await ask("POST", "faults", body);
       return `Done ${made.text}.`;
     },

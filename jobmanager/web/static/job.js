@@ -10,6 +10,7 @@ import { travelTab } from "./travel.js";
 import { flamesTab } from "./flames.js";
 import { plotsTab } from "./plots.js";
 import { exceptionsTab } from "./exceptions.js";
+import { stateTab } from "./statebrowser.js";
 import { settingsCard } from "./configuration.js";
 
 export function jobView(context) {
@@ -30,6 +31,7 @@ function tab(context) {
   if (where.tab === "checkpoints") return where.item === undefined ? checkpointsTab(context) : travelTab(context);
   if (where.tab === "flames") return flamesTab(context);
   if (where.tab === "plots") return plotsTab(context);
+  if (where.tab === "state") return stateTab(context);
   if (where.tab === "exceptions") return exceptionsTab(context);
   if (where.tab === "configuration") return settingsCard(context, where.job);
   return where.tab === "vertices" ? verticesTab(context) : graphTab(context);
@@ -85,6 +87,7 @@ function tabs(job, where, checkpoints, exceptions) {
     ["checkpoints", "/checkpoints", "Checkpoints", taken],
     ["plots", "/plots", "Plots", 0],
     ["flames", "/flames", "Flames", 0],
+    ["state", "/state", "State", 0],
     ["exceptions", "/exceptions", "Exceptions", failures],
     ["configuration", "/configuration", "Configuration", 0],
   ];

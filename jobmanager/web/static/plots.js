@@ -19,6 +19,7 @@ const KINDS = [
   { title: "Records per second", series: [["in_s", "in"], ["out_s", "out"]], show: perSecond },
   { title: "Share of time", series: [["busy", "busy"], ["backpressured", "backpressured"], ["idle", "idle"]], show: share, most: 1 },
   { title: "Watermark behind the clock", series: [["lag_ms", "behind"]], show: duration },
+  { title: "Memory of the processes", series: [["memory_bytes", "resident"]], show: bytes },
   { title: "State in the last checkpoint", series: [["state_bytes", "size"]], show: bytes },
   { title: "Duration of the last checkpoint", series: [["checkpoint_ms", "duration"]], show: duration },
   { title: "Late records dropped", series: [["late", "dropped"]], show: short },

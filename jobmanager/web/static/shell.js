@@ -9,7 +9,7 @@ const PLACES = [
   ["configuration", "#/configuration", "Configuration", "o"],
   ["logs", "#/logs", "Logs", "l"],
 ];
-const TABS = ["", "/vertices", "/checkpoints", "/plots", "/flames", "/exceptions", "/configuration"];
+const TABS = ["", "/vertices", "/checkpoints", "/plots", "/flames", "/state", "/exceptions", "/configuration"];
 const THEMES = ["auto", "light", "dark"];
 const SAYS = { live: "live", lost: "connection lost", connecting: "connecting" };
 
@@ -70,7 +70,7 @@ function applyTheme() {
 }
 
 function help() {
-  const rows = [...PLACES.map(([, , text, key]) => [key, text]), ["1 – 7", "Tabs of a job"], ["t", "Light, dark, or as the system"], ["?", "This list"]];
+  const rows = [...PLACES.map(([, , text, key]) => [key, text]), ["1 – 8", "Tabs of a job"], ["t", "Light, dark, or as the system"], ["?", "This list"]];
   openDialog("Keys", (close, update) => [
     h("dl", {}, rows.map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
     h(

@@ -1,13 +1,15 @@
 // The graph with its rates and loads, the table of vertices, and the subtasks of one of them.
 
 import { h } from "./dom.js";
-import { clock, duration, perSecond, plural, short, watermark, whole } from "./format.js";
+import { bytes, clock, duration, percent, perSecond, plural, short, watermark, whole } from "./format.js";
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
 import { badge, colour, isOver, meter, taskCounts } from "./states.js";
 import { windowTable } from "./window.js";
 
 const SKEWED = 25;
+const BUSY = 0.05; // below it no operator of a chain is worth a word
+const MIB = 1024 * 1024;
 
 export function graphTab(context) {
   const { job, checkpoints } = context.data;
@@ -71,7 +73,7 @@ function figures({ rates = {} }, checkpoints, job) {
 export function verticesTab(context) {
   const { data, where } = context;
   const chosen = data.job.vertices.find((vertex) => vertex.id === where.item);
-  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), accumulators(context.data, chosen)];
+  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && operators(context, chosen), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), accumulators(context.data, chosen)];
 }
 
 function vertexTable({ data, nowMs, where }) {
@@ -92,7 +94,7 @@ function vertexTable({ data, nowMs, where }) {
           return h(
             "tr",
             { key: vertex.id, class: vertex.id === where.item ? "chosen" : "" },
-            h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}/vertices/${vertex.id}`, "aria-current": vertex.id === where.item && "true" }, vertex.name)),
+            h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}/vertices/${vertex.id}`, "aria-current": vertex.id === where.item && "true" }, vertex.name), busiest(vertex, found)),
             h("td", {}, badge(vertex.state)),
             h("td", { class: "small nowrap" }, taskCounts(vertex.tasks)),
             h("td", { class: "num" }, perSecond(found.in_s)),
@@ -131,6 +133,29 @@ function accumulators({ accumulators: told }, chosen) {
   );
 }
 
+// Of a chain: the operator that most of its subtasks' time goes to.
+function busiest(vertex, found) {
+  const shares = Object.entries(found.operators || {});
+  if (vertex.operators.length < 2 || shares.length === 0) return null;
+  const [name, [highest]] = shares.reduce((most, each) => (each[1][1] > most[1][1] ? each : most));
+  return highest >= BUSY && h("span", { class: "busiest small muted" }, `busiest: ${name}, ${percent(highest)}`);
+}
+
+function operators({ data }, vertex) {
+  const shares = data.rates?.[vertex.id]?.operators;
+  if (!shares || vertex.operators.length < 2) return null;
+  return h(
+    "section",
+    { key: `operators-${vertex.id}`, class: "card", "aria-labelledby": "operators-title" },
+    h("header", {}, h("h2", { id: "operators-title" }, "Operators of the chain"), h("span", { class: "muted small" }, "share of the time of a subtask: highest, and the mean of all")),
+    h(
+      "ul",
+      { class: "operators" },
+      vertex.operators.map((name, at) => h("li", { key: at }, h("span", { class: "name" }, name), meter(shares[name], "busy", "Busy"), h("span", { class: "muted small" }, shares[name] ? `mean ${percent(shares[name][1])}` : ""))),
+    ),
+  );
+}
+
 function subtasks({ data, nowMs, kept, render }, vertex) {
   const { job, rates = {} } = data;
   const rows = data.subtasks && data.subtasks.vertex === vertex.id ? data.subtasks.rows.map((row) => ({ ...row, key: row.index })) : null;
@@ -145,6 +170,7 @@ function subtasks({ data, nowMs, kept, render }, vertex) {
     { name: "Records out", of: (row) => row.records_out, show: (row) => short(row.records_out) },
     { name: "Busy", of: (row) => row.busy, show: (row) => meter(row.busy, "busy", "Busy") },
     { name: "Backpressured", of: (row) => row.backpressured, show: (row) => meter(row.backpressured, "backpressured", "Backpressured") },
+    { name: "Memory", of: (row) => row.memory_mib, show: (row) => (row.memory_mib === undefined ? "–" : bytes(row.memory_mib * MIB)) },
     { name: "Watermark", of: (row) => row.watermark_ms, show: (row) => watermark(row.watermark_ms, nowMs) },
     { name: "Since", of: (row) => row.start_ms, show: (row) => (row.start_ms ? clock(row.start_ms) : "–") },
     { name: "TaskManager", of: (row) => row.task_manager || "", show: (row) => h("span", { class: "mono" }, row.task_manager || "–"), isText: true },

@@ -17,7 +17,7 @@ from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.operators.base import Metrics
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
-from tidegate.wire.task_metrics import INPUT, MAIL_LATENCY, OUTPUT, QUANTILES
+from tidegate.wire.task_metrics import BUSY_TIME, INPUT, MAIL_LATENCY, OUTPUT, QUANTILES
 
 Figures = dict[str, Callable[[], float]]
 
@@ -94,8 +94,9 @@ def mailbox_figures(mailbox: Mailbox) -> Figures:
     }
 
 
-def watch_operator(metrics: Metrics, entered: Entered, output: Emitted) -> None:
+def watch_operator(metrics: Metrics, entered: Entered, output: Emitted, busy_ms: Callable[[], float]) -> None:
     metrics.watch("numRecordsIn", lambda: entered.records)
     metrics.watch("numRecordsOut", lambda: output.records_emitted)
     metrics.watch("currentInputWatermark", lambda: entered.watermark_ms)
     metrics.watch("currentOutputWatermark", lambda: output.watermark_ms)
+    metrics.watch(BUSY_TIME, busy_ms)

@@ -6,10 +6,8 @@ more, the largest of them fails, with a message that says so; the others stay.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -17,10 +15,10 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.model.options import TaskManagerOptions
+from tidegate.taskmanager.spark.memory import unshared_bytes
 
 WATCH_INTERVAL_S = 0.25
 """Chosen, not measured: short enough that a runaway process is noticed before the machine swaps."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,9 @@ class SlotMemory:
 def resident_bytes(pid: int) -> int:
     """Memory of a process without what it maps from files; 0 when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
-        return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
-    except FileNotFoundError:
-        pass
+        found = unshared_bytes(pid)
+        if found is not None:
+            return found
     except (OSError, IndexError, ValueError):
         return 0
     try:

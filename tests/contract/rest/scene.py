@@ -22,7 +22,7 @@ from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import Accumulator, SampledStack, SampleStacksOptions, TaskMetrics
-from tidegate.wire.task_metrics import ReadingSpan
+from tidegate.wire.task_metrics import BUSY_TIME, RESIDENT_MEMORY, ReadingSpan
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
 _UPLOADS = make_working_directory("test-uploads", Configuration.from_strings({}))
@@ -54,6 +54,9 @@ class Counted:
         self.is_silent = False
         self.accumulators: dict[str, Accumulator] = {}
         self.user: dict[str, float] = {}
+        self.busy: dict[str, float] = {}
+        """The share of its time, by operator."""
+        self.memory_bytes = 0.0
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         if self.is_silent:
@@ -62,12 +65,19 @@ class Counted:
         for name, accumulator in self.accumulators.items():
             counters.accumulators[name].CopyFrom(accumulator)
         counters.user.update(self.user)
+        if self.memory_bytes:
+            counters.figures[RESIDENT_MEMORY] = self.memory_bytes * (1 + attempt.subtask)
         return counters
 
     def span_of(self, attempt: AttemptId) -> ReadingSpan | None:
         if self.is_silent:
             return None
-        return ReadingSpan(_counters(0, attempt.subtask), _counters(10_000, attempt.subtask), 10_000, 10_000)
+        earlier, later = (_counters(at_ms, attempt.subtask) for at_ms in (0, 10_000))
+        for name, share in self.busy.items():
+            for counters, busy_ms in ((earlier, 0.0), (later, share * 10_000)):
+                counters.operator_ids[name] = "f" * 32
+                counters.user[f"{name}.{BUSY_TIME}"] = busy_ms
+        return ReadingSpan(earlier, later, 10_000, 10_000)
 
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
         return {} if self.is_silent else FIGURES

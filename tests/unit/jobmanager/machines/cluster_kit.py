@@ -81,6 +81,7 @@ class Cluster:
         self.inbox: list[c.Command] = []
         self.timers: dict[str, int] = {}
         self.answers_calls = True
+        self.checkpoints_at = "/cp"
         self.makes_locations = True
         self.writes_manifests = True
         self.removes_files = True
@@ -146,8 +147,8 @@ class Cluster:
             return e.CallAnswered(call_id, self.refusal(command)) if self.answers_calls else None
         match command:
             case c.CreateLocation() if self.makes_locations:
-                location = f"/cp/chk-{command.checkpoint_id}"
-                shared = "" if command.snapshot_type.is_savepoint else "/cp/shared"
+                location = f"{self.checkpoints_at}/chk-{command.checkpoint_id}"
+                shared = "" if command.snapshot_type.is_savepoint else f"{self.checkpoints_at}/shared"
                 return e.LocationCreated(command.job_id, command.checkpoint_id, location, shared_location=shared)
             case c.WriteManifest() | c.ReadBackManifest() if self.writes_manifests:
                 return e.ManifestWritten(command.job_id, command.checkpoint_id, 100)

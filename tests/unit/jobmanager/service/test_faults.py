@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.jobmanager.machines.cluster_kit import JOB, Cluster, checkpointed, running_job, until_triggered
+from tests.unit.jobmanager.machines.cluster_kit import (
+    JOB,
+    Cluster,
+    checkpointed,
+    graph,
+    running_job,
+    until_triggered,
+    vertex,
+)
 from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault, followed
-from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.service.faults import FaultMaker, vertex_named
 from tidegate.jobmanager.service.storage import faulty_storage
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
@@ -16,6 +24,7 @@ from tidegate.model.errors import ErrorInfo, Misuse, StorageError, UnknownJob
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.states import ExecutionState
 from tidegate.pb import taskmanager_pb2 as pb
+from tidegate.pb.common_pb2 import SubtaskFault
 
 LAG = pb.InjectFaultRequest.Lag(delay_ms=20, for_ms=3_000)
 
@@ -52,14 +61,18 @@ async def test_the_taskmanager_of_a_subtask_is_asked_to_kill_it() -> None:
         (FaultKind.CUT_CHANNELS, pb.InjectFaultRequest(cut_channels=True)),
         (FaultKind.DELAY_MESSAGES, pb.InjectFaultRequest(delay_messages=LAG)),
         (FaultKind.DROP_ACKNOWLEDGEMENTS, pb.InjectFaultRequest(drop_acknowledgements=2)),
+        (
+            FaultKind.SKEW_CLOCK,
+            pb.InjectFaultRequest(of_subtasks=SubtaskFault(skew_clock_ms=-7_000, for_ms=3_000)),
+        ),
     ],
 )
 async def test_a_taskmanager_is_named_or_found_by_a_subtask_or_the_only_one(
     kind: FaultKind, request_: pb.InjectFaultRequest
 ) -> None:
     asked = Asked(running_job())
-    alone = AskedFault(kind, delay_ms=20, for_ms=3_000, count=2)
-    for one in (replace(alone, task_manager="tm-1"), replace(alone, job_id=JOB, vertex="source"), alone):
+    alone = AskedFault(kind, delay_ms=20, for_ms=3_000, count=2, skew_ms=-7_000)
+    for one in (replace(alone, task_manager="TM-1"), replace(alone, job_id=JOB, vertex="source"), alone):
         made = await asked.maker.make(one)
         assert asked.sent[-1] == ("tm-1:1", request_)
         assert "tm-1" in made.text
@@ -86,6 +99,42 @@ async def test_what_is_not_there_is_refused_with_what_is(
     assert (asked.sent, list(asked.maker.made())) == ([], [])
 
 
+async def test_the_state_of_subtasks_is_spoiled_on_one_taskmanager_or_on_all_that_have_some() -> None:
+    cluster = running_job(task_managers=2)
+    cluster.register("tm-idle", 1)
+    asked = Asked(cluster)
+    slow = AskedFault(FaultKind.SLOW_STATE, delay_ms=20, for_ms=3_000)
+    request = pb.InjectFaultRequest(of_subtasks=SubtaskFault(slow_state_ms=20, for_ms=3_000))
+    made = await asked.maker.make(replace(slow, task_manager="tm-2"))
+    assert asked.sent == [("tm-2:1", request)]
+    assert made.text == (
+        "on purpose: files in the checkpoint directory take 20ms longer, for 3.0s, for the subtasks on tm-2"
+    )
+    asked.sent.clear()
+    used = {s.current.task_manager_id for v in cluster.job().vertices for s in v.subtasks}
+    await asked.maker.make(slow)
+    assert asked.sent == [(f"{name}:1", request) for name in sorted(map(str, used))]
+    asked.sent.clear()
+    await asked.maker.make(AskedFault(FaultKind.FULL_STATE, for_ms=3_000))
+    assert [sent.of_subtasks.full_state for _, sent in asked.sent] == [True] * len(used)
+
+
+async def test_the_executor_of_a_subtask_is_killed_by_way_of_its_taskmanager() -> None:
+    asked = Asked(running_job())
+    made = await asked.maker.make(AskedFault(FaultKind.KILL_EXECUTOR, JOB, "SINK", 1))
+    ((address, request),) = asked.sent
+    assert (address, request.WhichOneof("fault")) == ("tm-1:1", "kill_executor")
+    assert made.text.startswith("on purpose: the executor of sink (2) was killed on ")
+
+
+def test_capitals_in_a_name_do_not_matter_unless_they_tell_two_vertices_apart() -> None:
+    cluster = running_job(graph([vertex("Count", 1, source=True), vertex("count", 1), vertex("Sink", 1)]))
+    names = {text: vertex_named(cluster.job(), text).name for text in ("Count", "count", "SINK", "sin")}
+    assert names == {"Count": "Count", "count": "count", "SINK": "Sink", "sin": "Sink"}
+    with pytest.raises(Misuse, match="the name of several vertices: Count; count"):
+        vertex_named(cluster.job(), "COUNT")
+
+
 async def test_storage_that_is_full_or_slow_is_so_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
         now_s = 100.0
@@ -101,7 +150,7 @@ async def test_storage_that_is_full_or_slow_is_so_for_a_while(monkeypatch: pytes
     asked = Asked(running_job())
     manifest = CheckpointManifest(JOB, "job", CheckpointId(1), 10, SnapshotType.CHECKPOINT, ())
     made = await asked.maker.make(AskedFault(FaultKind.FULL_STATE, for_ms=1_000))
-    assert made.text == "on purpose: the checkpoint directory is full for the JobManager, for 1.0s"
+    assert made.text == "on purpose: the checkpoint directory is full for the JobManager and all subtasks, for 1.0s"
     with pytest.raises(StorageError, match="no space left on device"):
         asked.storage.create_location(None, JOB, CheckpointId(1))
     assert asked.storage.write_manifest("memory:/x", manifest).error is not None

@@ -16,6 +16,7 @@ from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget, OperatorInput
 
 LONG = Types.LONG()
@@ -33,8 +34,9 @@ def wired(*operators: FakeOperator) -> tuple[OperatorChain, FakePartition, TaskC
     """The operators one behind the other, the last one into a partition."""
     partition, counters = FakePartition(), TaskCounters()
     outputs = [ChainOutput(operator.name, LONG) for operator in operators]
-    for output, following in zip(outputs, operators[1:], strict=False):
-        output.add(ChainedTarget(following, OperatorInput()))
+    times = OperatorTimes(len(operators), lambda: 0.0)
+    for position, (output, following) in enumerate(zip(outputs, operators[1:], strict=False), start=1):
+        output.add(ChainedTarget(following, OperatorInput(), position, times))
     outputs[-1].add(NetworkTarget(partition, counters, None))
     chain = OperatorChain(operators, [spec(operator.name) for operator in operators], [InputSpec(0, 0, LONG)])
     chain.setup([context_of(output) for output in outputs])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,20 +16,31 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as jm
 from tidegate.pb import taskmanager_pb2 as pb
 from tidegate.pb.common_pb2 import ProducerAddress
+from tidegate.pb.subtask_pb2 import ToSubtask
 from tidegate.taskmanager.service.asked_faults import FaultService, FaultsHere, SlowMessages
 from tidegate.taskmanager.service.faults import Delays
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("1" * 32), 0, 0)
+OTHER = AttemptId(JobId("a" * 32), VertexId("2" * 32), 0, 0)
 
 
 class Service:
-    def __init__(self) -> None:
+    def __init__(self, *, has_executors: bool = False) -> None:
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.killed: asyncio.Queue[int] = asyncio.Queue()
         self.here = FaultsHere([], lambda method, request: self.told.put_nowait(request))
+        self.sent: list[tuple[AttemptId, common_pb2.SubtaskFault]] = []
+        self.attached = {ATTEMPT, OTHER}
         self.service = FaultService(
-            lambda: {AllocationId("x"): {ATTEMPT: 77}}, self.here.messages, self.here.delays, self.killed.put_nowait
+            lambda: {AllocationId("x"): {ATTEMPT: 77}},
+            lambda: {one: partial(self._send, one) for one in self.attached},
+            self.here,
+            has_executors=has_executors,
+            kill=self.killed.put_nowait,
         )
+
+    def _send(self, attempt: AttemptId, message: ToSubtask) -> None:
+        self.sent.append((attempt, message.fault))
 
     async def ask(self, **fault: Any) -> str:
         answer = await self.service.InjectFault(pb.InjectFaultRequest(**fault), None)
@@ -49,6 +61,26 @@ async def test_a_subtask_is_killed_by_its_process_and_one_without_is_refused() -
     assert "has no process" in await service.ask(kill_subtask=str(other))
     assert "'x'" in await service.ask(kill_subtask="x")
     assert "knows no such fault" in await service.ask()
+
+
+async def test_what_subtasks_do_to_themselves_reaches_all_of_them() -> None:
+    service, fault = Service(), common_pb2.SubtaskFault(slow_state_ms=500, for_ms=1_000)
+    assert await service.ask(of_subtasks=fault) == ""
+    assert {(attempt, sent.slow_state_ms, sent.for_ms) for attempt, sent in service.sent} == {
+        (ATTEMPT, 500, 1_000),
+        (OTHER, 500, 1_000),
+    }
+    service.attached = set()
+    assert "no subtask runs on this TaskManager" in await service.ask(of_subtasks=fault)
+
+
+async def test_an_executor_is_killed_by_the_subtask_in_it_and_there_is_none_without_a_cluster_of_spark() -> None:
+    service = Service(has_executors=True)
+    assert await service.ask(kill_executor=str(ATTEMPT)) == ""
+    assert [(attempt, sent.kill_executor) for attempt, sent in service.sent] == [(ATTEMPT, True)]
+    service.attached = {OTHER}
+    assert "has no process now" in await service.ask(kill_executor=str(ATTEMPT))
+    assert "kill-taskmanager kills both" in await Service().ask(kill_executor=str(ATTEMPT))
 
 
 async def test_a_taskmanager_answers_before_it_is_killed() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,14 @@ def write_manifest(job: InProcessJob, completed: Completed) -> str:
     )
     assert CheckpointStorage().write_manifest(completed.location, manifest).error is None
     return completed.location
+
+
+def place_as(location: str, place: str, checkpoint_id: int) -> None:
+    """A copy of the checkpoint at ``place``, under the id that a job has for it there."""
+    shutil.copytree(location, place, ignore=shutil.ignore_patterns("_metadata"))
+    _, manifest = CheckpointStorage().read_checkpoint(location)
+    renamed = dataclasses.replace(manifest, checkpoint_id=CheckpointId(checkpoint_id))
+    assert CheckpointStorage().write_manifest(place, renamed).error is None
 
 
 def _operators(vertex: JobVertex, completed: Completed) -> Iterable[OperatorState]:
