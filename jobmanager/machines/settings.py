@@ -27,6 +27,7 @@ from tidegate.model.options import (
     TaskManagerOptions,
 )
 
+_EXECUTOR_CORES, _CORES_MAX = "spark.executor.cores", "spark.cores.max"
 _LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
 
 
@@ -150,6 +151,16 @@ def _worker_settings(configuration: Configuration) -> SupplySettings | None:
             f"this machine runs at most {processes} TaskManagers ({options.MAX_TASK_MANAGERS.key}) of {slots} slots "
             f"({TaskManagerOptions.NUM_SLOTS.key})"
         )
+    spark = configuration.spark_properties()
+    cores, most = spark.get(_EXECUTOR_CORES, ""), spark.get(_CORES_MAX, "")
+    if driver is ResourceManagerDriver.SPARK and cores.isdigit() and most.isdigit() and int(cores) > 0:
+        executors = int(most) // int(cores)
+        if executors * slots < max_slots:
+            max_slots = executors * slots
+            reason = (
+                f"{_CORES_MAX} is {most}: at most {executors} executors of {cores} cores ({_EXECUTOR_CORES}), each with {slots} slots "
+                f"({TaskManagerOptions.NUM_SLOTS.key})"
+            )
     return SupplySettings(
         slots=slots,
         min_slots=configuration.get(options.MIN_SLOTS),

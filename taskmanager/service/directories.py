@@ -40,6 +40,11 @@ class Directories:
             [working, *local, *blobs],
         )
 
+    @staticmethod
+    def below(working: Path) -> Directories:
+        """Those of one TaskManager of several in a process, within the working directory of that."""
+        return Directories(working, [working], working / "blobs", [])
+
     def remove(self) -> None:
         """With all that is in them."""
         for claim in self._claims:

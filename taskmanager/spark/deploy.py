@@ -229,7 +229,7 @@ class SparkDeployer:
     def _empty_rdd(self, parallelism: int) -> RDD[object]:
         with self._lock:
             if parallelism not in self._empty_rdds:
-                self._empty_rdds[parallelism] = self._session.context.parallelize([], parallelism)
+                self._empty_rdds[parallelism] = self._session.empty_rdd(parallelism)
             return self._empty_rdds[parallelism]
 
     def _cancel_group(self, attempt: AttemptId) -> None:

@@ -15,10 +15,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate.aio.parents import dying_with_this
 from tidegate.model.errors import ExternalError
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
 
 JavaObject: TypeAlias = Any
 """An object of the JVM as Py4J shows it: a method is looked for when it is called."""
@@ -121,6 +124,22 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a JVM that may still be the scripts that start it, at once, with all that these run."""
     with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def placed_rdd(context: SparkContext, partitions: int, location: str) -> RDD[object]:
+    """Partitions with a place: Spark runs them on the executor that is named, as long as that is there and has a core free within
+    ``spark.locality.wait.process``. Each partition has one element that means nothing: ``SparkContext.makeRDD`` gives a place to elements only. ``location``:
+    ``executor_<host>_<executor id>`` (Spark: ``TaskLocation.scala``)."""
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    jvm: JavaObject = context._jvm
+    bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    place = jvm.PythonUtils.toSeq([location])
+    elements = jvm.PythonUtils.toSeq([jvm.scala.Tuple2(b"", place) for _ in range(partitions)])
+    rdd = context._jsc.sc().makeRDD(elements, bytes_tag)
+    serializer: JavaObject = NoOpSerializer()
+    return RDD(jvm.org.apache.spark.api.java.JavaRDD(rdd, bytes_tag), context, serializer)
 
 
 def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:

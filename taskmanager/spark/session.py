@@ -10,6 +10,7 @@ Laws:
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import sys
@@ -24,7 +25,7 @@ import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.shipped_files import PACKED, has_packages
 from tidegate.taskmanager.spark.java import check_java, find_java
-from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, start_jvm
+from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, placed_rdd, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
 from tidegate.taskmanager.spark.worker_exits import ENVIRONMENT_KEY, take_exit
 
@@ -45,6 +46,19 @@ _FIXED = {
     "spark.dynamicAllocation.enabled": "false",
     "spark.scheduler.mode": "FIFO",
 }
+_ON_DEMAND = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.initialExecutors": "0",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "100000000s",
+    "spark.dynamicAllocation.executorIdleTimeout": "100000000s",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "100000000s",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "100000000s",
+    "spark.locality.wait.process": "10s",
+}
+"""Begin without executors on every kind of cluster, and let Spark decide nothing about their number: only with dynamic allocation a context
+asks for none at its start. A subtask waits for its own executor for so long; then another one is better than none."""
 _DEFAULTS = {
     "spark.app.name": "tidegate",
     "spark.ui.enabled": "false",
@@ -68,6 +82,11 @@ logger.native.level = error
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
 """
+_LOG4J_ON_DEMAND = """\
+logger.executors.name = org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint
+logger.executors.level = info
+"""
+"""How executors of a standalone cluster end that never registered: nothing else in Spark says so (``ExecutorRequests.ended``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,8 @@ class SessionSettings:
     """The log of the JVM; ``spark.log`` in ``directory`` when not given."""
     start_timeout_s: float = 300.0
     """``tidegate.start-timeout``"""
+    on_demand: bool = False
+    """Whether it begins without executors, and asks for them later (``ExecutorRequests``)."""
 
     @property
     def log_path(self) -> Path:
@@ -106,6 +127,19 @@ class Session:
         """Properties of what this machine has, as ``WorkerSettings`` take them."""
         self._lock = threading.Lock()
         self._sql: SparkSession | None = None
+        self._place: tuple[str, int] | None = None
+
+    def placed(self, executor_id: str, host: str, cores: int) -> Session:
+        """The same Spark, for subtasks that all run on this one executor."""
+        placed = copy.copy(self)
+        placed._place = (f"executor_{host}_{executor_id}", cores)
+        return placed
+
+    def empty_rdd(self, partitions: int) -> RDD[object]:
+        """Nothing in so many partitions; where they run is the place of this session."""
+        if self._place is None:
+            return self.context.parallelize([], partitions)
+        return placed_rdd(self.context, partitions, self._place[0])
 
     @property
     def is_embedded(self) -> bool:
@@ -129,7 +163,9 @@ class Session:
         return take_exit(self._settings.exits, pid)
 
     def cores(self) -> int:
-        """Cores that Spark has at this moment, on all its executors."""
+        """Cores that Spark has at this moment, on all its executors, or on the one of this session's place."""
+        if self._place is not None:
+            return self._place[1]
         return int(self.context._jsc.sc().defaultParallelism())
 
     @property
@@ -138,8 +174,16 @@ class Session:
         return self._settings.master
 
     def executors(self) -> int:
-        """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself."""
+        """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself.
+        With a place, it alone counts."""
+        if self._place is not None:
+            return 1
         return max(1, int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1)
+
+    @property
+    def log_path(self) -> Path:
+        """What the JVM logs."""
+        return self._settings.log_path
 
     def sql(self) -> SparkSession:
         """The ``SparkSession`` over the context, made when it is first needed."""
@@ -211,7 +255,9 @@ def start_session(settings: SessionSettings, began: Began = lambda process: None
     settings.exits.mkdir(parents=True, exist_ok=True)
     log_file = settings.log_path
     properties = session_properties(settings)
-    (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+    (directory / "log4j2.properties").write_text(
+        _LOG4J + (_LOG4J_ON_DEMAND if settings.on_demand else ""), encoding="utf-8"
+    )
     # Read by PySpark from the environment only, by the driver for the workers' interpreter.
     os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -247,7 +293,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
     found |= settings.properties
-    found |= _FIXED
+    found |= _FIXED | (_ON_DEMAND if settings.on_demand else {})
     found["spark.master"] = settings.master
     log4j = settings.directory / "log4j2.properties"
     options = _JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())

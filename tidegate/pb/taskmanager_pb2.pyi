@@ -22,6 +22,75 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class DeclareWorkersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_QUESTION_FIELD_NUMBER: _builtins.int
+    WORKER_IDS_FIELD_NUMBER: _builtins.int
+    is_question: _builtins.bool
+    """nothing is declared: what is there stays"""
+    @_builtins.property
+    def worker_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        is_question: _builtins.bool = ...,
+        worker_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_question", b"is_question", "worker_ids", b"worker_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeclareWorkersRequest: _TypeAlias = DeclareWorkersRequest  # noqa: Y015
+
+@_typing.final
+class HostedWorkers(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HostedWorker(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        WORKER_ID_FIELD_NUMBER: _builtins.int
+        STATE_FIELD_NUMBER: _builtins.int
+        DETAIL_FIELD_NUMBER: _builtins.int
+        worker_id: _builtins.str
+        state: _builtins.str
+        """WAITING for an executor, OPEN, CLOSING, ENDED"""
+        detail: _builtins.str
+        """why it ended"""
+        def __init__(
+            self,
+            *,
+            worker_id: _builtins.str = ...,
+            state: _builtins.str = ...,
+            detail: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "state", b"state", "worker_id", b"worker_id"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    WORKERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostedWorkers.HostedWorker]: ...
+    def __init__(
+        self,
+        *,
+        workers: _abc.Iterable[Global___HostedWorkers.HostedWorker] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostedWorkers: _TypeAlias = HostedWorkers  # noqa: Y015
+
+@_typing.final
 class InjectFaultRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

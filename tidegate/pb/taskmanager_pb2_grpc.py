@@ -654,6 +654,82 @@ class TaskManagerInspection:
             _registered_method=True)
 
 
+class ExecutorHostStub:
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.DeclareWorkers = channel.unary_unary(
+                '/tidegate.pb.ExecutorHost/DeclareWorkers',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.DeclareWorkersRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.HostedWorkers.FromString,
+                _registered_method=True)
+
+
+class ExecutorHostServicer:
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each.
+    """
+
+    def DeclareWorkers(self, request, context):
+        """The workers that shall be there, as a whole; again: no-op. Answers with those that are there or still end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ExecutorHostServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'DeclareWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeclareWorkers,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.DeclareWorkersRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.HostedWorkers.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tidegate.pb.ExecutorHost', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('tidegate.pb.ExecutorHost', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class ExecutorHost:
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each.
+    """
+
+    @staticmethod
+    def DeclareWorkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.ExecutorHost/DeclareWorkers',
+            tidegate_dot_pb_dot_taskmanager__pb2.DeclareWorkersRequest.SerializeToString,
+            tidegate_dot_pb_dot_taskmanager__pb2.HostedWorkers.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class TaskManagerFaultsStub:
     """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults.
     """

@@ -205,6 +205,37 @@ class TaskManagerInspectionServicer(metaclass=_abc_1.ABCMeta):
 
 def add_TaskManagerInspectionServicer_to_server(servicer: TaskManagerInspectionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
+class ExecutorHostStub:
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> ExecutorHostAsyncStub: ...
+    DeclareWorkers: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.DeclareWorkersRequest, _taskmanager_pb2.HostedWorkers]
+    """The workers that shall be there, as a whole; again: no-op. Answers with those that are there or still end."""
+
+@_typing.type_check_only
+class ExecutorHostAsyncStub(ExecutorHostStub):
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    DeclareWorkers: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.DeclareWorkersRequest, _taskmanager_pb2.HostedWorkers]  # type: ignore[assignment]
+    """The workers that shall be there, as a whole; again: no-op. Answers with those that are there or still end."""
+
+class ExecutorHostServicer(metaclass=_abc_1.ABCMeta):
+    """Executors of a Spark cluster, as the one TaskManager process has them that drives it: one TaskManager for each."""
+
+    @_abc_1.abstractmethod
+    def DeclareWorkers(
+        self,
+        request: _taskmanager_pb2.DeclareWorkersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_taskmanager_pb2.HostedWorkers, _abc.Awaitable[_taskmanager_pb2.HostedWorkers]]:
+        """The workers that shall be there, as a whole; again: no-op. Answers with those that are there or still end."""
+
+def add_ExecutorHostServicer_to_server(servicer: ExecutorHostServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class TaskManagerFaultsStub:
     """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults."""
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
 from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
 from tidegate.jobmanager.service.workers.command_driver import CommandDriver, Commands
 from tidegate.jobmanager.service.workers.command_line import TaskManagerCommandLine
-from tidegate.jobmanager.service.workers.port import WorkerDriver
+from tidegate.jobmanager.service.workers.port import Ended, WorkerDriver
 from tidegate.jobmanager.service.workers.process_driver import ProcessDriver
+from tidegate.jobmanager.service.workers.spark_driver import HOST, SparkDriver
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ExternalError
+from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.ids import TaskManagerId
 from tidegate.model.options import (
     FileOptions,
@@ -22,6 +23,9 @@ from tidegate.model.options import (
     HighAvailabilityType,
     ResourceManagerDriver,
     ResourceManagerOptions,
+    RuntimeOptions,
+    SparkOptions,
+    TaskManagerOptions,
 )
 
 Post = Callable[[WorkersFound | WorkerEnded], None]
@@ -106,10 +110,30 @@ def make_launcher(configuration: Configuration, working: Path, post: Post) -> Wo
         logs = Path(option(FileOptions.LOG_DIR) or working)
         for directory in (pids, logs):
             directory.mkdir(parents=True, exist_ok=True)
-        line = TaskManagerCommandLine(configuration, working, {"pid": pids, "log": logs})
+        files = {"pid": pids, "log": logs}
+        if kind is ResourceManagerDriver.SPARK:
+            return _spark_launcher(configuration, working, files, ended, post, stops_all=stops_all)
+        line = TaskManagerCommandLine(configuration, working, files)
         return WorkerLauncher(ProcessDriver(line, pids, logs, ended), line, post, stops_all=stops_all)
     except OSError as error:
         raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _spark_launcher(
+    configuration: Configuration, working: Path, files: Mapping[str, Path], ended: Ended, post: Post, *, stops_all: bool
+) -> WorkerLauncher:
+    master = configuration.get(SparkOptions.MASTER)
+    if master == "local" or master.startswith("local["):
+        raise ConfigurationError(
+            f"bad configuration: {ResourceManagerOptions.DRIVER.key} is spark, and {SparkOptions.MASTER.key} is {master}, which has no "
+            f"executors; set {SparkOptions.MASTER.key} to that of a cluster, such as spark://host:7077"
+        )
+    address = files["pid"] / f"{HOST}.address"
+    hosting = configuration.merged(Configuration.from_strings({RuntimeOptions.EXECUTOR_HOST.key: str(address)}))
+    line = TaskManagerCommandLine(hosting, working, files)
+    driver = SparkDriver(address, configuration.get(TaskManagerOptions.NUM_SLOTS), ended)
+    driver.attach(ProcessDriver(line, files["pid"], files["log"], driver.on_host_ended, names=HOST))
+    return WorkerLauncher(driver, line, post, stops_all=stops_all)
 
 
 _COMMANDS = (

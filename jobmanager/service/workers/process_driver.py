@@ -28,7 +28,11 @@ LAST_WORDS_BYTES = 4_096
 class ProcessDriver:
     """A driver. Belongs to the loop's thread."""
 
-    def __init__(self, command_line: CommandLine, pids: Path, logs: Path, ended: Ended) -> None:
+    def __init__(
+        self, command_line: CommandLine, pids: Path, logs: Path, ended: Ended, names: str = "worker-*"
+    ) -> None:
+        """``names``: a pattern for those that are ours."""
+        self._names = names
         self._command_line = command_line
         self._pids = pids
         self._logs = logs
@@ -37,7 +41,7 @@ class ProcessDriver:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def find(self) -> Sequence[TaskManagerId]:
-        for file in sorted(self._pids.glob(f"{_PREFIX}worker-*.pid")):
+        for file in sorted(self._pids.glob(f"{_PREFIX}{self._names}.pid")):
             pid = read_pid_file(file)
             if pid is not None:
                 worker_id = TaskManagerId(file.stem.removeprefix(_PREFIX))

@@ -102,7 +102,8 @@ class SparkService:
         found = discover(self._resources)
         self._session = start_session(self._settings, self._began)
         self._session.external_resources = found
-        self._session.warm_up(self._workers)
+        if not self._settings.on_demand:
+            self._session.warm_up(self._workers)
         return self._session
 
 
@@ -120,5 +121,11 @@ def session_settings(configuration: Configuration, directory: Path, host: str) -
         log_file.parent.mkdir(parents=True, exist_ok=True)
     properties = {key: text for key, text in configuration.spark_properties().items() if key != SparkOptions.MASTER.key}
     return SessionSettings(
-        directory / "spark", master, properties, host, log_file, configuration.get(FileOptions.START_TIMEOUT) / 1000
+        directory / "spark",
+        master,
+        properties,
+        host,
+        log_file,
+        configuration.get(FileOptions.START_TIMEOUT) / 1000,
+        on_demand=configuration.is_set(RuntimeOptions.EXECUTOR_HOST),
     )

@@ -137,7 +137,7 @@ def check_executors(session: Session, control_address: str, ports: range) -> lis
     meeting = Meeting(host, ports, count)
     check = Check(control_address, meeting.address, ports[0], ports[-1])
     try:
-        tasks = session.context.parallelize(range(count), count)
+        tasks = session.empty_rdd(count)
         found = tasks.mapPartitionsWithIndex(check.over_partition).collect()
     except Py4JError as error:
         raise no_workers(str(error)) from error

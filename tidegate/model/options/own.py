@@ -52,6 +52,12 @@ class SparkOptions:
 class RuntimeOptions:
     """Batches, slices and queues of a subtask; limits between a TaskManager and its subtasks."""
 
+    EXECUTOR_HOST = optional(
+        "tidegate.taskmanager.executor-host",
+        STRING,
+        "A file into which this TaskManager writes where it can be asked for executors of its Spark cluster; each of them then is a "
+        "TaskManager. The JobManager sets it, with `tidegate.resourcemanager.driver: spark`.",
+    )
     BATCH_ROWS = option("tidegate.exchange.batch-rows", INT, "65536", "Rows after which a batch is flushed.", minimum=1)
     BATCH_SIZE = option(
         "tidegate.exchange.batch-size", MEMORY_SIZE, "2 mb", "Bytes after which a batch is flushed.", minimum=1

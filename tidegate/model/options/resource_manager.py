@@ -13,6 +13,7 @@ class ResourceManagerDriver(Enum):
     NONE = "none"
     PROCESS = "process"
     COMMAND = "command"
+    SPARK = "spark"
 
 
 class ResourceManagerOptions:
@@ -23,7 +24,8 @@ class ResourceManagerOptions:
         choice(ResourceManagerDriver),
         "none",
         "What starts TaskManagers when jobs lack slots. none: nothing. process: the JobManager, on its own machine; the default of "
-        "`tidegate cluster start`. command: the client of a scheduler, by the three commands below.",
+        "`tidegate cluster start`. command: the client of a scheduler, by the three commands below. spark: executors of the Spark cluster "
+        "at `spark.master`, each of which is a TaskManager.",
     )
     MIN_SLOTS = option(
         "slotmanager.number-of-slots.min",

@@ -1,0 +1,81 @@
+"""One TaskManager over a Spark: what is started, in which order. A process has one of them, or one for each executor that it was asked for.
+
+blob cache -> slot and task table -> gRPC service -> Spark is warm -> control streams -> registration
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
+from tidegate.taskmanager.service import identity as own
+from tidegate.taskmanager.service.asked_faults import FaultsHere
+from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.directories import Directories
+from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
+from tidegate.taskmanager.service.registration import connection_to_leader, keep_registered
+from tidegate.taskmanager.service.reporting.reporters import start_reporters
+from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.service.task_executor import TaskExecutor, make_machine
+from tidegate.taskmanager.service.watches import watch
+from tidegate.taskmanager.spark.session import Session
+
+OnReady = Callable[[own.Identity], None]
+
+
+class Host(Protocol):
+    """The Spark that runs the subtasks (``SparkService``, or one of its executors)."""
+
+    @property
+    def ports(self) -> range: ...
+
+    async def ready(self, tell: Callable[[str], None]) -> Session:
+        """Returns once it is up. Raises ``ExternalError``."""
+        ...
+
+    async def check(self, control_address: str, tell: Callable[[str], None]) -> None:
+        """Whether subtasks can run there. Raises ``ExternalError``."""
+        ...
+
+    def rehearse_soon(self) -> None: ...
+
+
+async def start_task_manager(
+    configuration: Configuration,
+    services: Services,
+    directories: Directories,
+    spark: Host,
+    fatal: Callable[[BaseException], None],
+    on_ready: OnReady,
+) -> None:
+    """Starts everything; what was started stands in ``services``, also when this raises ``TidegateError``."""
+    directory, host = directories.working, own.find_host(configuration)
+    pool, job_manager = Pool(4, "io"), connection_to_leader(configuration)
+    blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
+    services.started("blob cache: up", blobs.close)
+    memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)
+    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms)
+    asked = configuration.get(RuntimeOptions.FAULTS) or ()
+    here = FaultsHere(asked, job_manager.tell)
+    executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)
+    services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
+    services.started(f"faults on purpose: {', '.join(asked) or 'none'}", here.delays.close)
+    server, port = await start_endpoint(configuration, executor, here, subtasks.stacks)
+    services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
+    identity = own.make_identity(configuration, host, port)
+    session = await spark.ready(services.begins)
+    control = own.control_socket(directory) if session.is_embedded else None
+    listener, dialed = await start_control(configuration, executor, blobs, job_manager.align_watermark, control, host)
+    services.started(f"control streams: {dialed}", listener.close)
+    await spark.check(dialed, services.begins)
+    subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory, spark.ports))
+    services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
+    await start_reporters(configuration, executor, session, memory, services)
+    spark.rehearse_soon()
+    on_ready(identity)
+    services.started("registration: begins", keep_registered(job_manager, executor, identity, fatal), 4_500)
