@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tidegate.cli.commands.autoscale import autoscale
 from tidegate.cli.commands.cluster import cluster
 from tidegate.cli.commands.fault import fault
 from tidegate.cli.commands.ha import ha
@@ -31,6 +32,7 @@ for command in (
     cancel,
     stop,
     rescale,
+    autoscale,
     savepoint,
     checkpoint,
     checkpoints,

@@ -23,6 +23,7 @@ from tidegate.jobmanager.rest.responses.exceptions import exceptions
 from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import user_accumulators
 from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
+from tidegate.model.configuration import Configuration
 from tidegate.model.states import JobState
 from tidegate.model.values import Json, JsonObject
 
@@ -54,9 +55,7 @@ class JobHandlers:
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
             reads("/jobs/:jobid/status", self._status),
             reads("/jobs/:jobid/metrics", metrics.of_what_is_known(self._metrics)),
-            reads(
-                "/jobs/:jobid/jobmanager/config", of_any_job(lambda: configuration_entries(self._backend.configuration))
-            ),
+            reads("/jobs/:jobid/jobmanager/config", self._configuration_of),
             reads("/jobs/:jobid/jobmanager/environment", of_any_job(environment)),
             reads("/jobs/:jobid/jobmanager/log-url", self._log_url),
             writes("PATCH", "/jobs/:jobid", self._terminate),
@@ -126,6 +125,14 @@ class JobHandlers:
                 raise bad_query("jobs", text, "ids of 32 hex digits")
         jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
         return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], request)
+
+    def _configuration_of(self, request: RestRequest) -> list[JsonObject]:
+        """That of the cluster, and over it what a job that is known here was submitted with."""
+        job = self._backend.views.job(request.job_id())
+        if job is None:
+            return self._configuration()
+        own = Configuration.from_strings(job.configuration)
+        return configuration_entries(self._backend.configuration.merged(own))
 
     def _configuration(self) -> list[JsonObject]:
         return configuration_entries(self._backend.configuration)

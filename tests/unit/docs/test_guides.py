@@ -121,6 +121,7 @@ def test_every_guide_has_an_example() -> None:
     shown = {example.page for example in examples()}
     guides = {f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("[a-z]*.md")}
     of_commands = {
+        "autoscaling",
         "faults",
         "high_availability",
         "operations",

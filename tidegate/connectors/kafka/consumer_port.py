@@ -35,6 +35,8 @@ class PollResult:
     records: list[PartitionRecords] = field(default_factory=list)
     reached: list[tuple[Place, int]] = field(default_factory=list)
     """Partitions of which everything before an offset has been given: what lies there need not be a record."""
+    ends: dict[Place, int] = field(default_factory=dict)
+    """The offsets behind the last records of partitions, as far as they are known anew."""
 
 
 class ConsumerPort(ABC):
@@ -92,7 +94,8 @@ class MessageConsumer(ConsumerPort):
         at_end: list[tuple[Place, int]] = []
         with self._shared.used() as client, kafka_errors("read", self._servers):
             self._gather(client, gathered, at_end)
-        return PollResult([one.taken() for one in gathered.values()], at_end)
+            ends = dict(at_end) | {place: end for place in gathered if (end := _known_end(client, place)) >= 0}
+        return PollResult([one.taken() for one in gathered.values()], at_end, ends)
 
     def _gather(self, client: Any, gathered: dict[Place, PartitionMessages], at_end: list[tuple[Place, int]]) -> None:
         count, wanted, wait_s = 0, 1, FETCH_WAIT_S
@@ -130,6 +133,12 @@ class MessageConsumer(ConsumerPort):
             raise records_are_gone((message.topic(), message.partition()), error)
         if error.fatal() or not error.retriable():
             raise typed_error(error, f"read topic {message.topic()!r}", self._servers)
+
+
+def _known_end(client: Any, place: Place) -> int:
+    """As the last answer of the broker said it; below 0: none did."""
+    known = client.get_watermark_offsets(library().TopicPartition(*place), cached=True)
+    return -1 if known is None else int(known[1])
 
 
 def records_are_gone(place: Place, error: Any) -> CorruptData:

@@ -55,6 +55,8 @@ class Fetch:
         self._added: queue.SimpleQueue[Split] = queue.SimpleQueue()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
+        """The offsets behind the last records of partitions. The subtask's thread reads it."""
         for state in todo:
             self._note(state.split, state.position)
         self._look_at = clock() + (settings.discovery_s or 0)
@@ -102,6 +104,7 @@ class Fetch:
             threading.Event().wait(FETCH_WAIT_S)  # nothing to read, but partitions may still appear
             return
         arrived = self._incoming.take()
+        self.ends |= {_split_id(place): end for place, end in arrived.ends.items()}
         for taken in arrived.records:
             yield from self._records(taken)
         for place, offset in arrived.reached:

@@ -69,12 +69,17 @@ class KafkaReader(SourceReader):
         shared = SharedClient(self._client)
         self._fetch = Fetch(settings, self._context, shared, _incoming(settings, shared), todo, known)
         self._fetcher = Fetcher(self._fetch.run, _READ_AHEAD, self._context.wakeup)
+        if self._context.watch is not None:
+            self._context.watch("pendingRecords", self._pending_records)
+        for state in states:
+            self._show(state.split)
         self._wait_for_splits()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         assert self._fetch is not None
         for split in splits:
             self._states[split.split_id] = SplitState(split)
+            self._show(split)
             if self._context.times is not None:
                 self._context.times.assigned(split.split_id)
             self._fetch.add(split)
@@ -90,6 +95,7 @@ class KafkaReader(SourceReader):
         while (taken := self._fetcher.take()) is not None:
             if taken.found is not None:
                 self._states[taken.split_id] = SplitState(taken.found)
+                self._show(taken.found)
                 if self._context.times is not None:
                     self._context.times.assigned(taken.split_id)
             elif taken.data is None:
@@ -138,6 +144,22 @@ class KafkaReader(SourceReader):
             self._fetcher.close()
             if self._fetcher.ended:
                 self._settle()
+
+    def _pending_records(self) -> float:
+        """Flink's ``pendingRecords``: how many lie behind the positions, as far as the broker has said so."""
+        ends = {} if self._fetch is None else dict(self._fetch.ends)
+        return float(sum(max(0, end - (self._position(split_id) or end)) for split_id, end in ends.items()))
+
+    def _show(self, split: Split) -> None:
+        """Flink's ``currentOffset``, by which an autoscaler sees how many partitions there are."""
+        topic, number = split.payload[:2]
+        name = f"KafkaSourceReader.topic.{topic}.partition.{number}.currentOffset"
+        if self._context.watch is not None:
+            self._context.watch(name, lambda: float((self._position(split.split_id) or 0) - 1))
+
+    def _position(self, split_id: str) -> int | None:
+        state = self._states.get(split_id)
+        return None if state is None or state.position is None else int(state.position)
 
     def _moved(self, split_id: str, offset: int) -> None:
         self._states[split_id] = SplitState(self._states[split_id].split, offset)

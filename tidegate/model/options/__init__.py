@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from functools import cache
 
+from tidegate.model.options.autoscaler import (
+    AlignmentMode,
+    AutoScalerOptions,
+    AutoscalerStandaloneOptions,
+    MetricAggregator,
+)
 from tidegate.model.options.checkpointing import (
     CheckpointingOptions,
     CheckpointRetention,
@@ -48,6 +54,9 @@ from tidegate.model.options.web import HistoryOptions, WebOptions
 __all__ = [
     "GROUPS",
     "AdaptiveSchedulerOptions",
+    "AlignmentMode",
+    "AutoScalerOptions",
+    "AutoscalerStandaloneOptions",
     "CheckpointRetention",
     "CheckpointStorageKind",
     "CheckpointingOptions",
@@ -65,6 +74,7 @@ __all__ = [
     "Kind",
     "LogFormat",
     "LogLevel",
+    "MetricAggregator",
     "MetricOptions",
     "PipelineOptions",
     "PythonOptions",
@@ -120,6 +130,8 @@ GROUPS: tuple[type, ...] = (
     FileOptions,
     MetricOptions,
     TraceOptions,
+    AutoScalerOptions,
+    AutoscalerStandaloneOptions,
     SparkOptions,
     RuntimeOptions,
 )

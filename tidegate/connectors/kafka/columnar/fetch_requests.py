@@ -57,6 +57,8 @@ class Answered:
     error_code: int
     content: bytes
     aborted: Sequence[Aborted]
+    end: int = -1
+    """The offset behind the last record that is on all replicas."""
 
 
 def fetch_request(positions: Mapping[Place, int], limits: FetchLimits, *, committed_only: bool) -> Any:
@@ -95,6 +97,7 @@ def answered(response: Any) -> list[Answered]:
             one.error_code or response.error_code or 0,
             one.records or b"",
             [Aborted(a.producer_id, a.first_offset) for a in one.aborted_transactions or ()],
+            one.high_watermark,
         )
         for topic in response.responses
         for one in topic.partitions

@@ -86,6 +86,8 @@ class ColumnarConsumer(ConsumerPort):
         self._leaders = Leaders(self._connections, servers, clock)
         self._at: dict[Place, int] = {}
         self._asked: dict[int, _Asked] = {}
+        self._ends: dict[Place, int] = {}
+        """Behind the last records of partitions, as answers said since the last take."""
         self._old_formats = False
         self._instead: MessageConsumer | None = None
 
@@ -183,6 +185,7 @@ class ColumnarConsumer(ConsumerPort):
         if one.error_code:
             self._refused(one.place, one.error_code)
             return ()
+        self._ends[one.place] = one.end
         end = end_of(one.content, begin)
         if end is None:
             self._old_formats = True
@@ -204,7 +207,8 @@ class ColumnarConsumer(ConsumerPort):
 
     def _decoded(self, found: list[_Found]) -> PollResult:
         """Raises ``CorruptData``."""
-        arrived = PollResult()
+        arrived = PollResult(ends=self._ends)
+        self._ends = {}
         for one in found:
             what = one.answered
             columns, end = decode(

@@ -48,6 +48,10 @@ class Client:
     def incremental_unassign(self, parts: Any) -> None:
         pass
 
+    def get_watermark_offsets(self, partition: Any, cached: bool) -> tuple[int, int]:
+        assert cached, "a question to the broker would keep the fetcher waiting"
+        return 0, self._next + sum(self._arrivals)
+
     def consume(self, count: int, wait_s: float) -> list[Any]:
         self.asked.append((count, wait_s))
         if not self._arrivals:
@@ -111,6 +115,15 @@ def test_records_behind_the_end_are_left_out() -> None:
     found = fetched(Client(10), 4)
     assert values(found) == [b"0", b"1", b"2", b"3"]
     assert found[-1].data is None
+
+
+def test_how_far_a_partition_goes_is_known_from_the_answers_of_the_broker() -> None:
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None
+    )
+    fetch = fetch_of(settings, Client(10), split_of("t", 0, 0, 4))
+    assert list(fetch.run())
+    assert fetch.ends == {"t-0": 10}
 
 
 class Committing(Client):

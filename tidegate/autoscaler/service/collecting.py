@@ -1,0 +1,93 @@
+"""One look at a job: what REST says of it, as a sample (Flink: ``RestApiMetricsCollector.java``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from tidegate.autoscaler.machines.derived import (
+    GC_TIME,
+    HEAP_MAX,
+    HEAP_USED,
+    Read,
+    global_metrics,
+    vertex_metrics,
+    wanted_names,
+)
+from tidegate.autoscaler.machines.job_autoscaler import JobSample
+from tidegate.autoscaler.machines.samples import Collected, Topology, Vertex
+from tidegate.autoscaler.machines.settings import AutoscalerSettings
+from tidegate.autoscaler.service.rest import RestClient
+from tidegate.model.errors import ExternalError
+from tidegate.model.values import Json
+
+_PARTITION = re.compile(r"^.*[._]KafkaSourceReader[._]topic[._](.+)[._]partition[._](\d+)\.currentOffset$")
+"""Dots within the scope of an operator are underscores in some REST APIs."""
+Observed = Callable[[str], float]
+"""The rate of a vertex that was noted before."""
+
+
+def collect(rest: RestClient, job_id: str, settings: AutoscalerSettings, observed: Observed) -> JobSample | None:
+    """``None``: it does not run any longer. Raises ``ExternalError`` and ``Unreachable``."""
+    details = rest.job(job_id)
+    if details["state"] != "RUNNING":
+        return None
+    inputs = _inputs_of(details["plan"])
+    vertices, metrics = [], {}
+    for found in details["vertices"]:
+        vertex_id, is_finished = str(found["id"]), found["status"] == "FINISHED"
+        names = [] if is_finished else rest.metric_names(job_id, vertex_id)
+        vertex = Vertex(
+            vertex_id,
+            parallelism=int(found["parallelism"]),
+            max_parallelism=int(found["maxParallelism"]),
+            inputs=inputs[vertex_id],
+            partitions=len({match.groups() for name in names if (match := _PARTITION.match(name))}),
+            is_finished=is_finished,
+            name=str(found["name"]),
+        )
+        wanted = wanted_names(names, is_source=vertex.is_source)
+        counted = found["metrics"]
+        read = Read(
+            float(counted["read-records"]),
+            float(counted["write-records"]),
+            float(counted["accumulated-busy-time"]),
+            rest.vertex_metrics(job_id, vertex_id, wanted),
+        )
+        vertices.append(vertex)
+        metrics[vertex_id] = vertex_metrics(
+            settings,
+            read,
+            is_source=vertex.is_source,
+            is_finished=is_finished,
+            observed=lambda of=vertex_id: observed(of),  # type: ignore[misc]
+        )
+    of_all = global_metrics(rest.task_manager_metrics([GC_TIME, HEAP_USED, HEAP_MAX]))
+    running_ms = int(details["timestamps"]["RUNNING"])
+    return JobSample(running_ms, Topology.of(vertices), Collected(metrics, of_all))
+
+
+def realize(rest: RestClient, job_id: str, parallelism: Mapping[str, int]) -> bool:
+    """Ask for what was decided, unless that was asked for before; whether it was asked for now. The lower bound is 1, as Flink's
+    ``RescaleApiScalingRealizer`` sets it: a job that gets fewer slots goes on with those. Raises ``ExternalError`` and ``Unreachable``."""
+    requirements = rest.upper_bounds(job_id)
+    if not parallelism.keys() <= requirements.keys():
+        raise ExternalError(f"job {job_id} has other vertices than those that were decided about")
+    wanted = {
+        vertex_id: {"parallelism": {"lowerBound": 1, "upperBound": parallelism[vertex_id]}}
+        if vertex_id in parallelism
+        else before
+        for vertex_id, before in requirements.items()
+    }
+    if wanted == requirements:
+        return False
+    rest.require(job_id, wanted)
+    return True
+
+
+def _inputs_of(plan: Json) -> Mapping[str, Mapping[str, str]]:
+    """The ship strategy of each input, by vertex and by the vertex that it comes from."""
+    return {
+        str(node["id"]): {str(edge["id"]): str(edge["ship_strategy"]) for edge in node.get("inputs", ())}
+        for node in plan["nodes"]
+    }
