@@ -106,6 +106,8 @@ class ElasticSettings:
     is_reactive: bool = False
     max_failed_checkpoints: int = 2
     """So many may fail before the job changes its shape without a new one."""
+    max_delay_ms: int = 0
+    """For so long it waits for a checkpoint that is due anyway, before it takes one."""
     submission_stabilization_ms: int = 10_000
     """For so long a job that waits for slots hopes for more of them; then it begins with fewer."""
     stabilization_ms: int = 60_000
@@ -208,6 +210,7 @@ def _elastic_settings(configuration: Configuration, *, blocks: bool) -> ElasticS
         is_adaptive=is_adaptive or is_reactive,
         is_reactive=is_reactive,
         max_failed_checkpoints=configuration.get(options.MAX_CHECKPOINT_FAILURES),
+        max_delay_ms=configuration.get(options.MAX_DELAY),
         submission_stabilization_ms=configuration.get(options.SUBMISSION_STABILIZATION)
         if says or not is_reactive
         else 0,

@@ -22,7 +22,7 @@ from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_fai
 from tidegate.jobmanager.machines.job.job_parts import JobParts
 from tidegate.jobmanager.machines.job.job_status import JobEvent
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
-from tidegate.jobmanager.machines.job.rescaling import SETTLED_TIMER, SHAPE_TIMER, ShapeStep
+from tidegate.jobmanager.machines.job.rescaling import DELAY_TIMER, SETTLED_TIMER, SHAPE_TIMER, ShapeStep
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.failover import FailTheJob, RestartLater
 from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
@@ -178,6 +178,9 @@ class JobMaster(JobParts):
             self.rescaling.on_retry()
         elif kind == SETTLED_TIMER:
             self.rescaling.on_settled()
+            self._look_at_shape()
+        elif kind == DELAY_TIMER:
+            self.rescaling.on_waited()
             self._look_at_shape()
 
     # ---- adoption ----------------------------------------------------------------------------------------------------

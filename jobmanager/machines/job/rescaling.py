@@ -41,7 +41,8 @@ from tidegate.model.rescaling.bounds import (
 from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
 
-SHAPE_TIMER, SETTLED_TIMER = "shape", "slots-settled"
+SHAPE_TIMER, SETTLED_TIMER, DELAY_TIMER = "shape", "slots-settled", "shape-delay"
+WAITS_FOR_CHECKPOINT = "waits for the next checkpoint, to change the parallelism with it"
 TAKES_CHECKPOINT = "takes a checkpoint, to change the parallelism with it"
 RETRY_MS = 1_000
 """Chosen, not measured: a disk that refused a write has often the same answer in the next moment."""
@@ -100,6 +101,7 @@ class Rescaling:
         self._shape: Shape | None = None
         self._since: CheckpointId | None = None
         self._failed = 0
+        self._has_waited = False
         self._changed_ms = buffer.now_ms - settings.cooldown_ms
         self._settles_ms: int | None = None
         self._is_settled = False
@@ -163,6 +165,10 @@ class Rescaling:
                 )  # nothing of another region is deployed meanwhile
             case _P.CHECKPOINTING, _J.RUNNING if self._is_due(now):
                 return self._write(now)
+            case _P.CHECKPOINTING, _J.RUNNING if self._has_waited:
+                self._has_waited = False
+                self._buffer.log("INFO", TAKES_CHECKPOINT, job=self._graph.graph.job_id)
+                return _S.CHECKPOINT
             case _P.CHANGING, (_J.RUNNING | _J.RESTARTING) if not now.restarts_all:
                 return _S.CANCEL
             case _:
@@ -187,6 +193,10 @@ class Rescaling:
         """No slots came for a while: it takes those that there are."""
         self._settles_ms, self._is_settled = None, True
 
+    def on_waited(self) -> None:
+        """No checkpoint was due for so long: it takes one."""
+        self._has_waited = self.phase is _P.CHECKPOINTING
+
     def take(self) -> tuple[JobGraph, int] | None:
         """The graph in which everything restarts, and the number of its attempts; ``None``: it restarts as it is."""
         if self.phase is not _P.CHANGING:
@@ -201,6 +211,7 @@ class Rescaling:
         """The job ends: what the store holds of another shape means nothing then."""
         self._buffer.cancel_timer(self._timer(SHAPE_TIMER))
         self._unsettle()
+        self._stop_waiting()
         self.phase = _P.STEADY
 
     def check_invariants(self) -> None:
@@ -216,6 +227,10 @@ class Rescaling:
 
     def _begin(self, now: JobNow) -> ShapeStep:
         self.phase, self._since, self._failed = _P.CHECKPOINTING, now.newest, now.failed
+        if self._settings.max_delay_ms > 0:
+            self._buffer.log("INFO", WAITS_FOR_CHECKPOINT, job=self._graph.graph.job_id)
+            self._buffer.start_timer(self._timer(DELAY_TIMER), self._settings.max_delay_ms)
+            return _S.NOTHING
         self._buffer.log("INFO", TAKES_CHECKPOINT, job=self._graph.graph.job_id)
         return _S.CHECKPOINT
 
@@ -228,6 +243,7 @@ class Rescaling:
         """The shape that fits now goes to the store; none, when the job has it meanwhile."""
         parallelism = self._fitting(now.slots)
         self._unsettle()
+        self._stop_waiting()
         if parallelism is None:
             self.phase = _P.STEADY
             return _S.NOTHING
@@ -241,6 +257,11 @@ class Rescaling:
         """Not now. A shape that is on its way to the store goes on."""
         if self.phase is _P.CHECKPOINTING:
             self.phase = _P.STEADY
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._has_waited = False
+        self._buffer.cancel_timer(self._timer(DELAY_TIMER))
 
     def _target(self, slots: int, *, waits: bool) -> dict[VertexId, int] | None:
         """Another parallelism that it is to take now. ``waits``: it cannot go on as it is."""

@@ -74,7 +74,7 @@ class RescalingHandlers:
             "slotIdleTimeoutInMillis": option(SlotOptions.IDLE_TIMEOUT),
             "executingCooldownTimeoutInMillis": option(options.COOLDOWN),
             "executingResourceStabilizationTimeoutInMillis": option(options.STABILIZATION),
-            "maximumDelayForTriggeringRescaleInMillis": None,
+            "maximumDelayForTriggeringRescaleInMillis": option(options.MAX_DELAY),
             "rescaleOnFailedCheckpointCount": option(options.MAX_CHECKPOINT_FAILURES),
         }
 

@@ -64,6 +64,14 @@ class AdaptiveSchedulerOptions:
         "1 min",
         "How long an adaptive job that runs hopes for the slots of its upper bounds, before it takes those that came.",
     )
+    MAX_DELAY = option(
+        "jobmanager.adaptive-scheduler.rescale-trigger.max-delay",
+        DURATION,
+        "0 s",
+        "For so long a job that is to change its parallelism waits for the next checkpoint that is due; then it takes one.",
+        deviation="Flink waits for so many checkpoint intervals as checkpoints may fail, and one more, and then changes the parallelism without a "
+        "new checkpoint. Here one is taken at once, so there is nothing to wait for.",
+    )
     MAX_CHECKPOINT_FAILURES = option(
         "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures",
         INT,

@@ -180,6 +180,30 @@ def test_checkpoints_that_fail_hold_it_up_twice_at_most() -> None:
     assert shape_of(over(cluster)) == {vertex_id("source"): 4, vertex_id("sink"): 4}
 
 
+def waiting(delay: str) -> Cluster:
+    cluster = running(settings={**CHECKPOINTED, "jobmanager.adaptive-scheduler.rescale-trigger.max-delay": delay})
+    cluster.tell(wanted(4))
+    cluster.settle()
+    assert cluster.of(c.TriggerCheckpoint) == [], "no checkpoint is taken for it yet"
+    return cluster
+
+
+def test_a_checkpoint_that_is_due_is_waited_for() -> None:
+    cluster = waiting("1 h")
+    until_triggered(cluster, 1)
+    for attempt in cluster.attempts(E.RUNNING):
+        cluster.acknowledge(attempt, 1, keyed(cluster, _name(attempt.vertex_id), attempt.subtask, 2))
+    over(cluster)
+    assert set(shape_of(cluster).values()) == {4}
+
+
+def test_when_none_was_due_for_so_long_one_is_taken() -> None:
+    cluster = waiting("1 ms")
+    cluster.pass_time(1)
+    cluster.settle()
+    assert cluster.of(c.TriggerCheckpoint), "long before the interval is over"
+
+
 def test_a_job_that_restarts_anyway_restarts_in_the_new_shape() -> None:
     cluster = running()
     cluster.fail(cluster.attempt("sink"))
