@@ -23,7 +23,8 @@ from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.columnar.window_aggregates import AggregatePlan, Scatter, group, plan_of_rows
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, Scatter, plan_of_rows
+from tidegate.taskmanager.operators.columnar.grouping import group
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers, to_column, to_numbers
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, stored_schema

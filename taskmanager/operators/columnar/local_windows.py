@@ -23,22 +23,24 @@ from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, plan_of_rows, with_times
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
+from tidegate.taskmanager.operators.columnar.grouping import Accumulators, collect, group_windows, ungrouped
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_START,
-    Accumulators,
-    AggregatePlan,
-    collect,
-    group_windows,
     last_ended,
-    plan_of_rows,
     timestamps_of,
-    ungrouped,
-    with_times,
     with_windows,
 )
 from tidegate.taskmanager.operators.columnar.window_merging import merge
-from tidegate.taskmanager.operators.keys.key_codes import Codes, KeyCodes, as_numpy, integer_view, range_decoder
+from tidegate.taskmanager.operators.keys.key_codes import (
+    Codes,
+    KeyCodes,
+    as_numpy,
+    integer_view,
+    range_decoder,
+    share_of_keys,
+)
 from tidegate.taskmanager.operators.keys.key_dictionary import KeyDictionary
 
 MAX_DENSE = 1 << 18
@@ -48,6 +50,8 @@ MAX_HELD_ROWS = 1 << 18
 MAX_WINDOWS_OF_BATCH = 8
 """A batch that spreads over more windows is grouped by window and key in one go."""
 MIN_ROWS_TO_JUDGE = 1024
+HARDLY_REPEAT = 0.97
+"""Different keys in a sample of 8,192 rows, as a part of it: so many differ when they are drawn from more keys than a book has codes."""
 PASS_BATCHES = 32
 """After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""
 
@@ -180,6 +184,9 @@ class ColumnarWindowLocal(Operator):
         if self._unbooked or self._pass:
             self._unbooked = max(0, self._unbooked - 1)
             return None
+        if self._hardly_repeat(columns, rows):
+            self._pass = PASS_BATCHES
+            return None
         if self._book is None:
             self._book = KeyDictionary.of(columns)
         codes = None if self._book is None else self._book.encode(columns)
@@ -194,6 +201,14 @@ class ColumnarWindowLocal(Operator):
             self._book, self._unbooked = None, PASS_BATCHES
             return None
         return codes
+
+    def _hardly_repeat(self, columns: list[pa.Array], rows: int) -> bool:
+        """A look at some of the keys, which is cheaper than to try it."""
+        assert self._plan is not None
+        if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint:
+            return False
+        share = share_of_keys(columns, rows)
+        return share is not None and share > HARDLY_REPEAT
 
     def _add_codes(self, plan: AggregatePlan, window: int, codes: Codes, data: pa.RecordBatch) -> None:
         dense, book = self._dense.get(window), self._book
@@ -224,7 +239,7 @@ class ColumnarWindowLocal(Operator):
 
     def _add_grouped(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> None:
         if first == last:
-            windows = pa.repeat(pa.scalar(first, pa.int64()), data.num_rows)
+            windows = pa.array(np.full(data.num_rows, first, np.int64))
         else:
             windows = pa.array((stamps - self._offset_ms) // self._size_ms)
         rows = with_windows(windows, data, plan.inputs)

@@ -26,20 +26,17 @@ from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.columnar.emission import emit_rows
-from tidegate.taskmanager.operators.columnar.window_aggregates import (
-    ROWS,
+from tidegate.taskmanager.operators.columnar.aggregate_plan import (
     WINDOW,
-    WINDOW_END,
-    WINDOW_START,
-    Accumulators,
     AggregatePlan,
-    finish,
     plan_of_partials,
     plan_of_rows,
-    timestamps_of,
+    rows_of,
     with_times,
 )
+from tidegate.taskmanager.operators.columnar.emission import emit_rows
+from tidegate.taskmanager.operators.columnar.grouping import Accumulators
+from tidegate.taskmanager.operators.columnar.window_aggregates import WINDOW_END, WINDOW_START, finish, timestamps_of
 from tidegate.taskmanager.operators.keys.key_codes import Codes, as_numpy, encode_keys
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.sessions import FrozenSessions, SessionPlace, restored_sessions
@@ -182,7 +179,7 @@ class ColumnarSession(Operator):
         dropped = late & (found.ends[found.of_row[: len(late)]] - 1 <= self._watermark)
         if not dropped.any():
             return data
-        rows = pc.sum(data.column(ROWS).filter(pa.array(dropped))).as_py()
+        rows = rows_of(data.filter(pa.array(dropped)), self._aggregates)
         self.context.metrics.add("numLateRecordsDropped", rows)
         return data.filter(pa.array(~dropped))
 

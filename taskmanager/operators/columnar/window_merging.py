@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.taskmanager.operators.columnar.window_aggregates import AggregatePlan, by_time, encoded, group
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan
+from tidegate.taskmanager.operators.columnar.grouping import by_time, encoded, group
 from tidegate.taskmanager.operators.keys.key_codes import KeyCodes
 
 Windows = npt.NDArray[np.int64]
 
-MOST_PARTS = 32
+MOST_PARTS = 64
 """With more and smaller batches than these, it costs more to find what they share than to group them all."""
 
 
@@ -67,4 +68,4 @@ def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
 def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
     """No key is there twice, and all is as merging would leave it: of floats it makes one zero and one NaN."""
     has_floats = any(map(pa.types.is_floating, plan.key_types))
-    return coded.are_ascending and not has_floats and bool(partials.schema.equals(plan.partial_schema))
+    return coded.are_distinct and not has_floats and bool(partials.schema.equals(plan.partial_schema))

@@ -22,20 +22,22 @@ from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.columnar.emission import emit_rows
-from tidegate.taskmanager.operators.columnar.window_aggregates import (
-    ROWS,
+from tidegate.taskmanager.operators.columnar.aggregate_plan import (
     WINDOW,
-    WINDOW_END,
-    WINDOW_START,
     AggregatePlan,
-    finish,
-    group_windows,
-    last_ended,
     plan_of_partials,
     plan_of_rows,
-    timestamps_of,
+    rows_of,
     with_times,
+)
+from tidegate.taskmanager.operators.columnar.emission import emit_rows
+from tidegate.taskmanager.operators.columnar.grouping import group_windows
+from tidegate.taskmanager.operators.columnar.window_aggregates import (
+    WINDOW_END,
+    WINDOW_START,
+    finish,
+    last_ended,
+    timestamps_of,
     with_windows,
 )
 from tidegate.taskmanager.operators.columnar.window_merging import merge
@@ -134,7 +136,7 @@ class ColumnarWindow(Operator):
 
     def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:
         late = windows <= self._ended
-        rows = pc.sum(data.column(ROWS).filter(pa.array(late))).as_py() if self._takes_partials else int(late.sum())
+        rows = rows_of(data.filter(pa.array(late)), self._aggregates) if self._takes_partials else int(late.sum())
         self.context.metrics.add("numLateRecordsDropped", rows)
         return windows[~late], data.filter(pa.array(~late))
 

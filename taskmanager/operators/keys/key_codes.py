@@ -2,6 +2,7 @@
 scatter into an array instead of a hash table for each row.
 
     integers in a narrow range   code = value - minimum                      (no hashing at all)
+    many different keys          code = place among the sorted hashes        (``sorted_codes``)
     anything else                code = index into the column's dictionary   (one hash per row)
     several columns              mixed radix of their codes, compacted by a dictionary when that grows too wide
 
@@ -12,7 +13,6 @@ NaN is one key, and so are 0.0 and -0.0; null is a key of its own. Codes mean so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,25 +21,50 @@ import pyarrow.compute as pc
 
 from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
+from tidegate.taskmanager.operators.keys.key_words import mix, words_of
+from tidegate.taskmanager.operators.keys.sorted_codes import SortedKeys, sort_keys
 
 Codes = npt.NDArray[np.intp]
 Decoder = Callable[[Codes], pa.Array]
 
 MIN_DENSE = 1 << 16
 """A range of integers up to this wide (or four times the rows) is used without hashing."""
+MIN_SORTED_ROWS = 1 << 14
+"""The hash table of fewer rows fits the second-level cache."""
+SAMPLE_STRETCHES, SAMPLE_STRETCH = 16, 512
+"""So many stretches of so many rows are looked at for how many keys differ."""
+MANY_KEYS = 0.5
+"""As a part of the sample's rows: fewer keys fit the cache as a hash table, which is faster for what is in it already."""
 
 
-@dataclass(slots=True)
 class KeyCodes:
-    """``codes`` has one entry a row, each below ``cardinality``. ``decode`` gives the key columns of some codes."""
+    """``codes`` has one entry a row, each below ``cardinality``. ``decode`` gives the key columns of some codes. Where ``rows_by_key``
+    is given, codes are made of it when they are asked for."""
 
-    codes: Codes
-    cardinality: int
-    decode: Callable[[Codes], list[pa.Array]]
+    def __init__(
+        self,
+        codes: Codes | None,
+        cardinality: int,
+        decode: Callable[[Codes], list[pa.Array]],
+        rows_by_key: SortedKeys | None = None,
+    ) -> None:
+        self._codes = codes
+        self.cardinality = cardinality
+        self.decode = decode
+        self.rows_by_key = rows_by_key
 
     @property
-    def are_ascending(self) -> bool:
-        """No key is there twice."""
+    def codes(self) -> Codes:
+        if self._codes is None:
+            assert self.rows_by_key is not None
+            self._codes = self.rows_by_key.codes()
+        return self._codes
+
+    @property
+    def are_distinct(self) -> bool:
+        """No key is there twice. It may be ``False`` where it is so, too."""
+        if self.rows_by_key is not None:
+            return self.cardinality == len(self.rows_by_key.order)
         return bool((self.codes[1:] > self.codes[:-1]).all())
 
 
@@ -48,6 +73,9 @@ def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCod
     limit = max(MIN_DENSE, 4 * rows)
     if not columns:
         return KeyCodes(np.zeros(rows, np.intp), 1, lambda _: [])
+    by_sorting = _encode_many(columns, rows, limit)
+    if by_sorting is not None:
+        return by_sorting
     codes, cardinality, first = _encode_column(columns[0], limit, operator)
     if len(columns) == 1:
         return KeyCodes(codes, cardinality, lambda wanted: [first(wanted)])
@@ -80,6 +108,70 @@ def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCod
         return found[::-1]
 
     return KeyCodes(codes, cardinality, decode)
+
+
+def share_of_keys(columns: Sequence[pa.Array], rows: int) -> float | None:
+    """How many different keys there are in a sample of the rows, as a part of it; ``None`` when their type has no words. The sample is of
+    stretches, so that keys count as repeated which come several times in a row."""
+    step = max(SAMPLE_STRETCH, rows // SAMPLE_STRETCHES)
+    starts = range(0, rows, step)
+    stretches = [
+        pa.concat_arrays([column.slice(at, SAMPLE_STRETCH) for at in starts]) for column in map(plain, columns)
+    ]
+    words = words_of(stretches)
+    if words is None:
+        return None
+    hashes = np.sort(mix(words))  # ``np.unique`` has a hash table, which takes ten times as long
+    return (1 + int(np.count_nonzero(hashes[1:] != hashes[:-1]))) / len(hashes)
+
+
+def _encode_many(columns: Sequence[pa.Array], rows: int, limit: int) -> KeyCodes | None:
+    """Keys that are better sorted: many of them, most of which differ, and too far apart for arrays."""
+    if rows < MIN_SORTED_ROWS or _width(columns, limit) < limit:
+        return None
+    share = share_of_keys(columns, rows)
+    if share is None or share < MANY_KEYS:
+        return None
+    columns = [plain(column) for column in columns]
+    words = words_of([column for column in columns if not _is_constant(column)])
+    found = None if words is None else sort_keys(words)
+    if found is None:
+        return None
+    leaders = found.leaders
+
+    def decode(wanted: Codes) -> list[pa.Array]:
+        taken = pa.array(leaders.take(wanted))
+        return [column.take(taken) for column in columns]
+
+    return KeyCodes(None, len(leaders), decode, found)
+
+
+def _width(columns: Sequence[pa.Array], limit: int) -> int:
+    """How many codes the columns have as ranges of integers; ``limit`` when that is too many, or they are no integers."""
+    width = 1
+    for column in columns:
+        integers = None if pa.types.is_dictionary(column.type) or column.null_count else integer_view(column)
+        if integers is None or not len(column):
+            return limit
+        values = as_numpy(integers)
+        width *= int(values.max()) - int(values.min()) + 1
+        if width >= limit:
+            return limit
+    return width
+
+
+def _is_constant(column: pa.Array) -> bool:
+    """All rows have the same number, as those of one window do."""
+    if column.null_count or not pa.types.is_integer(column.type):
+        return False
+    values = as_numpy(column)
+    return bool(values[0] == values[-1]) and bool((values == values[0]).all())
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """As it is compared: no dictionary, one NaN and one zero."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return normalise_floats(column) if pa.types.is_floating(column.type) else column
 
 
 def integer_view(column: pa.Array) -> pa.Array | None:

@@ -1,12 +1,13 @@
 """The partials of all windows of a subtask, in buckets by key group, so that neither merging nor firing stalls it.
 
-    add ─▶ inbox ──64k rows──▶ merged, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
-                                                            bucket over 64k rows and more than one group ─▶ cut in two
-    take(last) ◀── the inbox merged, and the head of every run: a run is sorted by window, so that is a slice
+    add ─▶ inbox ──64k rows──▶ sorted by window, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
+                                                                     bucket over 1M rows and more than one group ─▶ cut in two
+    take(last) ◀── the head of every run: it is sorted by window, so that is a slice; what is taken is merged
 
 Column 0 of a batch is the number of its window. Rows of many small windows lie together in one run: what costs is rows,
-not windows. One ``add`` merges at most one inbox and one bucket: some 200,000 rows, however many keys and windows there
-are. Batches are never changed, only replaced, so what is frozen is a tuple of references.
+not windows. Newer runs hold a key as often as it came: the more rows are merged at a time, the more of them share a key, and the less
+often what is there already is merged again. One ``add`` merges at most one bucket, some 2 million rows in 30 to 80 ms, however many keys
+and windows there are. Batches are never changed, only replaced, so what is frozen is a tuple of references.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ import pyarrow as pa
 from tidegate.model.keygroups import KeyGroupRange
 
 INBOX_ROWS = 1 << 16
-BUCKET_ROWS = 1 << 16
-MIN_MERGE_ROWS = 1 << 14
-FEW_ROWS = BUCKET_ROWS // 4
-"""Buckets that hold no more than this together become one again."""
+BUCKET_ROWS = 1 << 20
+"""Larger ones are cut, which costs each row a copy."""
+MIN_MERGE_ROWS = 1 << 18
+"""With a base smaller than this, memory is no reason to merge."""
+FEW_BATCHES = 8
+"""So many batches of an inbox are large enough to stay as they are."""
+FEW = 4
+"""Buckets that together hold no more than this part of one become one again."""
 
 Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
 """Batches to one batch with each (window, key) once, sorted by window."""
@@ -34,16 +39,16 @@ GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
 
 @dataclass(slots=True)
 class _Bucket:
-    """Rows of the key groups ``groups``; no two buckets share one. Each run has each (window, key) once, sorted by window."""
+    """Rows of the key groups ``groups``; no two buckets share one. Each run is sorted by window, and the first, the base, has each
+    (window, key) once, unless it is all that there is."""
 
     groups: KeyGroupRange
     runs: list[pa.RecordBatch] = field(default_factory=list)
     newer_rows: int = 0
     """Rows of all runs but the first, which is the base."""
 
-    @property
-    def is_due(self) -> bool:
-        return len(self.runs) > 1 and self.newer_rows >= max(self.runs[0].num_rows, MIN_MERGE_ROWS)
+    def is_due(self, min_merge_rows: int) -> bool:
+        return len(self.runs) > 1 and self.newer_rows >= max(self.runs[0].num_rows, min_merge_rows)
 
     def append(self, rows: pa.RecordBatch) -> None:
         if self.runs:
@@ -77,12 +82,21 @@ class FrozenBuckets:
         if len(self.buckets) == 1:
             parts = [*self.buckets[0], *self.inbox]
             return iter([merge(parts)] if parts else [])
-        inbox = merge(self.inbox) if self.inbox else None
+        inbox = _gathered(self.inbox) if self.inbox else None
         return _join(self.buckets, inbox, self.firsts, merge, groups_of)
 
 
 class WindowBuckets:
-    def __init__(self, owned: KeyGroupRange, merge: Merge, groups_of: GroupsOf) -> None:
+    def __init__(
+        self,
+        owned: KeyGroupRange,
+        merge: Merge,
+        groups_of: GroupsOf,
+        bucket_rows: int = BUCKET_ROWS,
+        min_merge_rows: int = MIN_MERGE_ROWS,
+    ) -> None:
+        self._bucket_rows = bucket_rows
+        self._min_merge_rows = min_merge_rows
         self._owned = owned
         self._merge = merge
         self._groups_of = groups_of
@@ -111,14 +125,14 @@ class WindowBuckets:
             return iter(())
         inbox = None
         if self._inbox and min(int(_windows(rows).min()) for rows in self._inbox) <= last:
-            inbox, rest = _split(self._merge(self._inbox), last)
+            inbox, rest = _split(_gathered(self._inbox), last)
             self._inbox = [] if rest is None else [rest]
             self._inbox_rows = 0 if rest is None else rest.num_rows
         firsts = self._firsts()
         heads = [tuple(bucket.take(last)) for bucket in self._buckets]
         self._join_small_buckets()
         kept = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
-        self._first = min((int(_windows(run)[0]) for run in kept), default=None)
+        self._first = min((int(_windows(run).min()) for run in kept), default=None)
         return _join(heads, inbox, firsts, self._merge, self._groups_of)
 
     def freeze(self) -> FrozenBuckets:
@@ -128,9 +142,12 @@ class WindowBuckets:
         return tuple(bucket.groups.start for bucket in self._buckets)
 
     def _empty_inbox(self) -> None:
-        merged = self._merge(self._inbox)
-        self._inbox, self._inbox_rows = [], 0
-        for index, part in _cut(merged, self._firsts(), self._groups_of):
+        batches, self._inbox, self._inbox_rows = self._inbox, [], 0
+        if len(self._buckets) == 1 and len(batches) <= FEW_BATCHES:
+            for batch in batches:
+                self._buckets[0].append(_gathered([batch]))
+            return
+        for index, part in _cut(_gathered(batches), self._firsts(), self._groups_of):
             self._buckets[index].append(part)
 
     def _join_small_buckets(self) -> None:
@@ -138,10 +155,8 @@ class WindowBuckets:
         if len(self._buckets) == 1:
             return
         rows = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
-        if rows <= FEW_ROWS:
+        if rows <= self._bucket_rows // FEW:
             self._inbox += [run for bucket in self._buckets for run in bucket.runs]
-            if len(self._inbox) > 1:
-                self._inbox = [self._merge(self._inbox)]
             self._inbox_rows = sum(run.num_rows for run in self._inbox)
             self._buckets = [_Bucket(self._owned)]
 
@@ -149,10 +164,10 @@ class WindowBuckets:
         """The bucket with the most to gain, if it is due."""
         index = max(range(len(self._buckets)), key=lambda i: self._buckets[i].newer_rows)
         bucket = self._buckets[index]
-        if not bucket.is_due:
+        if not bucket.is_due(self._min_merge_rows):
             return
         merged = self._merge(bucket.runs)
-        if merged.num_rows <= BUCKET_ROWS or bucket.groups.size < 2:
+        if merged.num_rows <= self._bucket_rows or bucket.groups.size < 2:
             self._buckets[index] = _Bucket(bucket.groups, [merged])
             return
         first, last = bucket.groups
@@ -166,6 +181,23 @@ class WindowBuckets:
 def _windows(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     found: npt.NDArray[np.int64] = rows.column(0).to_numpy()
     return found
+
+
+def _gathered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Their rows in one batch, sorted by window."""
+    rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+    order = order_of_windows(_windows(rows))
+    return rows if order is None else rows.take(pa.array(order))
+
+
+def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
+    """What sorts rows by window and leaves them in their order within one; ``None``: they are sorted."""
+    if bool((windows[1:] >= windows[:-1]).all()):
+        return None
+    low, high = int(windows.min()), int(windows.max())
+    if high - low < 1 << 16:
+        return np.argsort((windows - low).astype(np.uint16), kind="stable")  # a radix sort
+    return np.argsort(windows, kind="stable")
 
 
 def _split(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
@@ -194,7 +226,7 @@ def _join(
     for runs, more in zip(buckets, extra, strict=True):
         parts = [*runs, *more]
         if parts:
-            yield merge(parts) if len(parts) > 1 else parts[0]
+            yield merge(parts)
 
 
 def _cut(rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.columnar import window_buckets
-from tidegate.taskmanager.state.columnar.window_buckets import BUCKET_ROWS, INBOX_ROWS, WindowBuckets
+from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, WindowBuckets
 
 OWNED = KeyGroupRange(8, 39)
+SMALL = {"bucket_rows": 1 << 16, "min_merge_rows": 1 << 14}
+"""Sizes at which a test need not have millions of keys."""
 
 
 class Merging:
@@ -47,7 +49,7 @@ def total(parts: Sequence[pa.RecordBatch]) -> dict[int, int]:
 def test_steps_stay_small_and_keys_stay_single() -> None:
     rng = np.random.default_rng(1)
     merge = Merging()
-    window = WindowBuckets(OWNED, merge, groups_of)
+    window = WindowBuckets(OWNED, merge, groups_of, **SMALL)
     expected: dict[int, int] = {}
     rows = 40_000
     for _ in range(16):
@@ -56,7 +58,7 @@ def test_steps_stay_small_and_keys_stay_single() -> None:
             expected[key] = expected.get(key, 0) + 1
         before = len(merge.rows)
         window.add(rows_of(keys))
-        assert sum(merge.rows[before:]) <= 2 * INBOX_ROWS + 3 * BUCKET_ROWS
+        assert sum(merge.rows[before:]) <= 3 * SMALL["bucket_rows"]
     frozen = window.freeze()
     assert len(frozen.buckets) > 2
     parts = list(frozen.merged(merge, groups_of))
@@ -123,7 +125,7 @@ def test_what_is_taken_is_every_window_up_to_the_last_and_no_other() -> None:
 
 
 def test_buckets_become_one_again_when_a_large_window_has_gone() -> None:
-    buckets = WindowBuckets(OWNED, Merging(), groups_of)
+    buckets = WindowBuckets(OWNED, Merging(), groups_of, **SMALL)
     for _ in range(8):
         buckets.add(rows_of(np.arange(200_000), np.arange(200_000) < 199_000))
     assert len(buckets.freeze().buckets) > 2
@@ -141,6 +143,16 @@ def test_many_windows_are_merged_at_once() -> None:
         buckets.add(rows_of(np.tile(np.arange(3), 8000), windows))
     assert sum(part.num_rows for part in buckets.take(8000)) == 24_000
     assert len(merge.rows) <= 3
+
+
+def test_windows_of_an_inbox_need_not_be_in_order() -> None:
+    """The earliest window that is left decides what the next watermark takes."""
+    buckets = WindowBuckets(OWNED, Merging(), groups_of)
+    buckets.add(rows_of(np.arange(2), [0, 7]))
+    assert sum(part.num_rows for part in buckets.take(0)) == 1
+    buckets.add(rows_of(np.arange(3), [9, 8, 3]))
+    assert by_window(list(buckets.take(5))) == {(3, 2): 1}
+    assert by_window(list(buckets.take(9))) == {(7, 1): 1, (8, 1): 1, (9, 0): 1}
 
 
 def by_window(parts: Sequence[pa.RecordBatch]) -> dict[tuple[int, int], int]:
