@@ -35,6 +35,7 @@ from tidegate.model.options import (
     FileOptions,
     HighAvailabilityOptions,
     JobManagerOptions,
+    ResourceManagerDriver,
     ResourceManagerOptions,
 )
 from tidegate.model.values import JsonObject
@@ -45,6 +46,7 @@ DEFAULT_ID = "default"
 JOB_MANAGER = "jobmanager"
 CHECKPOINTS = "checkpoints"
 JOBS = "ha"
+_STARTS_HERE = (ResourceManagerDriver.PROCESS, ResourceManagerDriver.SPARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +118,15 @@ class ClusterFiles:
         return [definition for definitions in own for definition in definitions(configuration)]
 
     def worker_definitions(self, configuration: Configuration) -> list[str]:
-        """The default for ``tidegate.resourcemanager.driver``: the JobManager starts TaskManagers when jobs lack slots, and their files are beside
-        those of the others. None where the configuration says who starts them."""
-        if configuration.is_set(ResourceManagerOptions.DRIVER):
+        """The default for ``tidegate.resourcemanager.driver``: the JobManager starts TaskManagers when jobs lack slots. The files of what it starts on
+        this machine are beside those of the others, so that `tidegate cluster` finds and ends them."""
+        driver = ResourceManagerOptions.DRIVER
+        is_own = not configuration.is_set(driver)
+        if not is_own and configuration.get(driver) not in _STARTS_HERE:
             return []
         places = {FileOptions.PID_DIR.key: self.pids, FileOptions.LOG_DIR.key: self.logs}
-        return [f"{ResourceManagerOptions.DRIVER.key}=process", *(f"{key}={path}" for key, path in places.items())]
+        found = [f"{key}={path}" for key, path in places.items() if is_own or key not in configuration]
+        return [f"{driver.key}=process", *found] if is_own else found
 
     def forget_jobs(self) -> bool:
         """The next JobManager starts with none. Whether there were any."""

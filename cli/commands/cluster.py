@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
 
 JOB_MANAGER = "jobmanager"
-STARTED_BY_IT = "taskmanager-worker-"
+STARTED_BY_IT = ("taskmanager-worker-", "taskmanager-spark-host")
 """How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
 LOST_SHOWN_S = 600
 """Chosen, not measured: Flink drops a lost TaskManager after its heartbeat timeout of 50 s; a person who comes back from a break should still

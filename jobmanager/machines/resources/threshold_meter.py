@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 RATE_WINDOW_MS = 60_000
@@ -35,6 +36,11 @@ class ThresholdMeter:
     def last(self) -> str:
         """What is known of the last failure; empty: there was none."""
         return self._failures[-1][1] if self._failures else ""
+
+    @property
+    def last_ms(self) -> float:
+        """When the last one failed; before all times: none has."""
+        return self._failures[-1][0] if self._failures else -math.inf
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when failures are not in the order of their times, or longer apart than a minute."""

@@ -190,10 +190,13 @@ class Workers:
         return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
 
     def explain(self) -> str:
-        """What a job that waits may hope for, such as ``2 TaskManagers starting``; empty: nothing is on its way."""
+        """What a job that waits may hope for, such as ``2 TaskManagers starting``, behind why the last start failed where none has succeeded
+        since; empty: nothing is on its way."""
         coming = sum(worker.is_coming for worker in self)
         if coming:
-            return f"{coming} TaskManager{'s' * (coming > 1)} starting"
+            starting = f"{coming} TaskManager{'s' * (coming > 1)} starting"
+            has_failed = self._failures.last_ms > self._last_success_ms
+            return f"the last start failed ({self._failures.last}); {starting}" if has_failed else starting
         if self._buffer.now_ms < self._resumes_ms:
             return f"TaskManagers do not start: {self._failures.last}" if self._failures.last else ""
         return ""

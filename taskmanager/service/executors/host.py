@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,7 @@ _INSTANCES = "spark.executor.instances"
 
 
 class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
-    """Belongs to the loop's thread; calls of Spark are made in a thread of their own, one after the other."""
+    """Ends the process when no JobManager asks for ``taskmanager.registration.timeout``. Belongs to the loop's thread; calls of Spark are made in a thread of their own, one after the other."""
 
     def __init__(
         self,
@@ -62,11 +63,14 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
         self._calls = Pool(1, "executors")
         self._pool = ExecutorPool()
         self._members: dict[TaskManagerId, Member] = {}
+        self._give_up_s = configuration.get(TaskManagerOptions.REGISTRATION_TIMEOUT) / 1000
+        self._asked_s = time.monotonic()
         self._looking = asyncio.create_task(self._look(), name="executors")
 
     async def DeclareWorkers(
         self, request: taskmanager_pb2.DeclareWorkersRequest, context: object
     ) -> taskmanager_pb2.HostedWorkers:
+        self._asked_s = time.monotonic()
         if not request.is_question:
             self._execute(self._pool.on_declared([TaskManagerId(name) for name in request.worker_ids]))
         hosted = taskmanager_pb2.HostedWorkers.HostedWorker
@@ -94,6 +98,13 @@ class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
                 _log.info("executor %s has ended: %s", executor_id, detail)
                 self._execute(self._pool.on_executor_ended(executor_id, detail))
             self._execute(self._pool.on_seen(seen))
+            if time.monotonic() - self._asked_s > self._give_up_s:
+                self._fatal(
+                    ExternalError(
+                        f"no JobManager has asked for {self._give_up_s:g} s ({TaskManagerOptions.REGISTRATION_TIMEOUT.key})"
+                    )
+                )
+                return
             await asyncio.sleep(LOOK_S)
 
     def _execute(self, commands: Iterable[PoolCommand]) -> None:

@@ -160,3 +160,14 @@ def completed(checkpoint: Path) -> Path:
     checkpoint.mkdir(parents=True)
     (checkpoint / "_metadata").write_bytes(b"x")
     return checkpoint
+
+
+def test_what_the_jobmanager_starts_on_this_machine_is_found_by_the_commands_of_the_cluster(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    places = [f"env.pid.dir={files.pids}", f"env.log.dir={files.logs}"]
+    assert files.worker_definitions(configured()) == ["tidegate.resourcemanager.driver=process", *places]
+    assert files.worker_definitions(configured(tidegate_resourcemanager_driver="spark")) == places
+    assert (
+        files.worker_definitions(configured(tidegate_resourcemanager_driver="process", env_log_dir="/l")) == places[:1]
+    )
+    assert files.worker_definitions(configured(tidegate_resourcemanager_driver="command")) == []

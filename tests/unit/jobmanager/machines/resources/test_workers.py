@@ -200,6 +200,21 @@ def test_too_many_failures_hold_the_next_start_back() -> None:
     assert cluster.job_state() in (J.RUNNING, J.RESTARTING), "it ran before, so its restart strategy decides"
 
 
+def test_a_job_that_waits_says_why_the_last_start_failed_until_one_succeeds() -> None:
+    cluster = cluster_of()
+    submit(cluster, 6)
+    cluster.pass_time(50)
+    first, second = started(cluster)
+    cluster.tell(e.WorkerEnded(first, "no Spark at spark://a:7077"))
+    cluster.pass_time(50)
+    assert cluster.job().waiting_for == (
+        "6 of 6 slots; the last start failed (no Spark at spark://a:7077); 2 TaskManagers starting"
+    )
+    cluster.pass_time(1)
+    cluster.register(second, 3)
+    assert cluster.job().waiting_for == "3 of 6 slots; 1 TaskManager starting"
+
+
 def test_a_start_without_registration_is_given_up() -> None:
     cluster = cluster_of()
     submit(cluster, 1)
