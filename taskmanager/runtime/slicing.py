@@ -21,6 +21,9 @@ WHOLE = 1 << 30
 """As many as there are."""
 GATHER_BYTES = 256 << 10
 """Batches of this size are gathered into one; a step with them stays short."""
+RECORDS_GATHER_BYTES = 16 << 10
+"""Of records that functions take one by one: some hundred. A frame of few records costs some 0.3 ms whatever is in it, so a subtask that is
+behind takes what waits as one batch, and the slices of that are as short as ever."""
 
 _SAFETY = 0.6
 """Chosen, not measured: slices aim below ``STEP_MS``, since records differ in cost."""
@@ -58,7 +61,9 @@ class SliceSizer:
     @property
     def gather_bytes(self) -> int:
         """Up to which size batches that wait are best taken as one: who falls behind saves the cost of a batch."""
-        return GATHER_BYTES if self._columnar else 0
+        if self._columnar:
+            return GATHER_BYTES
+        return RECORDS_GATHER_BYTES if self._records > 1 else 0
 
     def size(self) -> int:
         """The most records for the next step, which begins now; at least one."""

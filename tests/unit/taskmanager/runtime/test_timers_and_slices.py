@@ -3,9 +3,19 @@ from __future__ import annotations
 import sys
 import threading
 
+import pytest
+
 from tests.unit.taskmanager.runtime.fakes import FakeClock
+from tidegate.taskmanager.runtime.measuring import step_meter
 from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
-from tidegate.taskmanager.runtime.slicing import FIRST_RECORDS, MAX_RECORDS, STEP_MS, WHOLE, SliceSizer
+from tidegate.taskmanager.runtime.slicing import (
+    FIRST_RECORDS,
+    MAX_RECORDS,
+    RECORDS_GATHER_BYTES,
+    STEP_MS,
+    WHOLE,
+    SliceSizer,
+)
 from tidegate.taskmanager.runtime.timers import MAX_FIRE_MS, TimerQueue
 
 
@@ -135,3 +145,68 @@ def test_a_step_that_waits_for_each_record_has_cost_that_time() -> None:
     assert meter.spent_ms(8, 1000.0) == 1000.0
     meter.start()
     assert meter.spent_ms(10**6, 1000.0) < 1000.0 or not sys.platform.startswith("linux")
+
+
+class _Kernel:
+    """What the meter asks the system for, by hand: a step computes and waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cpu_ms, self.waits = 0.0, 0
+        monkeypatch.setattr(step_meter, "_COUNTS_WAITS", True)
+        monkeypatch.setattr(step_meter, "_waits", lambda: self.waits)
+        monkeypatch.setattr(step_meter.time, "thread_time_ns", lambda: int(self.cpu_ms * 1e6))
+        self.meter = StepMeter()
+
+    def step(self, records: int, computed_ms: float, waits: int = 0, waited_ms: float = 0.0) -> float:
+        self.meter.start()
+        self.cpu_ms += computed_ms
+        self.waits += waits
+        return self.meter.spent_ms(records, computed_ms + waited_ms)
+
+
+def test_a_wait_now_and_then_is_not_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = _Kernel(monkeypatch)
+    assert kernel.step(1, 0.5, 1, 40.0) == pytest.approx(40.5), "nothing else is known yet"
+    assert kernel.step(1, 0.5) == pytest.approx(0.5)
+    for _ in range(3):
+        assert kernel.step(1, 0.5, 1, 40.0) == pytest.approx(0.5)
+    assert kernel.step(1, 0.5, 1, 40.0) == pytest.approx(40.5), "now all of the last steps have waited"
+    assert kernel.step(4, 2.0, 1, 8.0) == pytest.approx(2.0 + 8.0), "the least of them for each record counts"
+
+
+def test_a_long_wait_and_many_waits_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = _Kernel(monkeypatch)
+    for _ in range(8):
+        kernel.step(1, 0.5)
+    assert kernel.step(1, 0.5, 1, 500.0) == pytest.approx(500.5)
+    for _ in range(8):
+        kernel.step(1, 0.5)
+    assert kernel.step(64, 0.5, 16, 30.0) == pytest.approx(30.5)
+
+
+def test_a_busy_machine_leaves_slices_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps of three wait for the interpreter's lock, whose holder waits for a processor."""
+    kernel = _Kernel(monkeypatch)
+    sizer = SliceSizer(columnar=False, step_ms=5.0, first_records=1, meter=kernel.meter)
+    for number in range(40):
+        records = sizer.size()
+        kernel.cpu_ms += 0.3 + 0.001 * records
+        kernel.waits += number % 3 != 2
+        sizer.observe(records, 0.3 + 0.001 * records + (25.0 if number % 3 != 2 else 0.0))
+    assert sizer.size() > 500
+    slow = SliceSizer(columnar=False, step_ms=5.0, first_records=1, meter=kernel.meter)
+    for _ in range(20):
+        records = slow.size()
+        kernel.waits += records
+        slow.observe(records, 500.0 * records)
+    assert slow.size() == 1, "a function that calls a slow service"
+
+
+def test_who_takes_many_records_at_once_takes_what_waits_as_one_batch() -> None:
+    sizer = SliceSizer(columnar=False, step_ms=5.0, first_records=1)
+    assert sizer.gather_bytes == 0
+    sizer.observe(sizer.size(), 0.3)
+    assert sizer.gather_bytes == RECORDS_GATHER_BYTES
+    for _ in range(3):
+        sizer.observe(sizer.size(), 500.0)
+    assert sizer.gather_bytes == 0
