@@ -101,6 +101,7 @@ TOPICS: dict[str, str] = {
         tidegate.datastream.formats.json
         tidegate.datastream.formats.orc
         tidegate.datastream.formats.parquet
+        tidegate.datastream.formats.protobuf
     """,
     "Connectors of Java, which refuse": """
         tidegate.datastream.connectors.cassandra

@@ -120,6 +120,8 @@ class CheckpointView:
     sent_ms: int | None = None
     sealed_ms: int | None = None
     confirmed_ms: int | None = None
+    metadata_bytes: int = 0
+    """The size of ``_metadata``, once it is written; unknown of checkpoints of earlier JobManagers."""
 
     @property
     def completed_ms(self) -> int | None:

@@ -22,7 +22,7 @@ WHOLE = 1 << 30
 GATHER_BYTES = 256 << 10
 """Batches of this size are gathered into one; a step with them stays short."""
 RECORDS_GATHER_BYTES = 16 << 10
-"""Of records that functions take one by one: some hundred. A frame of few records costs some 0.3 ms whatever is in it, so a subtask that is
+"""The same for records that functions take one by one: some hundred of them. A frame of few records costs some 0.3 ms whatever is in it, so a subtask that is
 behind takes what waits as one batch, and the slices of that are as short as ever."""
 
 _SAFETY = 0.6

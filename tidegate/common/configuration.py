@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-import yaml
-
 from tidegate.model.errors import ConfigurationError
 
 __all__ = ["Configuration"]
@@ -140,6 +138,8 @@ class Configuration:
         """Returns a list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
         if not value:
             return []
+        import yaml  # a tenth of what a program's first import takes, and hardly one has such a list
+
         parsed = yaml.safe_load(value) if standard_yaml and value.lstrip().startswith(("[", "-")) else value
         return [str(part) for part in parsed] if isinstance(parsed, list) else value.split(";")
 

@@ -228,7 +228,8 @@ class CheckpointStatistics:
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
             size_bytes = max(record.view.size_bytes, manifest_bytes)
-            record.show(replace(record.view, status=COMPLETED, end_ms=now_ms, size_bytes=size_bytes))
+            complete = replace(record.view, status=COMPLETED, end_ms=now_ms, size_bytes=size_bytes)
+            record.show(replace(complete, metadata_bytes=manifest_bytes))
             self._summary.add(record.view)
             if record.view.snapshot_type.is_savepoint:
                 self._last_savepoint = record

@@ -66,6 +66,7 @@ def job_metrics(job: JobView, now_ms: int) -> Metrics:
         "lastCheckpointDuration": -1 if item is None else item["end_to_end_duration"],
         "lastCheckpointSize": -1 if item is None else item["checkpointed_size"],
         "lastCheckpointFullSize": -1 if item is None else item["state_size"],
+        "lastCheckpointMetadataSize": -1 if last is None else last.metadata_bytes,
         "lastCheckpointProcessedData": -1 if item is None else item["processed_data"],
         "lastCheckpointPersistedData": -1 if item is None else item["persisted_data"],
         "lastCheckpointExternalPath": "n/a" if item is None else item["external_path"],

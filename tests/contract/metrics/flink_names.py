@@ -11,7 +11,6 @@ ABSENT = {
     r"jobmanager_Status_JVM_(ClassLoader|GarbageCollector_G1|Memory_(Direct|Mapped|Metaspace|NonHeap|Heap_Committed))":
         "the JobManager has no JVM",
     r"jobmanager_job_lastCheckpointExternalPath": "a text is no figure; Flink's reporter writes 0",
-    r"jobmanager_job_lastCheckpointMetadataSize": "the size of `_metadata` is counted with the state",
     r"taskmanager_Status_JVM_GarbageCollector_G1": "the collectors of the JVM have the names of those that it runs",
     r"taskmanager_Status_Flink_Memory_Managed_Used": "RocksDB takes it in the subtask's process, and does not say how much",
     r"taskmanager_Status_Shuffle_Netty": "there is no pool of network memory: credit bounds what is in flight",

@@ -154,7 +154,7 @@ class _Kernel:
         self.cpu_ms, self.waits = 0.0, 0
         monkeypatch.setattr(step_meter, "_COUNTS_WAITS", True)
         monkeypatch.setattr(step_meter, "_waits", lambda: self.waits)
-        monkeypatch.setattr(step_meter.time, "thread_time_ns", lambda: int(self.cpu_ms * 1e6))
+        monkeypatch.setattr("time.thread_time_ns", lambda: int(self.cpu_ms * 1e6))
         self.meter = StepMeter()
 
     def step(self, records: int, computed_ms: float, waits: int = 0, waited_ms: float = 0.0) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.jobmanager.machines.cluster_kit import Cluster, two_stage
+from tests.unit.jobmanager.machines.cluster_kit import Cluster, checkpointed, two_stage
 from tidegate.jobmanager.rest.responses.metrics import Metrics, job_metrics
 from tidegate.model.states import ExecutionState
 
@@ -30,3 +30,10 @@ def test_a_job_is_deploying_until_its_last_subtask_runs_and_from_then_on_all_are
     assert times_of(cluster)[1:] == (0, 100)
     cluster.state(last, ExecutionState.FAILED)
     assert times_of(cluster)[2] == 0
+
+
+def test_the_size_of_the_metadata_of_the_last_checkpoint() -> None:
+    cluster = checkpointed()
+    assert job_metrics(cluster.job(), cluster.now_ms)["lastCheckpointMetadataSize"] == -1
+    cluster.complete_checkpoint(1)
+    assert job_metrics(cluster.job(), cluster.now_ms)["lastCheckpointMetadataSize"] == 100
