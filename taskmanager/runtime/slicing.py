@@ -22,8 +22,8 @@ WHOLE = 1 << 30
 GATHER_BYTES = 256 << 10
 """Batches of this size are gathered into one; a step with them stays short."""
 RECORDS_GATHER_BYTES = 16 << 10
-"""The same for records that functions take one by one: some hundred of them. A frame of few records costs some 0.3 ms whatever is in it, so a subtask that is
-behind takes what waits as one batch, and the slices of that are as short as ever."""
+"""Functions that take records one by one get frames that wait as one batch of this size, some hundred records. A frame of few costs some 0.3 ms
+whatever is in it; slices of the batch are as short as ever. Chosen, not measured."""
 
 _SAFETY = 0.6
 """Chosen, not measured: slices aim below ``STEP_MS``, since records differ in cost."""
