@@ -16,15 +16,16 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.shipped_files import PACKED, has_packages
+from tidegate.taskmanager.spark.executors import yarn
 from tidegate.taskmanager.spark.java import check_java, find_java
-from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, start_jvm
+from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, ParentJvm, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
 from tidegate.taskmanager.spark.worker_exits import ENVIRONMENT_KEY, take_exit
 
@@ -52,6 +53,9 @@ _DEFAULTS = {
     "spark.rpc.netty.dispatcher.numThreads": "4",  # else one for each of the 1024 "cores"
     "spark.python.task.killTimeout": "1s",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+_CLUSTER_DEFAULTS = {
+    "spark.decommission.enabled": "true",  # else an executor whose machine is asked to go just goes
 }
 _EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
@@ -137,6 +141,13 @@ class Session:
         """``spark.master``"""
         return self._settings.master
 
+    def cores_of_executor(self) -> int:
+        """Of the largest one at this moment; embedded as many as the driver has."""
+        summaries = self.context._jsc.sc().statusStore().executorList(True)
+        found = [summaries.apply(index) for index in range(int(summaries.size()))]
+        executors = [each for each in found if self.is_embedded or str(each.id()) != "driver"]
+        return max((int(each.totalCores()) for each in executors), default=0)
+
     def executors(self) -> int:
         """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself."""
         return max(1, int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1)
@@ -202,30 +213,38 @@ class Session:
 
 
 def start_session(settings: SessionSettings, began: Began = lambda process: None) -> Session:
-    """Starts a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had, also because
-    the process that ``began`` received was ended."""
-    version = check_java(find_java())
-    _log.debug("java is version %d", version)
+    """Starts a JVM and a Spark context in it, or the context in the JVM that started this process. Raises ``ExternalError`` when Java or
+    Spark cannot be had, also because the process that ``began`` received was ended."""
     started = time.monotonic()
     directory = settings.directory
     settings.exits.mkdir(parents=True, exist_ok=True)
     log_file = settings.log_path
-    properties = session_properties(settings)
-    (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
-    # Read by PySpark from the environment only, by the driver for the workers' interpreter.
-    os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    jvm = None
+    jvm: Jvm | None = None
     try:
-        jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
-        gateway, context = _connect(jvm, properties)
+        if ParentJvm.is_there():
+            jvm = ParentJvm()
+            gateway = jvm.connect()
+            settings = in_given_jvm(settings, _given_to(gateway))
+            properties = session_properties(settings)
+        else:
+            check_java(find_java())
+            properties = session_properties(settings)
+            (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+            jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
+            gateway = jvm.connect()
+            properties |= _given_to(gateway)
+        # Read by PySpark from the environment only, by the driver for the workers' interpreter.
+        os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        context = _context(gateway, properties)
+    except ConfigurationError:
+        raise
     except Exception as error:
         if jvm is not None:
             jvm.kill()
-        said = last_lines(_tail(log_file), 5) or str(error)
-        raise ExternalError(
-            f"Spark did not start (spark.master {settings.master}): {said}", details=str(error)
-        ) from error
+        words = _words_of(error)
+        said = last_lines(_tail(log_file), 5) or words
+        raise ExternalError(f"Spark did not start (spark.master {settings.master}): {said}", details=words) from error
     _log.info("Spark %s at %s is up after %.1f s", context.version, settings.master, time.monotonic() - started)
     return Session(settings, jvm, gateway, context)
 
@@ -240,8 +259,11 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     if is_embedded(settings.master):
         found |= _EMBEDDED_DEFAULTS
     else:
+        found |= _CLUSTER_DEFAULTS
         found["spark.driver.host"] = settings.host
-        is_packed = has_packages(settings.properties.get("spark.archives", ""))
+        found |= yarn.DEFAULTS if settings.master == yarn.MASTER else {}
+        shipped = (settings.properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
+        is_packed = any(has_packages(archives) for archives in shipped)
         found["spark.executorEnv.PYTHONPATH"] = PACKED if is_packed else str(Path(tidegate.__file__).parent.parent)
     found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
     found["spark.local.dir"] = str(settings.directory / "local")
@@ -254,6 +276,17 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     users = settings.properties.get("spark.driver.extraJavaOptions", "")
     found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
     return found
+
+
+def in_given_jvm(settings: SessionSettings, given: Mapping[str, str]) -> SessionSettings:
+    """With what the JVM that started this process was given, where the configuration says nothing else. Raises ``ConfigurationError`` when the two are
+    not about the same cluster."""
+    master = given.get("spark.master", "")
+    if master != settings.master:
+        raise ConfigurationError(
+            f"bad configuration: spark.master is {settings.master}, and Spark started this TaskManager for {master}; say -D spark.master={master}"
+        )
+    return replace(settings, properties={**given, **settings.properties})
 
 
 def is_embedded(master: str) -> bool:
@@ -282,15 +315,30 @@ def why_no_workers(text: str) -> str:
     return last_lines(words, 1) if found and words.strip() else last_lines(text, 3)
 
 
-def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[JavaObject, SparkContext]:
+def _words_of(error: Exception) -> str:
+    """An error of the JVM's is asked for its words, which a JVM that has ended does not say."""
+    try:
+        return str(error)
+    except Exception as gone:  # noqa: BLE001  (py4j's and the socket's)
+        return f"{type(error).__name__}, and the JVM is gone ({gone})"
+
+
+def _given_to(gateway: JavaObject) -> dict[str, str]:
+    """What `spark-submit` has made of the properties that it was given: of packages their jars, of archives what the cluster's own way of shipping
+    them is called."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf(loadDefaults=True, _jvm=gateway.jvm).getAll())
+
+
+def _context(gateway: JavaObject, properties: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
-    conf = SparkConf(loadDefaults=False)
+    conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
     for key, value in properties.items():
         conf.set(key, value)
-    gateway = jvm.connect()
     try:
-        return gateway, SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf, gateway=gateway)
     except BaseException:
         _forget_context()
         raise
