@@ -7,6 +7,7 @@ TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──�
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,9 @@ CORES = 8
 class SparkCluster:
     """Master and workers on loopback."""
 
-    def __init__(self, directory: Path, tmp: Path, workers: int) -> None:
+    def __init__(self, directory: Path, tmp: Path, workers: int, worker_options: str = "") -> None:
+        """``worker_options``: of the JVMs of workers."""
+        self._worker_options = worker_options
         self._directory = directory
         self._tmp = tmp
         self.master_url = f"spark://127.0.0.1:{free_port()}"
@@ -58,7 +61,12 @@ class SparkCluster:
         name = f"spark-{kind.split('.')[1].lower()}-{free_port()}"
         tmp = self._tmp / name
         tmp.mkdir()
-        environment = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        environment = {
+            "SPARK_HOME": str(SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_WORKER_OPTS": f"-Dspark.decommission.enabled=true {self._worker_options}",  # by SIGPWR
+        }
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         return Proc(name, command, self._directory, tmp, environment)
 
@@ -123,6 +131,30 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert len(run.seen()) >= 6 + 6
     log = cluster.task_managers[0].log.read_text()
     assert re.search(r"spark://", log)
+
+
+def test_subtasks_leave_a_worker_that_is_decommissioned_and_nothing_has_failed(
+    spark: tuple[Cluster, SparkCluster], tmp_path: Path
+) -> None:
+    cluster, workers = spark[0], spark[1].workers
+    run = CountsRun(tmp_path / "run", held=True, seconds=3, rows=30_000)
+    watch = run.submit(cluster)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    victim = max(workers, key=lambda worker: _subtasks_on(run, worker))
+    assert _subtasks_on(run, victim) > 0
+    victim.send(signal.SIGPWR)
+    wait_until(
+        lambda: len(run.subtasks()) == 6 and _subtasks_on(run, victim) == 0,
+        LIMIT_S,
+        "all subtasks run on the other worker",
+    )
+    victim.kill9()
+    run.release()
+    over = watch.wait_finished(HANG_LIMIT_S)
+    run.assert_exact()
+    assert over.status.restarts == 0
+    assert not over.status.HasField("failure")
 
 
 def test_a_bounded_job_runs_again_what_a_lost_executor_had(spark: tuple[Cluster, SparkCluster], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ Messages of attempts that have ended are ignored. Follows Flink's ``SchedulerBas
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
@@ -21,6 +22,7 @@ from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, 
 from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_failed_call
 from tidegate.jobmanager.machines.job.job_parts import JobParts
 from tidegate.jobmanager.machines.job.job_status import JobEvent
+from tidegate.jobmanager.machines.job.moving import WHY
 from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
 from tidegate.jobmanager.machines.job.rescaling import SETTLED_TIMER, SHAPE_TIMER, ShapeStep
 from tidegate.jobmanager.machines.scheduling.execution import Execution
@@ -157,6 +159,11 @@ class JobMaster(JobParts):
     def on_attempts_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> None:
         missing = self._attempts.on_reported(task_manager_id, attempts)
         self._on_lost(missing, f"TaskManager {task_manager_id} has lost it")
+
+    def on_attempts_leaving(self, attempts: Iterable[AttemptId]) -> None:
+        """Executors that run them go away. Repeated until nothing runs there."""
+        self.moving.note(attempts, self.coordinator.stats.failed)
+        self._look_at_moves()
 
     # ---- time --------------------------------------------------------------------------------------------------------
 
@@ -320,6 +327,7 @@ class JobMaster(JobParts):
                 for asked in self._asked.take():
                     self.on_checkpoint_event(asked)
                 self._look_at_shape()
+                self._look_at_moves()
             case _J.RESTARTING if not self.coordinator.is_settling:
                 self._look_at_shape()
                 self._restart()
@@ -351,6 +359,13 @@ class JobMaster(JobParts):
             case ShapeStep.CANCEL:
                 self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
                 self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
+
+    def _look_at_moves(self) -> None:
+        if subtasks := self.moving.take(self._now):
+            self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
+            self._cancel_for(self._failover.restart_lost(subtasks, self._buffer.now_ms), "INFO", WHY)
+        elif self.moving.wants_checkpoint(self._now):
+            self._after_coordinator(self.coordinator.take_checkpoint())
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:
