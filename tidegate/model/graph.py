@@ -12,6 +12,7 @@ from enum import Enum
 
 from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
+from tidegate.model.slot_resources import SlotResources
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 
@@ -72,6 +73,8 @@ class JobVertex:
     """Blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
     keeps_parallelism: bool = False
     """It cannot run with another one: an operator of it runs in one subtask only, or its source was cut for so many."""
+    slot_resources: SlotResources | None = None
+    """Of a slot of its group; ``None``: the program asks for nothing."""
 
     @property
     def is_source(self) -> bool:
