@@ -12,8 +12,8 @@ from enum import Enum
 
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation
-from tidegate.model.slot_resources import SlotResources
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
 

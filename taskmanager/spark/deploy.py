@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
+from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AttemptId, JobId
-from tidegate.model.slot_resources import SlotResources
 from tidegate.taskmanager.exchange.addresses import is_unix, ports_of
 from tidegate.taskmanager.machines.task_events import StoredEdges
+from tidegate.taskmanager.spark.cluster.leaving import attempts_on, leaving_executors
+from tidegate.taskmanager.spark.cluster.resources import check_resources, profile_of
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.executors.leaving import attempts_on, leaving_executors
-from tidegate.taskmanager.spark.executors.resources import available, check_resources, profile_of
 from tidegate.taskmanager.spark.jvm import JavaObject, discard
 from tidegate.taskmanager.spark.partitions import StoringPartition, SubtaskPartition
 from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions, spark_operators
@@ -148,7 +148,7 @@ class SparkDeployer:
 
     def _run_job(self, submission: SparkSubmission) -> None:
         if submission.resources is not None:
-            check_resources(submission.resources, available(self._session, submission.slot_bytes))
+            check_resources(submission.resources, self._session.available(submission.slot_bytes))
         self._wait_for_cores(submission)
         context = self._session.context
         attempt = submission.attempt

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.shipped_files import PACKED, has_packages
-from tidegate.taskmanager.spark.executors import yarn
+from tidegate.taskmanager.spark.cluster import yarn
+from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
 from tidegate.taskmanager.spark.java import check_java, find_java
 from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, ParentJvm, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
@@ -141,11 +142,17 @@ class Session:
         """``spark.master``"""
         return self._settings.master
 
-    def cores_of_executor(self) -> int:
-        """Of the largest one at this moment; embedded as many as the driver has."""
+    def available(self, slot_bytes: int) -> Available:
+        """What slots can have at this moment. ``slot_bytes``: memory of one; 0: not bounded."""
+        if self.is_embedded:
+            return embedded_resources(self.external_resources, slot_bytes)
+        return executor_resources(dict(self.context.getConf().getAll()), self._cores_of_executor(), slot_bytes)
+
+    def _cores_of_executor(self) -> int:
+        """How many the largest one has at this moment."""
         summaries = self.context._jsc.sc().statusStore().executorList(True)
         found = [summaries.apply(index) for index in range(int(summaries.size()))]
-        executors = [each for each in found if self.is_embedded or str(each.id()) != "driver"]
+        executors = [each for each in found if str(each.id()) != "driver"]
         return max((int(each.totalCores()) for each in executors), default=0)
 
     def executors(self) -> int:

@@ -26,7 +26,7 @@ from tests.servers.yarn_cluster import EXECUTOR, MASTER, SPARK, YarnCluster
 from tidegate.cli.packages import pack
 
 CORES = 8
-"""Of each executor: all subtasks fit on one."""
+"""Each executor has so many: all subtasks fit on one."""
 
 
 @pytest.fixture(scope="module")

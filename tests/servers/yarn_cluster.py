@@ -23,7 +23,7 @@ EXECUTOR = "YarnCoarseGrainedExecutorBackend"
 LAUNCHER = "org.apache.spark.deploy.yarn.ExecutorLauncher"
 """What asks for executors, where the driver is a client."""
 MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
-"""The same with the driver in it, in cluster mode."""
+"""What asks for executors in cluster mode, with the driver in it."""
 
 
 class YarnCluster:

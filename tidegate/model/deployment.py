@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import TaskRestore
-from tidegate.model.graph import Partitioner
+from tidegate.model.graph import Partitioner, SlotResources
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation
-from tidegate.model.slot_resources import SlotResources
 
 
 @dataclass(frozen=True, slots=True)

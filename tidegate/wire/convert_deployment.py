@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from tidegate.model.accumulators import Told
 from tidegate.model.checkpoint import RestoredOperator, TaskRestore
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
-from tidegate.model.graph import Partitioner
+from tidegate.model.graph import Partitioner, SlotResources
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId
-from tidegate.model.slot_resources import SlotResources
 from tidegate.pb import common_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb, accumulators_to_pb
 from tidegate.wire.control_frames import parse

@@ -61,8 +61,8 @@ class Moving:
         return taken
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it waits for a checkpoint for nobody."""
-        assert self._leaving or not self._awaits, "a checkpoint is awaited, and nobody has to leave"
+        """Raises ``AssertionError`` when it waits for a checkpoint and no subtask has to leave."""
+        assert self._leaving or not self._awaits, "a checkpoint is awaited, and no subtask has to leave"
 
     def _may_move(self, now: JobNow) -> bool:
         self._leaving = {attempt for attempt in self._leaving if self._is_here(attempt)}

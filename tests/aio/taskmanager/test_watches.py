@@ -31,7 +31,7 @@ class Standing:
 
     @property
     def leaving(self) -> Any:
-        """Of the subtasks: what a look finds, of which the first one fails."""
+        """What a look at the subtasks finds; the first look fails."""
         return self._look
 
     @leaving.setter

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.datastream._graph.chaining import Chain
 from tidegate.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from tidegate.model.slot_resources import SlotResources
+from tidegate.model.graph import SlotResources
 
 
 def slot_resources_of(chains: Sequence[Chain], groups: Mapping[str, SlotSharingGroup]) -> dict[str, SlotResources]:
-    """Of a slot of each group, by its name; those of ``groups`` that no operator has joined are left out."""
+    """Returns what a slot of each group is to have, by its name; groups that no operator has joined are left out."""
     vertices = Counter(chain.head.slot_sharing_group for chain in chains)
     return {name: _resources(group, vertices[name]) for name, group in groups.items() if vertices[name]}
 

@@ -35,11 +35,10 @@ from tidegate.functions.checkpointed_function import CheckpointedFunction, Check
 from tidegate.model.configuration import Configuration
 from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.errors import InvalidJob
-from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, SlotResources
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import default_max_parallelism
 from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
-from tidegate.model.slot_resources import SlotResources
 from tidegate.model.values import UserObject
 from tidegate.wire.user_events import events_of_the_script
 

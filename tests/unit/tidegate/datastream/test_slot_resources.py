@@ -7,7 +7,7 @@ import pytest
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers, same
 from tidegate.datastream import DataStream, SlotSharingGroup, StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob
-from tidegate.model.slot_resources import SlotResources
+from tidegate.model.graph import SlotResources
 from tidegate.wire.convert import graph_from_pb, graph_to_pb
 
 MIB = 1 << 20

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.model.errors import ConfigurationError
-from tidegate.model.slot_resources import SlotResources
+from tidegate.model.graph import SlotResources
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
-
-    from tidegate.taskmanager.spark.session import Session
 
 _EXECUTOR_RESOURCE, _AMOUNT = "spark.executor.resource.", ".amount"
 
@@ -38,19 +36,20 @@ class Available:
     is_cluster: bool
 
 
-def available(session: Session, slot_bytes: int) -> Available:
-    """What there is at this moment."""
-    if session.is_embedded:
-        found = json.loads(session.external_resources)
-        amounts = {name: float(len(pieces)) for name, pieces in found.items()}
-        return Available("this machine", os.cpu_count() or 1, amounts, slot_bytes, is_cluster=False)
-    conf = dict(session.context.getConf().getAll())
+def embedded_resources(found: str, slot_bytes: int) -> Available:
+    """``found``: what this machine has, by name, as JSON."""
+    amounts = {name: float(len(pieces)) for name, pieces in json.loads(found).items()}
+    return Available("this machine", os.cpu_count() or 1, amounts, slot_bytes, is_cluster=False)
+
+
+def executor_resources(properties: Mapping[str, str], cores: int, slot_bytes: int) -> Available:
+    """``cores``: of the largest executor."""
     amounts = {
         key.removeprefix(_EXECUTOR_RESOURCE).removesuffix(_AMOUNT): float(text)
-        for key, text in conf.items()
+        for key, text in properties.items()
         if key.startswith(_EXECUTOR_RESOURCE) and key.endswith(_AMOUNT)
     }
-    return Available("an executor", session.cores_of_executor(), amounts, slot_bytes, is_cluster=True)
+    return Available("an executor", cores, amounts, slot_bytes, is_cluster=True)
 
 
 def check_resources(resources: SlotResources, there: Available) -> None:

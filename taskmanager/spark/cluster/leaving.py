@@ -6,21 +6,22 @@ An executor waits for its tasks to end before it goes, and a subtask does not en
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate.model.ids import AttemptId
-from tidegate.taskmanager.spark.jvm import JavaObject
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+_JavaObject: TypeAlias = Any
+"""As Py4J shows it."""
 MOST_TASKS = 8
-"""Of a stage that are looked at: a Spark job of ours has one task."""
+"""So many of a stage are looked at: a Spark job of ours has one task."""
 
 
 def leaving_executors(context: SparkContext) -> dict[str, int]:
     """How many cores each has, by its id."""
-    spark: JavaObject = context._jsc.sc()
+    spark: _JavaObject = context._jsc.sc()
     scheduler = spark.taskScheduler()
     found = {}
     for executor in _each(spark.statusStore().executorList(True)):
@@ -46,7 +47,7 @@ def _executors_of(context: SparkContext, group: str) -> Iterator[str]:
                     yield str(task.executorId())
 
 
-def _each(sequence: JavaObject) -> Iterator[JavaObject]:
+def _each(sequence: _JavaObject) -> Iterator[_JavaObject]:
     """The elements of a sequence of Scala's."""
     for index in range(int(sequence.size())):
         yield sequence.apply(index)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tidegate.model.errors import ConfigurationError
-from tidegate.model.slot_resources import SlotResources
-from tidegate.taskmanager.spark.executors.resources import Available, check_resources
+from tidegate.model.graph import SlotResources
+from tidegate.taskmanager.spark.cluster.resources import Available, check_resources
 
 MIB = 1 << 20
 ASKED = SlotResources("models", 2, 4.0, 512 * MIB, managed_bytes=512 * MIB, external={"gpu": 1.0})
