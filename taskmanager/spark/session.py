@@ -269,9 +269,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
         found |= _CLUSTER_DEFAULTS
         found["spark.driver.host"] = settings.host
         found |= yarn.DEFAULTS if settings.master == yarn.MASTER else {}
-        shipped = (settings.properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
-        is_packed = any(has_packages(archives) for archives in shipped)
-        found["spark.executorEnv.PYTHONPATH"] = PACKED if is_packed else str(Path(tidegate.__file__).parent.parent)
+        found["spark.executorEnv.PYTHONPATH"] = _path_of_executors(settings.properties, Path(tidegate.__file__))
     found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
@@ -283,6 +281,15 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     users = settings.properties.get("spark.driver.extraJavaOptions", "")
     found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
     return found
+
+
+def _path_of_executors(properties: Mapping[str, str], own: Path) -> str:
+    """Where they find this package: in what was packed for them, or where this process, whose is ``own``, has it. In a container that YARN
+    started, this process is packed itself, and Spark says no more what it ships."""
+    place = own.parent.parent
+    shipped = (properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
+    is_packed = place.name == PACKED or any(has_packages(archives) for archives in shipped)
+    return PACKED if is_packed else str(place)
 
 
 def in_given_jvm(settings: SessionSettings, given: Mapping[str, str]) -> SessionSettings:
