@@ -67,11 +67,6 @@ class SparkSubmission:
     slot_bytes: int = 0
     """Memory of a slot of this TaskManager; 0: not bounded."""
 
-    @property
-    def cpus(self) -> int:
-        """Cores that it occupies."""
-        return 1 if self.resources is None else self.resources.cpus_of_subtask
-
 
 class SparkDeployer:
     """``submit`` and ``cancel`` return at once, from any thread; ``on_end`` is called from the attempt's own."""
@@ -82,7 +77,9 @@ class SparkDeployer:
         self._lock = threading.Lock()
         self._outputs = StoredOutputs(session.context)
         self._empty_rdds: dict[int, RDD[object]] = {}
-        self._running: dict[AttemptId, SparkSubmission] = {}
+        self._running: dict[AttemptId, threading.Thread] = {}
+        self._granted: dict[AttemptId, int] = {}
+        """Cores of those that ask for more than one, and may have them."""
         self._cancelled: set[AttemptId] = set()
         self._served: set[AttemptId] = set()
         """Those for which Spark reads or writes beside their subtask."""
@@ -97,7 +94,7 @@ class SparkDeployer:
             target=self._run, args=(submission, on_end), name=f"spark job {submission.attempt}", daemon=True
         )
         with self._lock:
-            self._running[submission.attempt] = submission
+            self._running[submission.attempt] = thread
         thread.start()
 
     def cancel(self, attempt: AttemptId, pid: int = 0, host: str = "") -> None:
@@ -122,7 +119,7 @@ class SparkDeployer:
     def _occupied(self) -> int:
         """Cores that they have, or wait for."""
         with self._lock:
-            return sum(submission.cpus for submission in self._running.values())
+            return sum(self._granted.get(attempt, 1) for attempt in self._running)
 
     def leaving(self) -> frozenset[AttemptId]:
         """Those that run where Spark takes the executor away. Blocks; raises what py4j does."""
@@ -142,6 +139,7 @@ class SparkDeployer:
         finally:
             with self._lock:
                 self._running.pop(submission.attempt, None)
+                self._granted.pop(submission.attempt, None)
                 self._cancelled.discard(submission.attempt)
                 self._served.discard(submission.attempt)
             on_end(submission.attempt, error)
@@ -149,6 +147,8 @@ class SparkDeployer:
     def _run_job(self, submission: SparkSubmission) -> None:
         if submission.resources is not None:
             check_resources(submission.resources, self._session.available(submission.slot_bytes))
+            with self._lock:
+                self._granted[submission.attempt] = submission.resources.cpus_of_subtask
         self._wait_for_cores(submission)
         context = self._session.context
         attempt = submission.attempt
