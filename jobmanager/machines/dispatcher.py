@@ -238,6 +238,7 @@ class Dispatcher:
                     return
                 self._on_gone(self._resources.on_report(task_manager_id, event.slots))
                 self._on_attempts(task_manager_id, event.attempts)
+                self._on_leaving(event.leaving)
             case TaskManagerConnectionLost():
                 if self._resources.find(task_manager_id, event.session) is not None:
                     self._lose(task_manager_id, f"its connection broke ({event.reason})")
@@ -270,6 +271,14 @@ class Dispatcher:
         for job_id, of_job in reported.items():
             if not self._jobs[job_id].awaits_attempts:
                 self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))
+
+    def _on_leaving(self, attempts: Sequence[AttemptId]) -> None:
+        of_jobs: dict[JobId, list[AttemptId]] = {}
+        for attempt in attempts:
+            of_jobs.setdefault(attempt.job_id, []).append(attempt)
+        for job_id, leaving in of_jobs.items():
+            if job_id in self._jobs and not self.awaits_attempts(job_id):
+                self._jobs[job_id].on_attempts_leaving(leaving)
 
     def _on_answered(self, event: CallAnswered) -> None:
         call = self._buffer.close_call(event.call_id)

@@ -145,6 +145,8 @@ class TaskManagerHeartbeat:
     session: str
     slots: tuple[ReportedSlot, ...]
     attempts: tuple[AttemptId, ...]
+    leaving: tuple[AttemptId, ...] = ()
+    """Those whose process must go elsewhere: what runs it is going to be taken away."""
 
 
 @dataclass(frozen=True, slots=True)

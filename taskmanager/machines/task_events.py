@@ -12,6 +12,7 @@ from enum import Enum
 
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
@@ -103,6 +104,7 @@ class SubmittedTask:
     """The job's, which its Spark query runs with."""
     stored: StoredEdges | None = None
     """``None``: its producers and consumers run beside it."""
+    slot_resources: SlotResources | None = None
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from tidegate.wire.convert import (
     error_to_pb,
     options_from_pb,
     producer_from_pb,
+    slot_resources_from_pb,
 )
 from tidegate.wire.convert_events import operator_event_from_pb
 
@@ -164,6 +165,7 @@ def _submitted(deployment: bytes) -> tv.SubmittedTask:
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
         configuration=dict(message.configuration),
         stored=_stored_edges(message) if blocks_exchanges(message.configuration) else None,
+        slot_resources=slot_resources_from_pb(message.slot_resources) if message.HasField("slot_resources") else None,
     )
 
 

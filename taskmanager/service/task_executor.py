@@ -83,6 +83,8 @@ class TaskExecutor:
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
         self.measures = PendingMetrics()
+        self.leaving: frozenset[AttemptId] = frozenset()
+        """Attempts whose executors are going to be taken away."""
         self.dumps, self.samples = ThreadDumps(), StackSamples()
         self._names: dict[AttemptId, str] = {}
         self._gathering = AckBatcher(self._send_acknowledgements, asyncio.get_running_loop().call_later)
@@ -169,6 +171,7 @@ class TaskExecutor:
             attempts=[str(attempt) for attempt in self._machine.tasks.attempts()],
             metrics=self.measures.take_tasks(),
             process_metrics=self.measures.take_process(),
+            leaving=[str(attempt) for attempt in self.leaving],
         )
 
     def on_found(self, generation: Generation, loss_grace_ms: int) -> ErrorInfo | None:

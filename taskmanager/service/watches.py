@@ -1,4 +1,4 @@
-"""What a TaskManager looks at from time to time: its JVM, and the memory of its slots."""
+"""What a TaskManager looks at from time to time: its JVM, the executors of its cluster, and the memory of its slots."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tidegate.aio.process import Shutdown
 from tidegate.model.errors import ExternalError
 from tidegate.taskmanager.machines.task_events import TaskFailed
+from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
 from tidegate.taskmanager.service.subtasks.slot_memory import WATCH_INTERVAL_S, decide_overrun
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.taskmanager.spark.session import Session
@@ -16,6 +17,8 @@ from tidegate.taskmanager.spark.session import Session
 _log = logging.getLogger(__name__)
 
 
+EXECUTORS_INTERVAL_S = 1.0
+"""Chosen, not measured: machines that are taken away say so half a minute before, or more."""
 OnFatal = Callable[[BaseException], None]
 
 
@@ -25,11 +28,14 @@ def end_process(shutdown: Shutdown, error: BaseException) -> None:
     shutdown.ask(str(error), 1)
 
 
-def watch(session: Session, executor: TaskExecutor, slot_bytes: int, on_fatal: OnFatal) -> Callable[[], None]:
+def watch(
+    session: Session, subtasks: SparkSubtasks, executor: TaskExecutor, slot_bytes: int, on_fatal: OnFatal
+) -> Callable[[], None]:
     """Begin to look; returns how to stop."""
     tasks = [
+        asyncio.create_task(watch_executors(session, subtasks, executor), name="watch executors"),
         asyncio.create_task(watch_jvm(session, on_fatal), name="watch jvm"),
-        asyncio.create_task(watch_memory(executor, slot_bytes), name="watch memory"),
+        asyncio.create_task(watch_memory(subtasks, executor, slot_bytes), name="watch memory"),
     ]
 
     def stop() -> None:
@@ -48,10 +54,22 @@ async def watch_jvm(session: Session, on_fatal: OnFatal) -> None:
     on_fatal(ExternalError("the JVM of this TaskManager ended by itself; its log says why"))
 
 
-async def watch_memory(executor: TaskExecutor, bound_bytes: int) -> None:
-    """Fail what needs more than its slot has. Returns at once when slots are not bounded."""
-    while bound_bytes:
+async def watch_executors(session: Session, subtasks: SparkSubtasks, executor: TaskExecutor) -> None:
+    """What runs on an executor that Spark takes away has to leave it. Returns at once where Spark is embedded."""
+    while not session.is_embedded and session.is_alive():
+        await asyncio.sleep(EXECUTORS_INTERVAL_S)
+        try:
+            executor.leaving = await asyncio.to_thread(subtasks.leaving)
+        except Exception as error:  # noqa: BLE001  (a driver: py4j's, and what the JVM says of itself; the next look may succeed)
+            _log.debug("cannot look at the executors: %s", error)
+
+
+async def watch_memory(subtasks: SparkSubtasks, executor: TaskExecutor, bound_bytes: int) -> None:
+    """Fail what needs more than its slot has: by its group, or else its share of the TaskManager, where that is bounded."""
+    while True:
         await asyncio.sleep(WATCH_INTERVAL_S)
-        for attempt, error in decide_overrun(executor.local_pids(), bound_bytes):
+        if not (bound_bytes or subtasks.bounds):
+            continue
+        for attempt, error in decide_overrun(executor.local_pids(), bound_bytes, subtasks.bounds):
             _log.warning("%s: %s", executor.task_name(attempt), error.message)
             executor.post(TaskFailed(attempt, error, by_force=True))

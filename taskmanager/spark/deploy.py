@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
+from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.taskmanager.exchange.addresses import is_unix, ports_of
 from tidegate.taskmanager.machines.task_events import StoredEdges
+from tidegate.taskmanager.spark.cluster.leaving import attempts_on, leaving_executors
+from tidegate.taskmanager.spark.cluster.resources import check_resources, profile_of
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.jvm import JavaObject, discard
 from tidegate.taskmanager.spark.partitions import StoringPartition, SubtaskPartition
@@ -59,6 +62,10 @@ class SparkSubmission:
     """For ``from_spark``."""
     stored: StoredEdges | None = None
     """For a job whose exchanges block."""
+    resources: SlotResources | None = None
+    """What its slot is to have."""
+    slot_bytes: int = 0
+    """Memory of a slot of this TaskManager; 0: not bounded."""
 
 
 class SparkDeployer:
@@ -71,11 +78,15 @@ class SparkDeployer:
         self._outputs = StoredOutputs(session.context)
         self._empty_rdds: dict[int, RDD[object]] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
+        self._granted: dict[AttemptId, int] = {}
+        """Cores of those that ask for more than one, and may have them."""
         self._cancelled: set[AttemptId] = set()
         self._served: set[AttemptId] = set()
         """Those for which Spark reads or writes beside their subtask."""
         self._most_cores = 0
         """As many as Spark had at any moment at which an attempt started."""
+        self._leaving: dict[str, int] = {}
+        """Executors that take no more tasks, and their cores."""
 
     def submit(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
@@ -105,6 +116,24 @@ class SparkDeployer:
         with self._lock:
             return len(self._running)
 
+    def _occupied(self) -> int:
+        """Cores that they have, or wait for."""
+        with self._lock:
+            return sum(self._granted.get(attempt, 1) for attempt in self._running)
+
+    def leaving(self) -> frozenset[AttemptId]:
+        """Those that run where Spark takes the executor away. Blocks; raises what py4j does."""
+        found = {
+            executor: cores
+            for executor, cores in leaving_executors(self._session.context).items()
+            if self._session.is_of(executor)
+        }
+        for executor in found.keys() - self._leaving.keys():
+            _log.warning("Spark decommissions executor %s: its subtasks leave it", executor)
+        with self._lock:
+            self._leaving, running = found, list(self._running)
+        return frozenset(attempts_on(self._session.context, found, running) if found else ())
+
     def _run(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         error: ErrorInfo | None = None
         try:
@@ -114,11 +143,16 @@ class SparkDeployer:
         finally:
             with self._lock:
                 self._running.pop(submission.attempt, None)
+                self._granted.pop(submission.attempt, None)
                 self._cancelled.discard(submission.attempt)
                 self._served.discard(submission.attempt)
             on_end(submission.attempt, error)
 
     def _run_job(self, submission: SparkSubmission) -> None:
+        if submission.resources is not None:
+            check_resources(submission.resources, self._session.available(submission.slot_bytes))
+            with self._lock:
+                self._granted[submission.attempt] = submission.resources.cpus_of_subtask
         self._wait_for_cores(submission)
         context = self._session.context
         attempt = submission.attempt
@@ -189,7 +223,10 @@ class SparkDeployer:
         )
         if found is not None:
             return found
-        return self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)._jrdd
+        partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)
+        if submission.resources is not None and not self._session.is_embedded:
+            partitions = partitions.withResources(profile_of(submission.resources))
+        return partitions._jrdd
 
     def _host(self) -> str:
         """Where executors reach this process."""
@@ -202,8 +239,9 @@ class SparkDeployer:
             return
         is_told = False
         while submission.attempt not in self._cancelled:
-            cores, running, beside = self._session.cores(), self.running(), bool(self._served)
+            cores, running, beside = self._session.cores(), self._occupied(), bool(self._served)
             self._most_cores = max(self._most_cores, cores)
+            cores -= sum(self._leaving.values())
             if running + beside <= cores:
                 return
             if running + beside > self._most_cores:

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegate.aio.parents import dying_with_this
 from tidegate.model.errors import ExternalError
@@ -30,12 +30,29 @@ STOP_TIMEOUT_S = 3.0
 """Chosen, not measured: afterwards it is killed."""
 _POLL_S = 0.02
 """Chosen, not measured: small beside the seconds in which a JVM starts."""
+_GATEWAY_PORT, _GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""Where PySpark looks for a gateway that runs."""
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Flags of the small JVM that only puts together the command line of the real one."""
 
 
-class Jvm:
+class Jvm(Protocol):
     """One JVM with a Py4J gateway in it."""
+
+    @property
+    def pid(self) -> int: ...
+    def is_alive(self) -> bool: ...
+    def connect(self) -> JavaObject:
+        """A Py4J gateway, with PySpark's imports."""
+
+    def stop(self) -> bool:
+        """End it; whether it ended by itself. Returns when it is gone."""
+
+    def kill(self) -> None: ...
+
+
+class OwnJvm:
+    """A child of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, secret: str) -> None:
         self._process = process
@@ -50,19 +67,9 @@ class Jvm:
         return self._process.poll() is None
 
     def connect(self) -> JavaObject:
-        """A Py4J gateway, with PySpark's imports."""
-        from pyspark import java_gateway
-
-        launch: Any = java_gateway.launch_gateway  # which only connects when these are set
-        os.environ["PYSPARK_GATEWAY_PORT"] = str(self._port)
-        os.environ["PYSPARK_GATEWAY_SECRET"] = self._secret
-        try:
-            return launch()
-        finally:
-            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        return _connected(str(self._port), self._secret)
 
     def stop(self) -> bool:
-        """End it; whether it ended by itself. Returns when it is gone."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -78,11 +85,40 @@ class Jvm:
         self._process.wait()
 
 
+class ParentJvm:
+    """The one that started this process: `spark-submit` in cluster mode runs the driver's JVM in a container of the cluster, and that runs Python. It says
+    in the environment where its gateway is (Spark: ``PythonRunner.scala``), and ends when this process has."""
+
+    def __init__(self) -> None:
+        self._parent = os.getppid()
+        self._port, self._secret = os.environ.pop(_GATEWAY_PORT), os.environ.pop(_GATEWAY_SECRET)
+
+    @staticmethod
+    def is_there() -> bool:
+        return _GATEWAY_PORT in os.environ and _GATEWAY_SECRET in os.environ
+
+    @property
+    def pid(self) -> int:
+        return self._parent
+
+    def is_alive(self) -> bool:
+        return os.getppid() == self._parent
+
+    def connect(self) -> JavaObject:
+        return _connected(self._port, self._secret)
+
+    def stop(self) -> bool:
+        return True
+
+    def kill(self) -> None:
+        """It notices how this process ends, and lets the cluster start another one, or not."""
+
+
 Began = Callable[["subprocess.Popen[bytes]"], None]
 """Told of the process as soon as there is one, long before the JVM is up: it can be ended from then on."""
 
 
-def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began, timeout_s: float) -> Jvm:
+def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began, timeout_s: float) -> OwnJvm:
     """Start it in ``directory`` with its output in ``log_file``, from a thread that lives as long as it shall. Raises ``ExternalError``
     when it ends or hangs."""
     from pyspark.find_spark_home import _find_spark_home
@@ -107,7 +143,7 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
         )
     began(process)
     port, secret = _wait_for_gateway(process, told, timeout_s)
-    return Jvm(process, port, secret)
+    return OwnJvm(process, port, secret)
 
 
 def discard(served: JavaObject) -> None:
@@ -140,6 +176,17 @@ def placed_rdd(context: SparkContext, partitions: int, location: str) -> RDD[obj
     rdd = context._jsc.sc().makeRDD(elements, bytes_tag)
     serializer: JavaObject = NoOpSerializer()
     return RDD(jvm.org.apache.spark.api.java.JavaRDD(rdd, bytes_tag), context, serializer)
+
+
+def _connected(port: str, secret: str) -> JavaObject:
+    from pyspark import java_gateway
+
+    launch: Any = java_gateway.launch_gateway  # which only connects when these are set
+    os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET] = port, secret
+    try:
+        return launch()
+    finally:
+        del os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET]
 
 
 def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:

@@ -1,8 +1,8 @@
 """The Spark that hosts the subtasks: a JVM of ours with a Spark context, embedded (``local[n]``) or driving a cluster.
 
 Laws:
-1. What the runtime depends on is not negotiable (``_FIXED``): Spark retries nothing, every attempt is a fresh process.
-   What is only sensible (``_DEFAULTS``) can be overridden by ``spark.*`` keys of the configuration.
+1. What the runtime depends on is not negotiable (``cluster.settings``): Spark retries nothing, every attempt is a fresh process.
+   What is only sensible can be overridden by ``spark.*`` keys of the configuration.
 2. Nothing of the JVM reaches the user's terminal: its output goes to a file.
 3. The JVM ends when its standard input closes, so it does not outlive this process, however that ends.
 """
@@ -17,102 +17,28 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
-from tidegate.model.shipped_files import PACKED, has_packages
+from tidegate.taskmanager.spark.cluster.resources import Available, embedded_resources, executor_resources
+from tidegate.taskmanager.spark.cluster.settings import (
+    SessionSettings,
+    in_given_jvm,
+    is_embedded,
+    log4j_properties,
+    session_properties,
+)
 from tidegate.taskmanager.spark.java import check_java, find_java
-from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, placed_rdd, start_jvm
+from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, ParentJvm, placed_rdd, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
-from tidegate.taskmanager.spark.worker_exits import ENVIRONMENT_KEY, take_exit
+from tidegate.taskmanager.spark.worker_exits import take_exit
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
-_FIXED = {
-    "spark.python.use.daemon": "true",
-    "spark.python.daemon.module": "tidegate.taskmanager.spark.daemon",
-    "spark.python.worker.reuse": "false",
-    "spark.task.maxFailures": "1",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.job.interruptOnCancel": "true",
-    "spark.speculation": "false",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.scheduler.mode": "FIFO",
-}
-_ON_DEMAND = {
-    "spark.dynamicAllocation.enabled": "true",
-    "spark.dynamicAllocation.minExecutors": "0",
-    "spark.dynamicAllocation.initialExecutors": "0",
-    "spark.dynamicAllocation.schedulerBacklogTimeout": "100000000s",
-    "spark.dynamicAllocation.executorIdleTimeout": "100000000s",
-    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "100000000s",
-    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.shuffleTracking.timeout": "100000000s",
-    "spark.locality.wait.process": "10s",
-}
-"""Begin without executors on every kind of cluster, and let Spark decide nothing about their number: only with dynamic allocation a context
-asks for none at its start. A subtask waits for its own executor for so long; then another one is better than none."""
-_DEFAULTS = {
-    "spark.app.name": "tidegate",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.rpc.netty.dispatcher.numThreads": "4",  # else one for each of the 1024 "cores"
-    "spark.python.task.killTimeout": "1s",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-}
-_EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %c{1} - %m%n%ex{8}
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-logger.conf.name = org.apache.spark.SparkConf
-logger.conf.level = error
-"""
-_LOG4J_ON_DEMAND = """\
-logger.executors.name = org.apache.spark.deploy.client.StandaloneAppClient$ClientEndpoint
-logger.executors.level = info
-"""
-"""How executors of a standalone cluster end that never registered: nothing else in Spark says so (``ExecutorRequests.ended``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """``properties`` are the ``spark.*`` keys of the configuration. ``directory`` is private and removed by its owner."""
-
-    directory: Path
-    master: str = "local[1024]"
-    properties: Mapping[str, str] = field(default_factory=dict)
-    host: str = "127.0.0.1"
-    """Where executors of a cluster reach this process."""
-    log_file: Path | None = None
-    """The log of the JVM; ``spark.log`` in ``directory`` when not given."""
-    start_timeout_s: float = 300.0
-    """``tidegate.start-timeout``"""
-    on_demand: bool = False
-    """Whether it begins without executors, and asks for them later (``ExecutorRequests``)."""
-
-    @property
-    def log_path(self) -> Path:
-        return self.log_file or self.directory / "spark.log"
-
-    @property
-    def exits(self) -> Path:
-        """Where the Python daemon notes how workers ended."""
-        return self.directory / "exits"
 
 
 class Session:
@@ -134,6 +60,10 @@ class Session:
         placed = copy.copy(self)
         placed._place = (f"executor_{host}_{executor_id}", cores)
         return placed
+
+    def is_of(self, executor_id: str) -> bool:
+        """Whether subtasks of this session may run on the executor."""
+        return self._place is None or self._place[0].endswith(f"_{executor_id}")
 
     def empty_rdd(self, partitions: int) -> RDD[object]:
         """Nothing in so many partitions; where they run is the place of this session."""
@@ -172,6 +102,21 @@ class Session:
     def master(self) -> str:
         """``spark.master``"""
         return self._settings.master
+
+    def available(self, slot_bytes: int) -> Available:
+        """What slots can have at this moment. ``slot_bytes``: memory of one; 0: not bounded."""
+        if self.is_embedded:
+            return embedded_resources(self.external_resources, slot_bytes)
+        return executor_resources(dict(self.context.getConf().getAll()), self._cores_of_executor(), slot_bytes)
+
+    def _cores_of_executor(self) -> int:
+        """How many the largest one has at this moment, or the one of this session's place."""
+        if self._place is not None:
+            return self._place[1]
+        summaries = self.context._jsc.sc().statusStore().executorList(True)
+        found = [summaries.apply(index) for index in range(int(summaries.size()))]
+        executors = [each for each in found if str(each.id()) != "driver"]
+        return max((int(each.totalCores()) for each in executors), default=0)
 
     def executors(self) -> int:
         """How many there are at this moment, the driver not counted; at least 1, as an embedded one is the driver itself.
@@ -246,64 +191,40 @@ class Session:
 
 
 def start_session(settings: SessionSettings, began: Began = lambda process: None) -> Session:
-    """Starts a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had, also because
-    the process that ``began`` received was ended."""
-    version = check_java(find_java())
-    _log.debug("java is version %d", version)
+    """Starts a JVM and a Spark context in it, or the context in the JVM that started this process. Raises ``ExternalError`` when Java or
+    Spark cannot be had, also because the process that ``began`` received was ended."""
     started = time.monotonic()
     directory = settings.directory
     settings.exits.mkdir(parents=True, exist_ok=True)
     log_file = settings.log_path
-    properties = session_properties(settings)
-    (directory / "log4j2.properties").write_text(
-        _LOG4J + (_LOG4J_ON_DEMAND if settings.on_demand else ""), encoding="utf-8"
-    )
-    # Read by PySpark from the environment only, by the driver for the workers' interpreter.
-    os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    jvm = None
+    jvm: Jvm | None = None
     try:
-        jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
-        gateway, context = _connect(jvm, properties)
+        if ParentJvm.is_there():
+            jvm = ParentJvm()
+            gateway = jvm.connect()
+            settings = in_given_jvm(settings, _given_to(gateway))
+            properties = session_properties(settings)
+        else:
+            check_java(find_java())
+            properties = session_properties(settings)
+            (directory / "log4j2.properties").write_text(log4j_properties(settings), encoding="utf-8")
+            jvm = start_jvm(properties, directory, log_file, began, settings.start_timeout_s)
+            gateway = jvm.connect()
+            properties |= _given_to(gateway)
+        # Read by PySpark from the environment only, by the driver for the workers' interpreter.
+        os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        context = _context(gateway, properties)
+    except ConfigurationError:
+        raise
     except Exception as error:
         if jvm is not None:
             jvm.kill()
-        said = last_lines(_tail(log_file), 5) or str(error)
-        raise ExternalError(
-            f"Spark did not start (spark.master {settings.master}): {said}", details=str(error)
-        ) from error
+        words = _words_of(error)
+        said = last_lines(_tail(log_file), 5) or words
+        raise ExternalError(f"Spark did not start (spark.master {settings.master}): {said}", details=words) from error
     _log.info("Spark %s at %s is up after %.1f s", context.version, settings.master, time.monotonic() - started)
     return Session(settings, jvm, gateway, context)
-
-
-def session_properties(settings: SessionSettings) -> dict[str, str]:
-    """All properties of the context. Raises ``ConfigurationError`` for one that the runtime cannot live with."""
-    wrong = [key for key, value in _FIXED.items() if settings.properties.get(key, value) != value]
-    if wrong:
-        said = ", ".join(f"{key} must be {_FIXED[key]}" for key in wrong)
-        raise ConfigurationError(f"bad configuration: {said}; leave it out")
-    found = dict(_DEFAULTS)
-    if is_embedded(settings.master):
-        found |= _EMBEDDED_DEFAULTS
-    else:
-        found["spark.driver.host"] = settings.host
-        is_packed = has_packages(settings.properties.get("spark.archives", ""))
-        found["spark.executorEnv.PYTHONPATH"] = PACKED if is_packed else str(Path(tidegate.__file__).parent.parent)
-    found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
-    found["spark.local.dir"] = str(settings.directory / "local")
-    found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
-    found |= settings.properties
-    found |= _FIXED | (_ON_DEMAND if settings.on_demand else {})
-    found["spark.master"] = settings.master
-    log4j = settings.directory / "log4j2.properties"
-    options = _JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())
-    users = settings.properties.get("spark.driver.extraJavaOptions", "")
-    found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
-    return found
-
-
-def is_embedded(master: str) -> bool:
-    return master == "local" or master.startswith("local[")
 
 
 def last_lines(text: str, count: int) -> str:
@@ -328,15 +249,30 @@ def why_no_workers(text: str) -> str:
     return last_lines(words, 1) if found and words.strip() else last_lines(text, 3)
 
 
-def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[JavaObject, SparkContext]:
+def _words_of(error: Exception) -> str:
+    """An error of the JVM's is asked for its words, which a JVM that has ended does not say."""
+    try:
+        return str(error)
+    except Exception as gone:  # noqa: BLE001  (py4j's and the socket's)
+        return f"{type(error).__name__}, and the JVM is gone ({gone})"
+
+
+def _given_to(gateway: JavaObject) -> dict[str, str]:
+    """What `spark-submit` has made of the properties that it was given: of packages their jars, of archives what the cluster's own way of shipping
+    them is called."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf(loadDefaults=True, _jvm=gateway.jvm).getAll())
+
+
+def _context(gateway: JavaObject, properties: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
-    conf = SparkConf(loadDefaults=False)
+    conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
     for key, value in properties.items():
         conf.set(key, value)
-    gateway = jvm.connect()
     try:
-        return gateway, SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf, gateway=gateway)
     except BaseException:
         _forget_context()
         raise

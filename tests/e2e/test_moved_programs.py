@@ -21,7 +21,8 @@ from tidegate.cli.client import JobManagerClient
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream._graph.executor import installed
-from tidegate.taskmanager.spark.session import SessionSettings, start_session
+from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,6 +7,7 @@ TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──�
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.e2e.jobs import stages
 from tests.e2e.test_batch_stages import NUMBERS, result
 from tests.e2e.test_spark_streams import LIMIT_S, kill_source, kill_task_manager, killed
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tests.e2e.watching import Moment
 from tests.ports import free_port
 from tests.servers.kafka_broker import KafkaBroker
 
@@ -32,7 +34,9 @@ CORES = 8
 class SparkCluster:
     """Master and workers on loopback."""
 
-    def __init__(self, directory: Path, tmp: Path, workers: int) -> None:
+    def __init__(self, directory: Path, tmp: Path, workers: int, worker_options: str = "") -> None:
+        """``worker_options``: of the JVMs of workers."""
+        self._worker_options = worker_options
         self._directory = directory
         self._tmp = tmp
         self.master_url = f"spark://127.0.0.1:{free_port()}"
@@ -58,7 +62,12 @@ class SparkCluster:
         name = f"spark-{kind.split('.')[1].lower()}-{free_port()}"
         tmp = self._tmp / name
         tmp.mkdir()
-        environment = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        environment = {
+            "SPARK_HOME": str(SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_WORKER_OPTS": f"-Dspark.decommission.enabled=true {self._worker_options}",  # by SIGPWR
+        }
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         return Proc(name, command, self._directory, tmp, environment)
 
@@ -125,6 +134,27 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert re.search(r"spark://", log)
 
 
+def test_subtasks_leave_a_worker_that_is_decommissioned_and_nothing_has_failed(
+    spark: tuple[Cluster, SparkCluster], tmp_path: Path
+) -> None:
+    cluster, workers = spark[0], spark[1].workers
+    run = CountsRun(tmp_path / "run", held=True, seconds=3, rows=30_000)
+    watch = run.submit(cluster)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    victim = max(workers, key=lambda worker: len(worker.subtasks()))
+    assert victim.subtasks()
+    victim.send(signal.SIGPWR)
+    watch.wait_for(_runs_in_second_attempts, LIMIT_S, "every subtask runs in its second attempt")
+    assert not victim.subtasks()
+    victim.kill9()
+    run.release()
+    over = watch.wait_finished(HANG_LIMIT_S)
+    run.assert_exact()
+    assert over.status.restarts == 0
+    assert not over.status.HasField("failure")
+
+
 def test_a_bounded_job_runs_again_what_a_lost_executor_had(spark: tuple[Cluster, SparkCluster], tmp_path: Path) -> None:
     """It holds a stage that reads what the stage before has stored: on the other executor, or on the one that goes with it."""
     cluster, workers = spark[0], spark[1].workers
@@ -170,6 +200,11 @@ def test_each_row_of_four_sources_is_there_once_although_a_task_manager_on_the_c
     killed(sources.run, sources.watch, kill_task_manager)
     sources.go_on()
     sources.assert_each_row_once()
+
+
+def _runs_in_second_attempts(moment: Moment) -> bool:
+    subtasks = [subtask for vertex in moment.status.vertices for subtask in vertex.subtasks]
+    return all(subtask.state == "RUNNING" and subtask.attempt == 1 for subtask in subtasks)
 
 
 def _subtasks_on(run: CountsRun, worker: Proc) -> int:

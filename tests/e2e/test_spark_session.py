@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tidegate.taskmanager.spark.session import Session, SessionSettings, start_session
+from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.session import Session, start_session
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from tidegate.connectors.spark.sink import TAG, SparkEpoch, SparkSink
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.connectors.spark.writes import delta_writer, iceberg_writer, jdbc_writer
 from tidegate.model.errors import ExternalError, InvalidJob, UserFunctionError
-from tidegate.taskmanager.spark.session import Session, SessionSettings, start_session
+from tidegate.taskmanager.spark.cluster.settings import SessionSettings
+from tidegate.taskmanager.spark.session import Session, start_session
 from tidegate.taskmanager.spark.streams.service import SparkDoor
 
 if TYPE_CHECKING:

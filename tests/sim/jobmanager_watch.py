@@ -10,6 +10,7 @@ from tests.sim.watch import ADOPTION, ENDING, SHAPE, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.job.moving import MOVES
 from tidegate.jobmanager.machines.job.rescaling import TAKES_CHECKPOINT
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.model.checkpoint import DeclineReason
@@ -95,7 +96,7 @@ class JobManagerWatch:
         said = [command.message for command in commands if isinstance(command, c.Log)]
         if any(message.startswith(GOES_ON) for message in said):
             self._on_adopted()
-        self._reasons_to_start += said.count(TAKES_CHECKPOINT)
+        self._reasons_to_start += said.count(TAKES_CHECKPOINT) + said.count(MOVES)
         if self._is_mine(event):
             self._note(event)
             self.shared.on_event(event)

@@ -90,6 +90,8 @@ class Mix:
     """How probable it is that a new JobManager goes on with the job by itself; otherwise the user starts it again."""
     ends_of_life: float = 0.0
     """How probable it is that a task dies soon after a checkpoint was confirmed that lets some finish."""
+    leaving: float = 0.0
+    """How probable it is, with each heartbeat, that some tasks have to go elsewhere."""
 
 
 EVERYTHING = Mix()
@@ -199,7 +201,8 @@ class Schedule:
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
-        task_manager = SimTaskManager(self.directory, self.context, name, f"session-{self._sessions}", slots)
+        session = f"session-{self._sessions}"
+        task_manager = SimTaskManager(self.directory, self.context, name, session, slots, self.mix.leaving)
         self.task_managers[name] = task_manager
         self.world.later(1, task_manager.register)
 

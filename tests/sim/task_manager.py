@@ -41,7 +41,11 @@ _FORWARDED = (e.EndOfDataReached, e.SubtaskAcknowledged, e.SubtaskDeclined, e.Op
 
 
 class SimTaskManager:
-    def __init__(self, directory: Directory, context: TaskContext, name: str, session: str, slot_count: int) -> None:
+    def __init__(
+        self, directory: Directory, context: TaskContext, name: str, session: str, slot_count: int, leaving: float = 0.0
+    ) -> None:
+        """``leaving``: how probable it is, with each heartbeat, that the executor of some tasks goes."""
+        self._leaving = leaving
         self.task_manager_id = TaskManagerId(name)
         self.session = session
         self.slot_count = slot_count
@@ -98,9 +102,19 @@ class SimTaskManager:
             return
         if not self.is_cut_off:
             here = self._machine.tasks.attempts()
-            event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), here)
+            event = e.TaskManagerHeartbeat(
+                self.task_manager_id, self.session, self._report(), here, self._draw_leaving(here)
+            )
             self._world.later(self._world.message_delay_ms(), lambda: self._deliver_heartbeat(event, life))
         self._world.later(HEARTBEAT_INTERVAL_MS, lambda: self._heartbeat(life))
+
+    def _draw_leaving(self, here: tuple[AttemptId, ...]) -> tuple[AttemptId, ...]:
+        """In the chaos only, and nothing is drawn where none leave: schedules that tests name by their seeds stay as they are."""
+        if not (self._leaving and here and self._world.now_ms < self._world.plan.chaos_ms):
+            return ()
+        if self._world.rng.random() >= self._leaving:
+            return ()
+        return tuple(self._world.rng.sample(sorted(here, key=str), self._world.rng.randint(1, len(here))))
 
     def _deliver_heartbeat(self, event: e.TaskManagerHeartbeat, life: int) -> None:
         if not self.is_cut_off and self._shell is not None and life == self._life:

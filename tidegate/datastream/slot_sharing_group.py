@@ -1,6 +1,7 @@
 """`SlotSharingGroup`: operators that may share slots (PyFlink: ``pyflink.datastream.slot_sharing_group``).
 
-Resources are kept and can be asked for, as in Flink; here all slots of a TaskManager are alike, so they change nothing.
+A slot of a group with resources has them, or its subtasks do not start: on a cluster of Spark each of them is a task with its share of the CPUs and external
+resources, and in each the processes have the memory of the group.
 """
 
 from __future__ import annotations

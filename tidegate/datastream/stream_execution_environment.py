@@ -242,6 +242,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             max_parallelism=None if self.get_max_parallelism() < 0 else self.get_max_parallelism(),
             is_chaining_enabled=self.is_chaining_enabled(),
             mode=mode,
+            groups=self._slot_sharing_groups,
         )
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import TaskRestore
-from tidegate.model.graph import Partitioner
+from tidegate.model.graph import Partitioner, SlotResources
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation
 
 
@@ -64,6 +64,8 @@ class TaskDeployment:
     """Blob of the pickled source of ``from_spark``: partition i of its DataFrame feeds subtask i."""
     finished_on_restore: bool = False
     """Every operator had finished in the restored checkpoint: forward end of data, acknowledge nothing but that."""
+    slot_resources: SlotResources | None = None
+    """What its slot is to have; ``None``: an equal share of the TaskManager."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Follows Flink's ``JobGraph.java``, ``JobVertex.java`` and ``JobEdge.java``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -57,6 +58,34 @@ class OperatorInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotResources:
+    """What a slot of a slot sharing group is to have, as its program said (Flink: ``SlotSharingGroup``). ``vertices``: as many have a subtask in such a slot, each a process of its own. ``external``: amounts by name, of GPUs for instance."""
+
+    group: str
+    vertices: int
+    cpu_cores: float
+    task_heap_bytes: int
+    task_off_heap_bytes: int = 0
+    managed_bytes: int = 0
+    external: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def memory_bytes(self) -> int:
+        """All processes in the slot have it together."""
+        return self.task_heap_bytes + self.task_off_heap_bytes + self.managed_bytes
+
+    @property
+    def cpus_of_subtask(self) -> int:
+        """Whole cores, as Spark counts them: an equal share of the slot's, at least one."""
+        return max(1, math.ceil(self.cpu_cores / self.vertices))
+
+    @property
+    def external_of_subtask(self) -> dict[str, float]:
+        """An equal share of the slot's."""
+        return {name: amount / self.vertices for name, amount in self.external.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class JobVertex:
     """A chain of operators that runs as ``parallelism`` subtasks. ``operators`` is in the order of the chain."""
 
@@ -72,6 +101,8 @@ class JobVertex:
     """Blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
     keeps_parallelism: bool = False
     """It cannot run with another one: an operator of it runs in one subtask only, or its source was cut for so many."""
+    slot_resources: SlotResources | None = None
+    """What a slot of its group is to have; ``None``: the program asks for nothing."""
 
     @property
     def is_source(self) -> bool:

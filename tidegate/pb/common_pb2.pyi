@@ -673,6 +673,7 @@ class TaskDeployment(_message.Message):
     DATA_TOKEN_FIELD_NUMBER: _builtins.int
     FINISHED_ON_RESTORE_FIELD_NUMBER: _builtins.int
     SPARK_QUERY_FIELD_NUMBER: _builtins.int
+    SLOT_RESOURCES_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     generation: _builtins.str
     allocation_id: _builtins.str
@@ -701,6 +702,10 @@ class TaskDeployment(_message.Message):
     def blobs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """file name -> blob key"""
 
+    @_builtins.property
+    def slot_resources(self) -> Global___SlotResources:
+        """absent: an equal share of the TaskManager"""
+
     def __init__(
         self,
         *,
@@ -721,16 +726,80 @@ class TaskDeployment(_message.Message):
         data_token: _builtins.str = ...,
         finished_on_restore: _builtins.bool = ...,
         spark_query: _builtins.str | None = ...,
+        slot_resources: Global___SlotResources | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "slot_resources", b"slot_resources", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "slot_resources", b"slot_resources", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__spark_query) -> _WhichOneofReturnType__spark_query | None: ...
 
 Global___TaskDeployment: _TypeAlias = TaskDeployment  # noqa: Y015
+
+@_typing.final
+class SlotResources(_message.Message):
+    """What a slot of a slot sharing group is to have."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ExternalEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    VERTICES_FIELD_NUMBER: _builtins.int
+    CPU_CORES_FIELD_NUMBER: _builtins.int
+    TASK_HEAP_BYTES_FIELD_NUMBER: _builtins.int
+    TASK_OFF_HEAP_BYTES_FIELD_NUMBER: _builtins.int
+    MANAGED_BYTES_FIELD_NUMBER: _builtins.int
+    EXTERNAL_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    vertices: _builtins.int
+    """with a subtask in such a slot"""
+    cpu_cores: _builtins.float
+    task_heap_bytes: _builtins.int
+    task_off_heap_bytes: _builtins.int
+    managed_bytes: _builtins.int
+    @_builtins.property
+    def external(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """amounts by name"""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        vertices: _builtins.int = ...,
+        cpu_cores: _builtins.float = ...,
+        task_heap_bytes: _builtins.int = ...,
+        task_off_heap_bytes: _builtins.int = ...,
+        managed_bytes: _builtins.int = ...,
+        external: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_cores", b"cpu_cores", "external", b"external", "group", b"group", "managed_bytes", b"managed_bytes", "task_heap_bytes", b"task_heap_bytes", "task_off_heap_bytes", b"task_off_heap_bytes", "vertices", b"vertices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlotResources: _TypeAlias = SlotResources  # noqa: Y015
 
 @_typing.final
 class ProducerAddress(_message.Message):

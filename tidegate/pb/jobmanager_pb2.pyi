@@ -82,6 +82,7 @@ class JobVertex(_message.Message):
     PROGRAM_FIELD_NUMBER: _builtins.int
     SPARK_QUERY_FIELD_NUMBER: _builtins.int
     KEEPS_PARALLELISM_FIELD_NUMBER: _builtins.int
+    SLOT_RESOURCES_FIELD_NUMBER: _builtins.int
     vertex_id: _builtins.str
     name: _builtins.str
     parallelism: _builtins.int
@@ -95,6 +96,10 @@ class JobVertex(_message.Message):
     """it cannot run with another one"""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorInfo]: ...
+    @_builtins.property
+    def slot_resources(self) -> _common_pb2.SlotResources:
+        """absent: the program asks for nothing"""
+
     def __init__(
         self,
         *,
@@ -108,10 +113,11 @@ class JobVertex(_message.Message):
         program: _builtins.str = ...,
         spark_query: _builtins.str | None = ...,
         keeps_parallelism: _builtins.bool = ...,
+        slot_resources: _common_pb2.SlotResources | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "spark_query", b"spark_query"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "slot_resources", b"slot_resources", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "keeps_parallelism", b"keeps_parallelism", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "keeps_parallelism", b"keeps_parallelism", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_resources", b"slot_resources", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
@@ -1544,6 +1550,7 @@ class TaskManagerHeartbeat(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     PROCESS_METRICS_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     task_manager_id: _builtins.str
     session: _builtins.str
@@ -1561,6 +1568,10 @@ class TaskManagerHeartbeat(_message.Message):
     def process_metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """of the TaskManager, by Flink's names; empty: unchanged"""
 
+    @_builtins.property
+    def leaving(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """attempts whose process must go elsewhere: what runs it is going to be taken away"""
+
     def __init__(
         self,
         *,
@@ -1571,10 +1582,11 @@ class TaskManagerHeartbeat(_message.Message):
         attempts: _abc.Iterable[_builtins.str] | None = ...,
         metrics: _abc.Mapping[_builtins.str, _common_pb2.TaskMetrics] | None = ...,
         process_metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        leaving: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "leaving", b"leaving", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

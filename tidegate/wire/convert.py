@@ -9,6 +9,7 @@ from tidegate.wire.convert_deployment import (
     producer_to_pb,
     restore_from_pb,
     restore_to_pb,
+    slot_resources_from_pb,
     task_metrics_from_pb,
     task_metrics_to_pb,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "restore_to_pb",
     "segment_from_pb",
     "segment_to_pb",
+    "slot_resources_from_pb",
     "snapshot_from_pb",
     "snapshot_to_pb",
     "status_of_error",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tidegate.model.accumulators import Told
 from tidegate.model.checkpoint import RestoredOperator, TaskRestore
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
-from tidegate.model.graph import Partitioner
+from tidegate.model.graph import Partitioner, SlotResources
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId
 from tidegate.pb import common_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb, accumulators_to_pb
@@ -104,6 +104,7 @@ def deployment_to_bytes(deployment: TaskDeployment) -> bytes:
         data_token=deployment.data_token,
         finished_on_restore=deployment.finished_on_restore,
         spark_query=deployment.spark_query,
+        slot_resources=slot_resources_to_pb(deployment.slot_resources),
     )
     return message.SerializeToString(deterministic=True)
 
@@ -129,6 +130,33 @@ def deployment_from_bytes(content: bytes) -> TaskDeployment:
         data_token=message.data_token,
         finished_on_restore=message.finished_on_restore,
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
+        slot_resources=slot_resources_from_pb(message.slot_resources) if message.HasField("slot_resources") else None,
+    )
+
+
+def slot_resources_to_pb(resources: SlotResources | None) -> pb.SlotResources | None:
+    if resources is None:
+        return None
+    return pb.SlotResources(
+        group=resources.group,
+        vertices=resources.vertices,
+        cpu_cores=resources.cpu_cores,
+        task_heap_bytes=resources.task_heap_bytes,
+        task_off_heap_bytes=resources.task_off_heap_bytes,
+        managed_bytes=resources.managed_bytes,
+        external=dict(resources.external),
+    )
+
+
+def slot_resources_from_pb(message: pb.SlotResources) -> SlotResources:
+    return SlotResources(
+        message.group,
+        message.vertices,
+        message.cpu_cores,
+        message.task_heap_bytes,
+        message.task_off_heap_bytes,
+        message.managed_bytes,
+        dict(message.external),
     )
 
 

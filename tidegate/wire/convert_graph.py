@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.convert_deployment import slot_resources_from_pb, slot_resources_to_pb
 from tidegate.wire.convert_errors import enum_from_text
 from tidegate.wire.convert_events import split_from_pb, split_to_pb
 
@@ -76,6 +77,7 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
         program=vertex.program,
         spark_query=vertex.spark_query,
         keeps_parallelism=vertex.keeps_parallelism,
+        slot_resources=slot_resources_to_pb(vertex.slot_resources),
     )
 
 
@@ -103,4 +105,5 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
         slot_sharing_group=message.slot_sharing_group,
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
         keeps_parallelism=message.keeps_parallelism,
+        slot_resources=slot_resources_from_pb(message.slot_resources) if message.HasField("slot_resources") else None,
     )

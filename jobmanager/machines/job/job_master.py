@@ -8,6 +8,7 @@ Messages of attempts that have ended are ignored. Follows Flink's ``SchedulerBas
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
@@ -100,10 +101,9 @@ class JobMaster(JobParts):
 
     def on_end_of_data(self, event: EndOfDataReached) -> None:
         execution = self.executions.current(event.attempt)
-        if execution is None or not execution.is_deployed or execution.at_end_of_data:
-            return
-        self.executions.note_end_of_data(execution)
-        self._look_at_end_of_data()
+        if execution is not None and execution.is_deployed and not execution.at_end_of_data:
+            self.executions.note_end_of_data(execution)
+            self._look_at_end_of_data()
 
     def on_checkpoint_event(self, event: CheckpointEvent) -> None:
         handled = handle_checkpoint_event(self.coordinator, event)
@@ -121,11 +121,10 @@ class JobMaster(JobParts):
         verdict = judge_failed_call(call, error, execution)
         if verdict is CallFailure.CANCELED:
             self._move(execution, _E.CANCELED)
-        if verdict is not CallFailure.FAILED:
-            return
-        failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
-        self._attempts.send_cancel(execution.attempt, call.task_manager_id)
-        self._on_failed(execution, replace(error, message=failed))
+        elif verdict is CallFailure.FAILED:
+            failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
+            self._attempts.send_cancel(execution.attempt, call.task_manager_id)
+            self._on_failed(execution, replace(error, message=failed))
 
     def on_submitted(self, attempt: AttemptId) -> None:
         """SubmitTask was answered: from now on its TaskManager's heartbeats must list it."""
@@ -157,6 +156,11 @@ class JobMaster(JobParts):
     def on_attempts_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> None:
         missing = self._attempts.on_reported(task_manager_id, attempts)
         self._on_lost(missing, f"TaskManager {task_manager_id} has lost it")
+
+    def on_attempts_leaving(self, attempts: Collection[AttemptId]) -> None:
+        """Executors that run them go away. Repeated until nothing runs there."""
+        self.moving.note(attempts, self.coordinator.stats.failed)
+        self._look_at_moves()
 
     # ---- time --------------------------------------------------------------------------------------------------------
 
@@ -323,6 +327,7 @@ class JobMaster(JobParts):
                 for asked in self._asked.take():
                     self.on_checkpoint_event(asked)
                 self._look_at_shape()
+                self._look_at_moves()
             case _J.RESTARTING if not self.coordinator.is_settling:
                 self._look_at_shape()
                 self._restart()
@@ -354,6 +359,13 @@ class JobMaster(JobParts):
             case ShapeStep.CANCEL:
                 self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
                 self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
+
+    def _look_at_moves(self) -> None:
+        if subtasks := self.moving.take(self._now):
+            self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
+            self._cancel_for(self._failover.restart_lost(subtasks, self._buffer.now_ms), "INFO", self.moving.why)
+        elif self.moving.wants_checkpoint(self._now):
+            self._after_coordinator(self.coordinator.take_checkpoint())
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:

@@ -10,6 +10,7 @@ from tidegate.jobmanager.machines.events import JobRecovered, JobSubmitted
 from tidegate.jobmanager.machines.job.adoption import Adoption
 from tidegate.jobmanager.machines.job.asked_before import AskedBefore
 from tidegate.jobmanager.machines.job.job_status import JobStatusHistory
+from tidegate.jobmanager.machines.job.moving import Moving
 from tidegate.jobmanager.machines.job.rescaling import JobNow, Rescaling
 from tidegate.jobmanager.machines.job.task_invariants import check_tasks
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
@@ -55,6 +56,7 @@ class JobParts:
         self._is_reported_terminated, self._asked = False, AskedBefore(event, buffer)
         asked = event.asked if isinstance(event, JobRecovered) else ()
         self.rescaling = Rescaling(self.executions, origin.submitted.graph, asked, settings.elastic, buffer)
+        self.moving = Moving(self.executions, self.rescaling, buffer)
         self.takes_checkpoints = settings.checkpoints.interval_ms is not None
         self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
         self._adoption: Adoption | None = None  # set while the job is RECONCILING
@@ -101,7 +103,7 @@ class JobParts:
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
         own = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
-        for part in (*own, self.rescaling, self._asked, self._adoption or self.life):
+        for part in (*own, self.rescaling, self.moving, self._asked, self._adoption or self.life):
             part.check_invariants()
         state = self.life.state
         assert (self._adoption is not None) == (state is _J.RECONCILING), f"{state.value} is a mistake"

@@ -109,6 +109,7 @@ class Deployments:
             data_token=self._data_token,
             finished_on_restore=execution.finished_on_restore,
             spark_query=vertex.spark_query,
+            slot_resources=vertex.slot_resources,
         )
 
     def _input(self, edge: JobEdge, consumer: int) -> InputDeployment:

@@ -203,9 +203,9 @@ class TaskManagerServicer(JobManagerServiceServicer):
         if beat.process_metrics:
             self._core.attempts.process_measured(TaskManagerId(beat.task_manager_id), dict(beat.process_metrics))
         attempts = tuple(convert.attempt_from_text(text) for text in beat.attempts)
-        self._core.post(
-            ev.TaskManagerHeartbeat(TaskManagerId(beat.task_manager_id), beat.session, _slots(beat.slots), attempts)
-        )
+        leaving = tuple(convert.attempt_from_text(text) for text in beat.leaving)
+        owner = TaskManagerId(beat.task_manager_id)
+        self._core.post(ev.TaskManagerHeartbeat(owner, beat.session, _slots(beat.slots), attempts, leaving))
 
     def _ended(self, stream: HeartbeatStream) -> None:
         if self._core.streams.ended(stream):

@@ -55,6 +55,8 @@ class SparkSubtasks:
         self._external_resources = "{}"
         self._holders: dict[JobId, set[AllocationId]] = {}
         """The slots of jobs that store their outputs: they are kept until the last one is free."""
+        self.bounds: dict[AllocationId, int] = {}
+        """Bytes of slots whose group says how many; the others have those of the TaskManager's slots."""
 
     def connect(self, session: Session, control_address: str, listen: str) -> None:
         """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
@@ -69,11 +71,14 @@ class SparkSubtasks:
             place = self._place(task.attempt)
             place.mkdir(parents=True, exist_ok=True)
             directory, local_state = str(place), str(self._local_root(task.allocation_id))
+        wanted = task.slot_resources
+        if wanted is not None:
+            self.bounds[task.allocation_id] = wanted.memory_bytes
         settings = WorkerSettings(
             listen=self._listen,
             directory=directory,
-            slot_memory_bytes=self._memory.process_bytes,
-            managed_memory_bytes=self._memory.managed_bytes,
+            slot_memory_bytes=wanted.memory_bytes if wanted else self._memory.process_bytes,
+            managed_memory_bytes=(wanted.managed_bytes if wanted else 0) or self._memory.managed_bytes,
             network_memory_bytes=self._memory.network_bytes,
             local_state_dir=local_state,
             cancellation_interval_ms=self._cancellation_interval_ms,
@@ -87,6 +92,8 @@ class SparkSubtasks:
             settings.to_texts(),
             self._query_of(task),
             task.stored,
+            wanted,
+            self._memory.process_bytes,
         )
         if task.stored is not None:
             self._holders.setdefault(task.attempt.job_id, set()).add(task.allocation_id)
@@ -107,6 +114,10 @@ class SparkSubtasks:
         assert self._deployer is not None
         self._deployer.cancel(attempt, pid, host)
 
+    def leaving(self) -> frozenset[AttemptId]:
+        """Attempts whose executors Spark takes away. Blocks; raises what py4j does."""
+        return frozenset() if self._deployer is None else self._deployer.leaving()
+
     def exit_status(self, pid: int) -> int | None:
         return None if self._session is None else self._session.take_exit(pid)
 
@@ -119,6 +130,7 @@ class SparkSubtasks:
             shutil.rmtree(self._place(attempt))
 
     def release(self, allocation_id: AllocationId) -> None:
+        self.bounds.pop(allocation_id, None)
         for job_id in [job_id for job_id, held in self._holders.items() if allocation_id in held]:
             self._holders[job_id].discard(allocation_id)
             if not self._holders[job_id] and self._deployer is not None:

@@ -19,6 +19,11 @@ from tidegate.taskmanager.spark.memory import unshared_bytes
 
 WATCH_INTERVAL_S = 0.25
 """Chosen, not measured: short enough that a runaway process is noticed before the machine swaps."""
+_OF_TASK_MANAGER = (
+    "taskmanager.memory.process.size / slots",
+    "give the TaskManager more memory or fewer slots",
+)
+_OF_GROUP = "by its slot sharing group", "let the group ask for more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +66,27 @@ def resident_bytes(pid: int) -> int:
 
 def decide_overrun(
     pids: Mapping[AllocationId, Mapping[AttemptId, int]],
-    bound_bytes: int,
+    slot_bytes: int,
+    bounds: Mapping[AllocationId, int],
     measure: Callable[[int], int] = resident_bytes,
 ) -> list[tuple[AttemptId, ErrorInfo]]:
-    """Attempts that must fail, at most one for each slot, each with its reason. ``pids``: processes by slot."""
+    """Attempts that must fail, at most one for each slot, each with its reason. ``pids``: processes by slot; ``bounds``: of slots whose group
+    says how much they have."""
     found = []
-    for tasks in pids.values():
+    for allocation, tasks in pids.items():
+        bound_bytes = bounds.get(allocation, slot_bytes)
+        if not bound_bytes:
+            continue
         sizes = {attempt: measure(pid) for attempt, pid in tasks.items()}
         total = sum(sizes.values())
         if total <= bound_bytes or not sizes:
             continue
         largest = max(sizes, key=lambda attempt: sizes[attempt])
         beside = f", and the others in it {(total - sizes[largest]) >> 20} MiB" if len(sizes) > 1 else ""
+        whose, advice = _OF_GROUP if allocation in bounds else _OF_TASK_MANAGER
         text = (
-            f"subtask needed more than its slot's {bound_bytes >> 20} MiB (taskmanager.memory.process.size / slots): it "
-            f"has {sizes[largest] >> 20} MiB{beside}; give the TaskManager more memory or fewer slots"
+            f"subtask needed more than its slot's {bound_bytes >> 20} MiB ({whose}): it "
+            f"has {sizes[largest] >> 20} MiB{beside}; {advice}"
         )
         found.append((largest, ErrorInfo.of(NoResourceAvailable(text))))
     return found

@@ -16,9 +16,10 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.taskmanager.service.external_resources import declared_in, discover
 from tidegate.taskmanager.service.identity import is_loopback
+from tidegate.taskmanager.spark.cluster.settings import SessionSettings, is_embedded
 from tidegate.taskmanager.spark.executors.check import check_executors, described
 from tidegate.taskmanager.spark.jvm import end_group
-from tidegate.taskmanager.spark.session import Session, SessionSettings, is_embedded, silence_calls, start_session
+from tidegate.taskmanager.spark.session import Session, silence_calls, start_session
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What a TaskManager looks at: its JVM, and the memory of its slots."""
+"""What a TaskManager looks at: its JVM, the executors of its cluster, and the memory of its slots."""
 
 from __future__ import annotations
 
@@ -19,11 +19,31 @@ ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 
 
 class Standing:
-    """Stands in for the Spark session and for the task executor."""
+    """Stands in for the Spark session, its subtasks and the task executor."""
 
     def __init__(self) -> None:
         self.alive = True
+        self.is_embedded = True
+        self.looks = 0
+        self.bounds: dict[str, int] = {}
+        self.has_left = asyncio.Event()
         self.posted: asyncio.Queue[Any] = asyncio.Queue()
+
+    @property
+    def leaving(self) -> Any:
+        """What a look at the subtasks finds; the first look fails."""
+        return self._look
+
+    @leaving.setter
+    def leaving(self, attempts: frozenset[AttemptId]) -> None:
+        assert attempts == {ATTEMPT}
+        self.has_left.set()
+
+    def _look(self) -> frozenset[AttemptId]:
+        self.looks += 1
+        if self.looks == 1:
+            raise OSError("the JVM is busy")
+        return frozenset({ATTEMPT})
 
     def is_alive(self) -> bool:
         return self.alive
@@ -46,7 +66,7 @@ def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
 
 async def test_a_task_manager_ends_with_its_jvm(standing: Any) -> None:
     shutdown = Shutdown()
-    stop = watch(standing, standing, 0, lambda error: end_process(shutdown, error))
+    stop = watch(standing, standing, standing, 0, lambda error: end_process(shutdown, error))
     standing.alive = False
     await asyncio.wait_for(shutdown.wait(), 10)
     assert shutdown.exit_code == 1
@@ -54,10 +74,23 @@ async def test_a_task_manager_ends_with_its_jvm(standing: Any) -> None:
     stop()
 
 
+async def test_what_runs_on_an_executor_that_goes_is_known_although_a_look_fails(
+    standing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "EXECUTORS_INTERVAL_S", 0.01)
+    standing.is_embedded = False
+    stop = watch(standing, standing, standing, 0, lambda error: None)
+    await asyncio.wait_for(standing.has_left.wait(), 10)
+    assert standing.looks >= 2
+    stop()
+
+
 async def test_what_needs_too_much_memory_fails_by_force(standing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     error = ErrorInfo.of(ExternalError("too much"))
-    monkeypatch.setattr(watches, "decide_overrun", lambda pids, bound: [(ATTEMPT, error)] if bound == 100 else [])
-    stop = watch(standing, standing, 100, lambda error: None)
+    monkeypatch.setattr(
+        watches, "decide_overrun", lambda pids, bound, bounds: [(ATTEMPT, error)] if bound == 100 else []
+    )
+    stop = watch(standing, standing, standing, 100, lambda error: None)
     assert await asyncio.wait_for(standing.posted.get(), 10) == TaskFailed(ATTEMPT, error, by_force=True)
     stop()
 

@@ -169,8 +169,7 @@ class EnvironmentSettings:
         return False
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
-        """Registers the resources of a group that operators name. All slots are alike here, so only the name has an
-        effect."""
+        """Registers the resources of a group that operators join by its name."""
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 

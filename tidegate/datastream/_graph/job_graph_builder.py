@@ -26,6 +26,7 @@ from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream._graph.dependencies import shipped_dependencies
 from tidegate.datastream._graph.enumerated_sources import makes_watermarks
+from tidegate.datastream._graph.group_resources import slot_resources_of
 from tidegate.datastream._graph.local_modules import shipped_files
 from tidegate.datastream._graph.program_pickling import pickle_for_spark, pickle_program
 from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
@@ -34,7 +35,7 @@ from tidegate.functions.checkpointed_function import CheckpointedFunction, Check
 from tidegate.model.configuration import Configuration
 from tidegate.model.coordinators.operator_events import SourceSplit
 from tidegate.model.errors import InvalidJob
-from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, SlotResources
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import default_max_parallelism
 from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
@@ -60,7 +61,8 @@ def build_job_graph(
 ) -> BuiltJob:
     """Raises ``InvalidJob`` and ``NotSerializable``; sources and sinks raise what is wrong with theirs."""
     chains = make_chains(graph)
-    builder = _Builder(chains, operator_ids(graph.nodes), Configuration.from_strings(configuration))
+    resources = slot_resources_of(chains, graph.groups)
+    builder = _Builder(chains, operator_ids(graph.nodes), Configuration.from_strings(configuration), resources)
     programs = {builder.vertex_ids[chain.head.node_id]: builder.program(chain) for chain in chains}
     blobs: dict[BlobKey, bytes] = {}
     vertices = []
@@ -89,7 +91,14 @@ def build_job_graph(
 
 
 class _Builder:
-    def __init__(self, chains: Sequence[Chain], ids: Sequence[OperatorId], configuration: Configuration) -> None:
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        ids: Sequence[OperatorId],
+        configuration: Configuration,
+        resources: Mapping[str, SlotResources],
+    ) -> None:
+        self._resources = resources
         self._ids = ids
         self._configuration = configuration
         # As in Flink, a vertex has the id of the operator at its head.
@@ -128,6 +137,7 @@ class _Builder:
             slot_sharing_group=head.slot_sharing_group,
             spark_query=spark_query,
             keeps_parallelism=any(_keeps_parallelism(node) for node in chain.nodes),
+            slot_resources=self._resources.get(head.slot_sharing_group),
         )
 
     def program(self, chain: Chain) -> VertexProgram:

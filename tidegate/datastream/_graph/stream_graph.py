@@ -9,7 +9,7 @@ into its tag. Follows Flink's ``StreamGraphGenerator.java``:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.common.typeinfo import TypeInformation
@@ -24,6 +24,7 @@ from tidegate.datastream._graph.transformation import (
     UnionTransformation,
 )
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, Partitioner
@@ -82,6 +83,8 @@ class StreamGraph:
     nodes: list[StreamNode]
     is_chaining_enabled: bool
     is_batch: bool = False
+    groups: Mapping[str, SlotSharingGroup] = field(default_factory=dict)
+    """Slot sharing groups with resources, by name."""
 
 
 def make_stream_graph(
@@ -90,6 +93,7 @@ def make_stream_graph(
     max_parallelism: int | None,
     is_chaining_enabled: bool,
     mode: RuntimeExecutionMode,
+    groups: Mapping[str, SlotSharingGroup],
 ) -> StreamGraph:
     """Raises ``InvalidJob`` for a program that cannot run."""
     wanted = _reachable([t for t in transformations if t.kind not in ("source", "enumerated_source")])
@@ -101,7 +105,7 @@ def make_stream_graph(
         maker.add(transformation)
     _place_enumerators(maker.nodes)
     _refuse_duplicate_uids(maker.nodes)
-    return StreamGraph(maker.nodes, is_chaining_enabled, is_batch)
+    return StreamGraph(maker.nodes, is_chaining_enabled, is_batch, _groups_of(wanted, groups))
 
 
 class _GraphMaker:
@@ -260,6 +264,19 @@ def _place_enumerators(nodes: Sequence[StreamNode]) -> None:
             enumerator.options["source"] = replace(enumerator.options["source"], readers=node.parallelism)
             if node.uid:
                 enumerator.uid = f"{node.uid}-enumerator"
+
+
+def _groups_of(
+    transformations: Sequence[OperatorTransformation], registered: Mapping[str, SlotSharingGroup]
+) -> dict[str, SlotSharingGroup]:
+    """Those that ask for resources. Raises ``InvalidJob`` where one name stands for different ones."""
+    found = dict(registered)
+    for group in (t.slot_resources for t in transformations if t.slot_resources is not None):
+        if group.cpu_cores is not None and found.setdefault(group.name, group) != group:
+            raise InvalidJob(
+                f"slot sharing group {group.name!r} has two definitions with different resources; define it once, and use the object"
+            )
+    return {name: group for name, group in found.items() if group.cpu_cores is not None}
 
 
 def _refuse_duplicate_uids(nodes: Sequence[StreamNode]) -> None:

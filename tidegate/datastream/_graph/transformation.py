@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
@@ -60,6 +61,8 @@ class OperatorTransformation(Transformation):
     uid_hash: str = ""
     """The operator's id itself."""
     slot_sharing_group: str | None = None
+    slot_resources: SlotSharingGroup | None = None
+    """The group with its resources, where the operator joined it so."""
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     description: str = ""
     buffer_timeout_ms: int | None = None

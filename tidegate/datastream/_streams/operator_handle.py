@@ -98,11 +98,13 @@ class OperatorHandle:
         return self
 
     def slot_sharing_group(self: Self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Operators of one group may share a slot. The default is the group of the inputs, if they agree."""
+        """Operators of one group may share a slot, which has the resources of the group. The default is the group of the inputs, if they agree."""
+        operator = self._operator("slot_sharing_group()")
         name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()
         if not name:
             raise InvalidJob("the name of a slot sharing group must not be empty")
-        self._operator("slot_sharing_group()").slot_sharing_group = name
+        operator.slot_sharing_group = name
+        operator.slot_resources = None if isinstance(slot_sharing_group, str) else slot_sharing_group
         return self
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import tidegate
-from tidegate.taskmanager.spark.session import SessionSettings, no_workers, session_properties, why_no_workers
+from tidegate.model.errors import ConfigurationError
+from tidegate.taskmanager.spark.cluster.settings import (
+    SessionSettings,
+    _path_of_executors,
+    in_given_jvm,
+    session_properties,
+)
+from tidegate.taskmanager.spark.session import no_workers, why_no_workers
 
 SAID = """An error occurred while calling o31.count.
 : org.apache.spark.SparkException: Job aborted due to stage failure
@@ -50,3 +59,25 @@ def test_executors_find_what_was_packed_for_them_and_else_what_the_driver_has(tm
     assert path(spark_archives="data.zip#data, s3a://b/deps.tar.gz#tidegate-packages") == "tidegate-packages"
     assert path(spark_archives="deps.tar.gz#other") == path()
     assert path(spark_archives="deps.tar.gz#tidegate-packages", spark_executorEnv_PYTHONPATH="/opt") == "/opt"
+
+
+def test_a_task_manager_that_was_packed_itself_gives_executors_the_same(tmp_path: Path) -> None:
+    """In a container of YARN, where Spark does not say which archives it ships."""
+    packed = tmp_path / "container_2" / "tidegate-packages" / "tidegate" / "__init__.py"
+    assert _path_of_executors({}, packed) == "tidegate-packages"
+    assert _path_of_executors({}, tmp_path / "site-packages" / "tidegate" / "__init__.py") == str(
+        tmp_path / "site-packages"
+    )
+
+
+def test_a_jvm_that_spark_started_keeps_what_it_was_given_unless_the_configuration_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    given = {"spark.master": "yarn", "spark.executor.cores": "8", "spark.executor.memory": "1g"}
+    settings = SessionSettings(tmp_path, "yarn", {"spark.executor.memory": "2g"})
+    merged = session_properties(in_given_jvm(settings, given))
+    assert (merged["spark.executor.cores"], merged["spark.executor.memory"]) == ("8", "2g")
+    with pytest.raises(
+        ConfigurationError, match="spark.master is yarn, and Spark started this TaskManager for k8s://a"
+    ):
+        in_given_jvm(settings, {"spark.master": "k8s://a"})

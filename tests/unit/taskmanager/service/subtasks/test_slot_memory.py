@@ -48,7 +48,7 @@ def test_the_largest_process_of_a_slot_that_has_too_much_fails_and_says_what_to_
         AllocationId("2" * 32): {attempt(2): 12},
     }
     sizes = {10: 60 * MIB, 11: 50 * MIB, 12: 100 * MIB}
-    found = decide_overrun(pids, 100 * MIB, sizes.__getitem__)
+    found = decide_overrun(pids, 100 * MIB, {}, sizes.__getitem__)
     assert [failed for failed, _ in found] == [attempt(0)]
     assert (
         "subtask needed more than its slot's 100 MiB (taskmanager.memory.process.size / slots)" in found[0][1].message
@@ -57,8 +57,8 @@ def test_the_largest_process_of_a_slot_that_has_too_much_fails_and_says_what_to_
 
 
 def test_a_slot_within_its_bound_is_left_alone() -> None:
-    assert decide_overrun({AllocationId("1" * 32): {attempt(0): 1}}, 100, lambda pid: 100) == []
-    assert decide_overrun({AllocationId("1" * 32): {}}, 100, lambda pid: 100) == []
+    assert decide_overrun({AllocationId("1" * 32): {attempt(0): 1}}, 100, {}, lambda pid: 100) == []
+    assert decide_overrun({AllocationId("1" * 32): {}}, 100, {}, lambda pid: 100) == []
 
 
 def test_resident_memory_of_this_process_and_of_one_that_is_gone() -> None:
@@ -67,3 +67,11 @@ def test_resident_memory_of_this_process_and_of_one_that_is_gone() -> None:
     assert resident_bytes(os.getpid()) - before > 32 * MIB
     assert resident_bytes(2**22 + 1) == 0
     del ballast
+
+
+def test_a_slot_whose_group_says_how_much_it_has_is_bounded_by_that() -> None:
+    own, other = AllocationId("1" * 32), AllocationId("2" * 32)
+    pids = {own: {attempt(0): 1}, other: {attempt(1): 2}}
+    [(failed, error)] = decide_overrun(pids, 0, {own: 100 * MIB}, lambda pid: 200 * MIB)
+    assert failed == attempt(0)
+    assert "more than its slot's 100 MiB (by its slot sharing group)" in error.message

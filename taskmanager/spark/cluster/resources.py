@@ -1,0 +1,93 @@
+"""What a slot sharing group asks for, as Spark counts it, and whether it is there.
+
+    SlotResources ─▶ check_resources ─┬─ less is there ─▶ one error, and nothing waits for ever
+                                      └─ on a cluster ─▶ TaskResourceProfile of each subtask's Spark job
+
+Spark gives a task whole CPUs and amounts of resources; memory it gives to executors only, so that a slot's memory bounds its processes
+(``tidegate.taskmanager.spark.memory``). Spark knows task profiles on clusters: standalone, YARN, Kubernetes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.graph import SlotResources
+
+if TYPE_CHECKING:
+    from pyspark.resource import ResourceProfile
+
+_EXECUTOR_RESOURCE, _AMOUNT = "spark.executor.resource.", ".amount"
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """``cores`` of one machine or executor, of which an attempt needs all that it asks for on the same; ``external`` likewise. ``slot_bytes``: 0 where
+    slots are not bounded."""
+
+    where: str
+    cores: int
+    external: Mapping[str, float]
+    slot_bytes: int
+    is_cluster: bool
+
+
+def embedded_resources(found: str, slot_bytes: int) -> Available:
+    """``found``: what this machine has, by name, as JSON."""
+    amounts = {name: float(len(pieces)) for name, pieces in json.loads(found).items()}
+    return Available("this machine", os.cpu_count() or 1, amounts, slot_bytes, is_cluster=False)
+
+
+def executor_resources(properties: Mapping[str, str], cores: int, slot_bytes: int) -> Available:
+    """``cores``: of the largest executor."""
+    amounts = {
+        key.removeprefix(_EXECUTOR_RESOURCE).removesuffix(_AMOUNT): float(text)
+        for key, text in properties.items()
+        if key.startswith(_EXECUTOR_RESOURCE) and key.endswith(_AMOUNT)
+    }
+    return Available("an executor", cores, amounts, slot_bytes, is_cluster=True)
+
+
+def check_resources(resources: SlotResources, there: Available) -> None:
+    """Raises ``ConfigurationError`` for what cannot be had there, however long one waits."""
+    cpus = resources.cpus_of_subtask if there.is_cluster else resources.cpu_cores
+    lacking = []
+    if cpus > there.cores:
+        lacking.append(f"{cpus:g} CPU cores{_share(resources, there)}, and {there.where} has {there.cores}")
+    for name, amount in (resources.external_of_subtask if there.is_cluster else resources.external).items():
+        has = there.external.get(name, 0)
+        if amount > has:
+            how = (
+                f"set spark.executor.resource.{name}.amount" if there.is_cluster else "declare it in external-resources"
+            )
+            lacking.append(f"{amount:g} {name}{_share(resources, there)}, and {there.where} has {has:g}; {how}")
+        elif there.is_cluster and amount > 1 and amount % 1:
+            lacking.append(f"{amount:g} {name} for each subtask, which Spark gives as a whole number, or at most 1")
+    if 0 < there.slot_bytes < resources.memory_bytes:
+        lacking.append(
+            f"{resources.memory_bytes >> 20} MiB of memory, and a slot of this TaskManager has {there.slot_bytes >> 20}; raise "
+            "taskmanager.memory.process.size, or lower taskmanager.numberOfTaskSlots"
+        )
+    if lacking:
+        raise ConfigurationError(f"slot sharing group {resources.group!r} asks for {'; for '.join(lacking)}")
+
+
+def profile_of(resources: SlotResources) -> ResourceProfile:
+    """The profile of one subtask's task: its share of the slot."""
+    from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+    requests = TaskResourceRequests().cpus(resources.cpus_of_subtask)
+    for name, amount in resources.external_of_subtask.items():
+        requests = requests.resource(name, amount)
+    built: ResourceProfile = ResourceProfileBuilder().require(requests).build
+    return built
+
+
+def _share(resources: SlotResources, there: Available) -> str:
+    return (
+        f" for each of {resources.vertices} subtasks in a slot" if there.is_cluster and resources.vertices > 1 else ""
+    )
