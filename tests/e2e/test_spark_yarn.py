@@ -3,6 +3,8 @@
                     client mode                                     cluster mode
 TaskManager (driver) ──▶ YARN: ApplicationMaster      spark-submit ──▶ YARN: ApplicationMaster with the driver's JVM ──▶ TaskManager
         └──────────────▶ YARN: executors                                    └──▶ YARN: executors
+
+Slow: a YARN of three processes, and a JVM with its context for each container, take minutes of two processors.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 from tests.servers.yarn_cluster import EXECUTOR, MASTER, SPARK, YarnCluster
 from tidegate.cli.packages import pack
+
+pytestmark = pytest.mark.slow
 
 CORES = 8
 """Each executor has so many: all subtasks fit on one."""

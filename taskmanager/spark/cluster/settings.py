@@ -50,6 +50,7 @@ _DEFAULTS = {
 _CLUSTER_DEFAULTS = {
     "spark.decommission.enabled": "true",  # else an executor whose machine is asked to go just goes
 }
+_PATH = "spark.executorEnv.PYTHONPATH"
 _EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
 _LOG4J = """\
@@ -116,11 +117,12 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
         found |= _CLUSTER_DEFAULTS
         found["spark.driver.host"] = settings.host
         found |= yarn.DEFAULTS if settings.master == yarn.MASTER else {}
-        found["spark.executorEnv.PYTHONPATH"] = _path_of_executors(settings.properties, Path(tidegate.__file__))
     found[f"spark.executorEnv.{ENVIRONMENT_KEY}"] = str(settings.exits)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
     found |= settings.properties
+    if not is_embedded(settings.master):
+        found[_PATH] = _path_of_executors(settings, Path(tidegate.__file__))
     found |= _FIXED | (_ON_DEMAND if settings.on_demand else {})
     found["spark.master"] = settings.master
     log4j = settings.directory / "log4j2.properties"
@@ -130,13 +132,15 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     return found
 
 
-def _path_of_executors(properties: Mapping[str, str], own: Path) -> str:
+def _path_of_executors(settings: SessionSettings, own: Path) -> str:
     """Where they find this package: in what was packed for them, or where this process, whose is ``own``, has it. In a container that YARN
-    started, this process is packed itself, and Spark says no more what it ships."""
+    started, this process is packed itself, and Spark says no more what it ships. What was there before, as `spark-submit` puts PySpark's own archives
+    there, comes behind."""
     place = own.parent.parent
-    shipped = (properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
+    shipped = (settings.properties.get(key, "") for key in ("spark.archives", yarn.ARCHIVES))
     is_packed = place.name == PACKED or any(has_packages(archives) for archives in shipped)
-    return PACKED if is_packed else str(place)
+    found = [PACKED if is_packed else str(place), settings.properties.get(_PATH, "")]
+    return (yarn.PATH_SEPARATOR if settings.master == yarn.MASTER else ":").join(filter(None, found))
 
 
 def in_given_jvm(settings: SessionSettings, given: Mapping[str, str]) -> SessionSettings:

@@ -58,15 +58,21 @@ def test_executors_find_what_was_packed_for_them_and_else_what_the_driver_has(tm
     assert path() == str(Path(tidegate.__file__).parent.parent)
     assert path(spark_archives="data.zip#data, s3a://b/deps.tar.gz#tidegate-packages") == "tidegate-packages"
     assert path(spark_archives="deps.tar.gz#other") == path()
-    assert path(spark_archives="deps.tar.gz#tidegate-packages", spark_executorEnv_PYTHONPATH="/opt") == "/opt"
+    assert (
+        path(spark_archives="deps.tar.gz#tidegate-packages", spark_executorEnv_PYTHONPATH="/opt")
+        == "tidegate-packages:/opt"
+    )
 
 
 def test_a_task_manager_that_was_packed_itself_gives_executors_the_same(tmp_path: Path) -> None:
     """In a container of YARN, where Spark does not say which archives it ships."""
     packed = tmp_path / "container_2" / "tidegate-packages" / "tidegate" / "__init__.py"
-    assert _path_of_executors({}, packed) == "tidegate-packages"
-    assert _path_of_executors({}, tmp_path / "site-packages" / "tidegate" / "__init__.py") == str(
-        tmp_path / "site-packages"
+    given = {"spark.executorEnv.PYTHONPATH": "{{PWD}}/pyspark.zip"}
+    settings = SessionSettings(tmp_path, "yarn", given)
+    assert _path_of_executors(settings, packed) == "tidegate-packages<CPS>{{PWD}}/pyspark.zip"
+    installed = tmp_path / "site-packages"
+    assert _path_of_executors(SessionSettings(tmp_path, "yarn"), installed / "tidegate" / "__init__.py") == str(
+        installed
     )
 
 
