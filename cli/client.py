@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -17,8 +18,8 @@ from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
-from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
-from tidegate.wire.convert import error_from_pb, error_of_status, graph_to_pb
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub, JobManagerServiceStub
+from tidegate.wire.convert import error_from_pb, error_of_status, graph_from_pb, graph_to_pb
 from tidegate.wire.leading import leader_in
 from tidegate.wire.versions import JOB_FORMAT, VERSION
 
@@ -250,6 +251,30 @@ class JobManagerClient:
     def cluster(self, timeout_s: float = CALL_TIMEOUT_S) -> pb.ClusterStatus:
         answer: pb.ClusterStatus = self._call(lambda: self._stub.GetCluster(pb.GetClusterRequest(), timeout=timeout_s))
         return answer
+
+    def program_of(self, job_id: str) -> tuple[JobGraph, dict[BlobKey, bytes]]:
+        """What a job that is not over runs, in its present shape. Raises `UnknownJob`, `Unreachable`."""
+        answer = self._call(lambda: self._stub.GetJobGraph(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S))
+        _raise_if(answer)
+        graph = graph_from_pb(answer.graph)
+        blobs = JobManagerServiceStub(self._channel)
+
+        def read(key: str) -> bytes:
+            chunks = blobs.GetBlob(common_pb2.BlobRef(key=key), timeout=CALL_TIMEOUT_S * 10)
+            return b"".join(chunk.data for chunk in chunks)
+
+        return graph, {key: self._call(partial(read, key)) for key in graph.blob_keys()}
+
+    def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
+        """Where a queryable state is now. Raises `UnknownJob`, `Unreachable`."""
+        request = pb.KvStateLocationRequest(job_id=job_id, name=name)
+
+        def ask() -> pb.KvStateLocationAnswer:
+            answer = self._call(lambda: self._stub.GetKvStateLocation(request, timeout=CALL_TIMEOUT_S))
+            _raise_if(answer)
+            return answer
+
+        return self._beyond(ask)
 
     def _taken(self, take: Callable[[float], pb.SnapshotResponse], what: str, timeout_s: float) -> pb.SnapshotResponse:
         """Asked again of the next JobManager, when this one is lost: the id of the request tells that it is the same one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tidegate.cli.commands.application import run_application
 from tidegate.cli.commands.autoscale import autoscale
 from tidegate.cli.commands.cluster import cluster
 from tidegate.cli.commands.fault import fault
@@ -15,7 +16,9 @@ from tidegate.cli.commands.rescale import rescale
 from tidegate.cli.commands.run import info, run
 from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
 from tidegate.cli.commands.state import state
+from tidegate.cli.commands.state_get import get_state
 from tidegate.cli.commands.txn import txn
+from tidegate.cli.commands.upgrade import upgrade
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 
@@ -25,14 +28,17 @@ def main() -> None:
     """Run streaming jobs with exactly-once checkpoints: a JobManager, TaskManagers with slots, and jobs."""
 
 
+state.add_command(get_state)
 for command in (
     run,
+    run_application,
     info,
     list_jobs,
     cancel,
     stop,
     rescale,
     autoscale,
+    upgrade,
     savepoint,
     checkpoint,
     checkpoints,

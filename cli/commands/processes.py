@@ -17,9 +17,10 @@ from tidegate.cli.options import (
     leader_definitions,
     load_configuration,
 )
-from tidegate.model.errors import ExternalError, TidegateError
+from tidegate.model.errors import ExternalError, Misuse, TidegateError
 
 if TYPE_CHECKING:
+    from tidegate.cli.embedded.application import Application
     from tidegate.cli.embedded.children import StartReport
     from tidegate.model.configuration import Configuration
 
@@ -48,24 +49,38 @@ def process_options(command: Command) -> Command:
     return command
 
 
-@click.command()
+PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""What stands behind the job file is the program's."""
+
+
+@click.command(context_settings=PROGRAM)
 @click.option("--host", metavar="H", help="Interface to listen on; default: localhost.")
 @click.option("--rpc-port", type=int, metavar="PORT", help="Port of the gRPC service; default: 6123.")
 @click.option("--rest-port", type=int, metavar="PORT", help="Port of the REST API; default: 8081.")
 @click.option("--allow-faults", is_flag=True, help="Let `tidegate fault`, REST and the page make faults on purpose.")
+@click.option("--job", type=_PATH, metavar="job.py", help="Run this job, and end with it (application mode).")
 @configuration_options
 @process_options
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 def jobmanager(
     host: str | None,
     rpc_port: int | None,
     rest_port: int | None,
     allow_faults: bool,
+    job: Path | None,
     config: Path | None,
     definitions: tuple[str, ...],
+    arguments: tuple[str, ...],
     **process: Unpack[ProcessOptions],
 ) -> None:
-    """Run a JobManager until Ctrl-C or SIGTERM."""
+    """Run a JobManager until Ctrl-C or SIGTERM, or with --job until that job is over; ARGUMENTS are the job's."""
+    from tidegate.cli.embedded.application import Application
+
+    if arguments and job is None:
+        raise Misuse(f"what is {' '.join(arguments)!r}? Arguments are for a job: give it with --job job.py")
+    if job is not None and not job.is_file():
+        raise Misuse(f"cannot read the job file {job}: there is no such file")
     forced = []
     if host is not None:
         forced += [f"jobmanager.bind-host={host}", f"rest.bind-address={host}"]
@@ -78,13 +93,31 @@ def jobmanager(
     if allow_faults:
         forced.append("tidegate.testing.allow-faults=true")
     configuration = load_configuration(config, definitions, *forced)
+    options = [f"-D{definition}" for definition in definitions]
+    options += [] if config is None else [f"--config={config}"]
+    serve_job_manager(configuration, None if job is None else Application(job, arguments, options), **process)
+
+
+def serve_job_manager(
+    configuration: Configuration, application: Application | None, **process: Unpack[ProcessOptions]
+) -> None:
+    """Run the process, with a job that it begins and ends with if there is one."""
+    from tidegate.cli.embedded.application import ApplicationRun
+    from tidegate.model.options import JobManagerOptions
+
+    running = None if application is None else ApplicationRun(application, configuration)
 
     def run(report: StartReport) -> int:
+        from tidegate.jobmanager.service.app import Listening
         from tidegate.jobmanager.service.process import run as run_job_manager
 
-        return run_job_manager(
-            configuration, lambda at: report.ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port})
-        )
+        def on_ready(at: Listening) -> None:
+            report.ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port})
+            if running is not None:
+                running.begin(f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{at.rpc_port}")
+
+        code = run_job_manager(configuration, on_ready)
+        return code or (0 if running is None else running.exit_code)
 
     _serve(run, configuration, **process)
 

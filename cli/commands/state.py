@@ -1,4 +1,5 @@
-"""`tidegate state`: look into any checkpoint or savepoint, with no cluster and without the job's classes."""
+"""`tidegate state`: look into any checkpoint or savepoint, with no cluster and without the job's classes. What asks a running job is
+beside it, in ``state_get``."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ LINE_CHARACTERS = 200
 
 @click.group()
 def state() -> None:
-    """Read the state in a checkpoint or savepoint.
+    """Read the state in a checkpoint or savepoint, or of a job that runs (get).
 
     PATH is its directory or its _metadata file, local or a URI such as s3://...
     """

@@ -48,6 +48,8 @@ TOPICS: dict[str, str] = {
         tidegate.datastream.state_backend
         tidegate.common.restart_strategy
         tidegate.state_reader
+        tidegate.state_processor
+        tidegate.queryablestate
     """,
     "Types and records": """
         tidegate.common

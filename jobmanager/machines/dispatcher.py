@@ -53,6 +53,7 @@ from tidegate.jobmanager.machines.resources.workers import WORKERS_TIMER
 from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
 from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobPast, JobSummary, JobView
 from tidegate.jobmanager.machines.worker_supply import WorkerSupply
+from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 
@@ -95,6 +96,11 @@ class Dispatcher:
     def state_of(self, job_id: JobId) -> JobState | None:
         job = self._jobs.get(job_id)
         return job.life.state if job else None
+
+    def graph_of(self, job_id: JobId) -> JobGraph | None:
+        """In the shape that the job has now."""
+        job = self._jobs.get(job_id)
+        return job.executions.graph if job else None
 
     def awaits_attempts(self, job_id: JobId) -> bool:
         """A job of an earlier JobManager that may go on with subtasks which run."""

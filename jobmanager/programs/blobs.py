@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
@@ -115,7 +115,7 @@ class BlobStore:
 
     def retain(self, graph: JobGraph) -> None:
         """The job needs its blobs. Raises ``InvalidJob`` when one was not uploaded."""
-        keys = _keys_of(graph)
+        keys = graph.blob_keys()
         for key in keys:
             if self._path(key) is None:
                 raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
@@ -131,7 +131,7 @@ class BlobStore:
     async def fetch(self, graph: JobGraph) -> None:
         """What an earlier JobManager kept of a job. Raises ``StorageError`` or ``CorruptData``."""
         if self._bucket is not None:
-            keys = [key for key in _keys_of(graph) if _KEY.fullmatch(key)]
+            keys = [key for key in graph.blob_keys() if _KEY.fullmatch(key)]
             await self._bucket.fetch(keys, self._directory)
             self._names.found(keys)
 
@@ -170,9 +170,3 @@ class BlobStore:
         """``None`` where there is no such blob."""
         name = self._names.get(key)
         return self._directory / name if name is not None and (self._directory / name).is_file() else None
-
-
-def _keys_of(graph: JobGraph) -> Iterable[BlobKey]:
-    programs = [vertex.program for vertex in graph.vertices]
-    queries = [vertex.spark_query for vertex in graph.vertices if vertex.spark_query is not None]
-    return dict.fromkeys([*programs, *queries, *graph.blobs.values()])

@@ -36,6 +36,7 @@ from tidegate.jobmanager.machines.events import (
     TaskManagerRegistered,
     TimerFired,
 )
+from tidegate.jobmanager.machines.kv_state_locations import KvStateLocationRegistry
 from tidegate.jobmanager.machines.views import JobPast
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.asked import AskedRequests
@@ -84,7 +85,7 @@ class JobManagerCore:
         self.watchers = Watchers()
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()
-        self.process = OwnProcess()
+        self.process, self.kv_states = OwnProcess(), KvStateLocationRegistry()
         self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
         self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._is_ended)
         self._blobs = blobs
@@ -287,6 +288,7 @@ class JobManagerCore:
         self._keep_result(job_id)
         self._log_late_records(job_id)
         self.attempts.forget(job_id)
+        self.kv_states.forget(job_id)
         self._finishing(self._forget(job_id))
         self._files.job_terminated(job_id)
         self.watchers.changed(job_id)

@@ -27,6 +27,7 @@ from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
 from tidegate.model.values import Record
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.queryable import PublishState
 
 
 class Output(Protocol):
@@ -158,6 +159,8 @@ class OperatorContext:
     """From any thread: look at ``has_room`` and ``is_drained`` again."""
     listener: socket.socket | None = None
     """A listening socket, for an operator whose sink ``listens``."""
+    publish_state: PublishState | None = None
+    """Takes state that clients may ask for. ``None``: there are no clients, as in a test harness."""
     spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 

@@ -37,6 +37,7 @@ from tidegate.taskmanager.runtime.outputs import (
     OperatorInput,
 )
 from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.queryable import PublishState
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class ChainParts:
     """In the subtask's thread: to the producers of its inputs."""
     wakeup: Callable[[], None] | None = None
     listener: socket.socket | None = None
+    publish_state: PublishState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,
         listener=parts.listener,
+        publish_state=parts.publish_state,
     )
 
 

@@ -40,6 +40,7 @@ from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.task_figures import input_figures, mailbox_figures, output_figures
 from tidegate.taskmanager.runtime.outputs import KeyedPartition
 from tidegate.taskmanager.runtime.ports import CallMail, ControlPort, TaskEventArrived
+from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
@@ -127,6 +128,7 @@ class SubtaskBuilder:
             send_task_event=endpoint.send_task_event,
             wakeup=self.mailbox.wake,
             listener=listener,
+            publish_state=services.kv_states.publish,
         )
         assembled = assemble_chain(self.program, partitions, parts)
         self.resources.callback(lambda: self.closing_errors.extend(assembled.chain.close()))
@@ -146,6 +148,7 @@ class SubtaskBuilder:
             counters=self.counters,
             probe=self.probe,
             check=endpoint.check,
+            kv_states=KvStateRegistry(self.deployment.max_parallelism, self.environment.register_kv_state),
         )
 
     def make_loop(

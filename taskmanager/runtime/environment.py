@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId
+from tidegate.model.kv_state import KvStateInfo
 from tidegate.model.options import (
     CheckpointingOptions,
     ExecutionOptions,
@@ -67,6 +68,8 @@ class SubtaskEnvironment:
     """An event loop for coroutines of user functions; ``ready()`` is called from its thread."""
     align_watermark: Callable[[str, int, int], int] | None = None
     """``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms; may block, may raise."""
+    register_kv_state: Callable[[KvStateInfo], None] | None = None
+    """Tells the JobManager of state that clients may ask for; may block, may raise. ``None``: there are no clients here."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
     resident_bytes: Callable[[], float] | None = None

@@ -36,6 +36,7 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     ControlPort,
     Mail,
+    QueryState,
     TaskEventArrived,
 )
 from tidegate.taskmanager.runtime.result_listener import open_listener
@@ -92,8 +93,8 @@ class SubtaskRun:
         self._counters = TaskCounters()
         self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
-        self._early: list[TaskEventArrived] = []
-        """Consumers may run before this subtask does."""
+        self._early: list[TaskEventArrived | QueryState] = []
+        """Consumers may run before this subtask does, and clients ask for its state once it is restored."""
         self._closing_errors: list[BaseException] = []
         self._shown_record = ShownRecord.NONE
 
@@ -201,7 +202,7 @@ class SubtaskRun:
                 )
             case CallMail(call):
                 call()
-            case TaskEventArrived():
+            case TaskEventArrived() | QueryState():
                 self._early.append(mail)
             case _:
                 pass

@@ -71,6 +71,16 @@ class TaskEventArrived:
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """A client asks for the current values of some keys (an Arrow IPC stream with a column ``key``). ``reply(values, error)``
+    returns at once; ``values`` is empty when there is an error."""
+
+    name: str
+    keys: bytes
+    reply: Callable[[bytes, ErrorInfo | None], None]
+
+
 Mail = (
     ConnectInputs
     | Barrier
@@ -78,6 +88,7 @@ Mail = (
     | AbortCheckpoint
     | CoordinatorTold
     | TaskEventArrived
+    | QueryState
     | CancelTask
     | ControlLost
     | CallMail

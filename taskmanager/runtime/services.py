@@ -10,6 +10,7 @@ from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import ControlPort
+from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.timers import TimerQueue
 
 
@@ -27,3 +28,4 @@ class SubtaskServices:
     counters: TaskCounters
     probe: Callable[[str, Mapping[str, object]], None]
     check: Callable[[], None]
+    kv_states: KvStateRegistry

@@ -1,6 +1,6 @@
 """The mailbox loop of one running subtask: one thread, one step at a time.
 
-    step():   mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
+    step():   mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ look-ups of clients ─▶ flush and metrics when due
     steps():  step() until the life is over; when a step had nothing to do, the caller waits for a mail or a wake
 
 Laws: mails come first, and no step works longer than a slice, so a trigger, an abort or a cancel waits for 5 ms at most. While an
@@ -32,6 +32,7 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     Mail,
+    QueryState,
     TaskEventArrived,
 )
 from tidegate.taskmanager.runtime.services import SubtaskServices
@@ -70,6 +71,7 @@ class SubtaskLoop:
         self._flush = flush
         self._probe = services.probe
         self._check = services.check
+        self._kv_states = services.kv_states
         self._metrics_at_ms = self._clock.monotonic_ms()
         self._congested = False
         self._held: list[Barrier] = []
@@ -104,7 +106,8 @@ class SubtaskLoop:
             self._snapshots.look_at_outputs()
             self._flush.begin(self._clock.monotonic_ms())
             advanced = self._advance()
-            worked = advanced or worked
+            answered = self._kv_states.answer_some(self._clock.monotonic_ms, has_input=advanced)
+            worked = advanced or answered or worked
             self._flush_when_due(advanced=advanced)
             self._tell_metrics_when_due()
         return worked
@@ -130,6 +133,8 @@ class SubtaskLoop:
                 self._on_life(life.ControlBroken())
             case CallMail(call):
                 call()
+            case QueryState():
+                self._kv_states.asked(mail)
             case ConnectInputs():
                 pass  # all inputs are connected before the loop starts: a repeated message
             case _:

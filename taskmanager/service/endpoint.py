@@ -8,6 +8,7 @@ import secrets
 import grpc.aio
 
 from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
@@ -21,8 +22,10 @@ from tidegate.taskmanager.service.asked_faults import FaultService, FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.faults import DelayedService
 from tidegate.taskmanager.service.inspection import InspectionService, ReadStacks
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection
+from tidegate.taskmanager.service.kv_states import start_kv_states
 from tidegate.taskmanager.service.reporting.printing import Printer
-from tidegate.taskmanager.service.subtasks.control_streams import Align, SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _TOKEN_BYTES = 16
@@ -55,7 +58,8 @@ async def start_control(
     configuration: Configuration,
     executor: TaskExecutor,
     blobs: BlobCache,
-    align: Align,
+    job_manager: JobManagerConnection,
+    services: Services,
     unix: str | None,
     host: str,
 ) -> tuple[asyncio.Server, str]:
@@ -63,6 +67,8 @@ async def start_control(
 
     Raises ``ExternalError`` when the port cannot be had.
     """
-    control = SubtaskControl(executor, blobs, Pool(1, "printing"), Printer(Rolling.of(configuration)), align)
+    kv_states = await start_kv_states(configuration, executor, job_manager, host, services)
+    printing, show = Pool(1, "printing"), Printer(Rolling.of(configuration))
+    control = SubtaskControl(executor, blobs, printing, show, job_manager.align_watermark, kv_states)
     port = configuration.get(RuntimeOptions.CONTROL_PORT)
     return await listen_for_subtasks(control, unix or f"{configuration.get(TaskManagerOptions.BIND_HOST)}:{port}", host)

@@ -18,6 +18,7 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tidegate.aio.inspection import thread_dump
 from tidegate.model.channel_events import Barrier
@@ -25,6 +26,7 @@ from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
+from tidegate.model.kv_state import KvStateInfo
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
 from tidegate.taskmanager.exchange import addresses
@@ -37,6 +39,7 @@ from tidegate.taskmanager.runtime.ports import (
     ControlLost,
     CoordinatorTold,
     Mail,
+    QueryState,
     TaskMetrics,
 )
 from tidegate.taskmanager.spark.entry import SubtaskEntry
@@ -54,6 +57,7 @@ from tidegate.wire.convert import (
     task_metrics_to_pb,
 )
 from tidegate.wire.convert_events import operator_event_from_pb, operator_event_to_pb
+from tidegate.wire.convert_kv_state import kv_state_to_pb
 
 GRACE_S = 2.0
 """Chosen, not measured: time for user code to clean up behind itself, well below the 5 s in which no worker outlives its TaskManager."""
@@ -128,6 +132,11 @@ class ControlStream:
         )
         (answer,) = self._ask(subtask_pb2.FromSubtask.Request(align_watermark=request))
         return answer.watermark.lowest_ms
+
+    def register_kv_state(self, info: KvStateInfo) -> None:
+        """Tell the JobManager of state that clients may ask for. Raises ``InvalidJob`` when the job has another one of that name."""
+        for _ in self._ask(subtask_pb2.FromSubtask.Request(register_kv_state=kv_state_to_pb(info))):
+            pass
 
     def _ask(self, request: subtask_pb2.FromSubtask.Request) -> Iterator[subtask_pb2.ToSubtask.Answer]:
         """Send a request; its answers, to the last. Raises the TaskManager's error, or ``Unreachable``."""
@@ -229,6 +238,9 @@ class ControlStream:
         elif message.HasField("sample_stacks"):
             wanted = message.sample_stacks
             threading.Thread(target=self._sample, args=(wanted,), name="stack sampler", daemon=True).start()
+        elif message.HasField("query_state"):
+            query = message.query_state
+            self._deliver(QueryState(query.name, query.keys, partial(self._queried, query.query_id)))
         elif message.HasField("answer"):
             with self._calls_lock:
                 answers = self._calls.get(message.answer.call_id)
@@ -244,6 +256,11 @@ class ControlStream:
         found = sample_stacks(self._ident, wanted.samples, wanted.delay_ms, wanted.depth)
         stacks = [common_pb2.SampledStack(frames=each.frames, count=each.count, on_cpu=each.on_cpu) for each in found]
         self._outbox.put(subtask_pb2.FromSubtask(stacks=subtask_pb2.FromSubtask.Stacks(stacks=stacks)))
+
+    def _queried(self, query_id: int, values: bytes, error: ErrorInfo | None) -> None:
+        answer = common_pb2.KvStateAnswer(values=values, error=optional_error_to_pb(error))
+        queried = subtask_pb2.FromSubtask.StateQueried(query_id=query_id, answer=answer)
+        self._outbox.put(subtask_pb2.FromSubtask(state_queried=queried))
 
     def _receive(self) -> subtask_pb2.ToSubtask:
         """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""

@@ -185,6 +185,7 @@ def _environment(
         step_back=step_back,
         resident_bytes=None if unshared_bytes() is None else lambda: float(unshared_bytes() or 0),
         align_watermark=stream.align_watermark,
+        register_kv_state=stream.register_kv_state,
         external_resources={**json.loads(settings.external_resources), **_resources_of_spark()},
     )
     allows = RuntimeSettings.allows_faults(deployment.configuration)

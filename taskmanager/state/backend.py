@@ -19,6 +19,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.entry import Entry, Namespace
+from tidegate.taskmanager.state.queryable import QueryableState
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 
@@ -96,7 +97,13 @@ class KeyedBackend(ABC):
         """Processing time, for state that expires."""
         self.each_record: list[Callable[[], None]] = []
         """Called for every record, after its key was made the current one."""
+        self.publish: Callable[[QueryableState], None] = lambda _: None
+        """Takes state that clients may ask for."""
         self._key_type = key_type or Types.PICKLED_BYTE_ARRAY()
+
+    @property
+    def key_type(self) -> TypeInformation:
+        return self._key_type
 
     def set_current(self, key: Key, group: int) -> None:
         """The key of the record that is worked on. ``key`` is canonical (``canonical_key``)."""

@@ -24,9 +24,11 @@ from tidegate.functions.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from tidegate.model.errors import InvalidJob
 from tidegate.model.values import MapKey, Record, StateValue, UserObject
 from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry, Namespace
+from tidegate.taskmanager.state.queryable import QueryableState, ReadKey
 from tidegate.taskmanager.state.ttl import Ttl
 from tidegate.taskmanager.state.ttl_handles import (
     TtlAggregatingState,
@@ -200,6 +202,28 @@ class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
         self._merge(sources, self._function.merge)
 
 
+_KINDS: Mapping[type[StateDescriptor], str] = {
+    ValueStateDescriptor: "value",
+    ReducingStateDescriptor: "reducing",
+    AggregatingStateDescriptor: "aggregating",
+}
+
+
+def _reader(backend: KeyedBackend, descriptor: StateDescriptor, name: str) -> ReadKey:
+    """Reads the entry of a key, whichever the current one is; ``None``: there is none."""
+    match descriptor:
+        case ListStateDescriptor():
+            elements = backend.list_cells(name, descriptor.type_info)
+            return lambda group, key: elements.read(group, (key, None)) or None
+        case MapStateDescriptor():
+            items = backend.map_cells(name, descriptor.type_info)
+            return lambda group, key: items.read(group, (key, None)) or None
+        case _:
+            kind = next(kind for of, kind in _KINDS.items() if isinstance(descriptor, of))
+            table = backend.table(name, kind, descriptor.type_info)
+            return lambda group, key: table.peek(group, (key, None))
+
+
 D = TypeVar("D", bound=StateDescriptor)
 H = TypeVar("H")
 
@@ -213,6 +237,8 @@ def _kept(make: Callable[[StateStore, D], H]) -> Callable[[StateStore, D], H]:
             handle: H = known[1]
             return handle
         made = make(store, state_descriptor)
+        if state_descriptor.is_queryable():
+            store.publish(state_descriptor)
         store.handles[state_descriptor.name] = (state_descriptor, made)
         return made
 
@@ -284,6 +310,21 @@ class StateStore(KeyedStateStore):
                 return self.get_aggregating_state(descriptor)
             case _:
                 raise TypeError(f"not a state descriptor: {descriptor!r}")
+
+    def publish(self, descriptor: StateDescriptor) -> None:
+        """Lets clients ask for a state. Raises ``InvalidJob`` for state of a window."""
+        name = descriptor.get_queryable_state_name()
+        assert name is not None, descriptor
+        if self._windowed:
+            raise InvalidJob(
+                f"operator '{self._backend.operator}': state '{descriptor.name}' belongs to a window, and clients can ask "
+                "for state of keys only: use the context's global state, or leave set_queryable out"
+            )
+        backend, key_type = self._backend, self._backend.key_type
+        read = _reader(backend, descriptor, self._prefix + descriptor.name)
+        backend.publish(
+            QueryableState(name, self._prefix + descriptor.name, key_type, descriptor.type_info, backend.owned, read)
+        )
 
     def _table(self, descriptor: StateDescriptor, kind: str) -> tuple[KeyedTable, Ttl | None]:
         ttl = Ttl.of(descriptor.ttl_config)

@@ -15,7 +15,7 @@ from typing import Any
 
 PACKAGES = (
     "tidegate.common", "tidegate.datastream", "tidegate.connectors", "tidegate.functions", "tidegate.metrics",
-    "tidegate.state_reader", "tidegate.table", "tidegate.testing", "tidegate.util",
+    "tidegate.queryablestate", "tidegate.state_processor", "tidegate.state_reader", "tidegate.table", "tidegate.testing", "tidegate.util",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tests.architecture.source import name_of, python_files, tree_of
 PYFLINK = {
     "ByteArraySchema", "CheckpointStorage", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
     "CsvRowSerializationSchema", "DeserializationSchema", "FileSink", "FileSource",
-    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "Partitioner", "RollingPolicy",
+    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Partitioner", "RollingPolicy",
     "SerializationSchema", "Source", "SourceReader", "SourceSplit", "State",
 }  # fmt: skip
 """PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""

@@ -35,6 +35,10 @@ __all__ = [
     "ValueStateDescriptor",
 ]
 
+_TTL_IS_NOT_QUERYABLE = (
+    "expires, and queryable state with a time-to-live is not supported (as in Flink): take one of the two away"
+)
+
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -228,19 +232,44 @@ class StateDescriptor:
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self._queryable_name: str | None = None
 
     def get_name(self) -> str:
         """Returns the name, which is unique among the states of an operator."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself."""
+        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself.
+        Raises ``InvalidJob`` for state that is queryable."""
+        if ttl_config.is_enabled() and self._queryable_name is not None:
+            raise InvalidJob(f"state {self.name!r} {_TTL_IS_NOT_QUERYABLE}")
         self._ttl_config = ttl_config if ttl_config.is_enabled() else None
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
         """``None``: it lives for ever."""
         return self._ttl_config
+
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Clients may ask for this state while the job runs, by a name that is unique in the job (Flink:
+        ``StateDescriptor.setQueryable``). Raises ``InvalidJob`` when it has another such name or expires."""
+        if not queryable_state_name:
+            raise InvalidJob(f"state {self.name!r}: the name by which clients ask for it is empty")
+        if self._ttl_config is not None:
+            raise InvalidJob(f"state {self.name!r} {_TTL_IS_NOT_QUERYABLE}")
+        if self._queryable_name not in (None, queryable_state_name):
+            raise InvalidJob(
+                f"state {self.name!r} is queryable as {self._queryable_name!r} already, not as {queryable_state_name!r}"
+            )
+        self._queryable_name = queryable_state_name
+
+    def is_queryable(self) -> bool:
+        """Tells whether clients may ask for it."""
+        return self._queryable_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """Returns the name by which clients ask for it; ``None`` when they may not."""
+        return self._queryable_name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"

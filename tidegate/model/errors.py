@@ -7,7 +7,7 @@
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
     │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge) · CorruptData
-    │   ├── CorruptFrame (UnknownEvent) · SubtaskLost
+    │   ├── CorruptFrame (UnknownEvent) · SubtaskLost · StateNotServed
     │   └── VersionMismatch
     └── InternalError        our own mistake, or a message that came too late
         └── Fenced · UnknownAttempt · UnknownJob · IllegalTransition
@@ -150,6 +150,12 @@ class SubtaskLost(ExternalError):
     """A subtask's process, or its TaskManager, went away without a word."""
 
     code = "subtask-lost"
+
+
+class StateNotServed(ExternalError):
+    """State that was asked for cannot be had just now: no subtask serves it, or those that do are asked for too much."""
+
+    code = "state-not-served"
 
 
 class OutputLost(ExternalError):

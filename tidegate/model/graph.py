@@ -148,6 +148,12 @@ class JobGraph:
         by name."""
         return blocks_exchanges(self.configuration)
 
+    def blob_keys(self) -> list[BlobKey]:
+        """Returns the keys of its programs, queries and files, each once."""
+        programs = [vertex.program for vertex in self.vertices]
+        queries = [vertex.spark_query for vertex in self.vertices if vertex.spark_query is not None]
+        return list(dict.fromkeys([*programs, *queries, *self.blobs.values()]))
+
     def vertex(self, vertex_id: VertexId) -> JobVertex:
         return next(v for v in self.vertices if v.vertex_id == vertex_id)
 

@@ -1421,6 +1421,79 @@ class OperatorEventRequest(_message.Message):
 Global___OperatorEventRequest: _TypeAlias = OperatorEventRequest  # noqa: Y015
 
 @_typing.final
+class KvStateInfo(_message.Message):
+    """A state that a subtask lets clients ask for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPERATOR_ID_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    STATE_NAME_FIELD_NUMBER: _builtins.int
+    FIRST_KEY_GROUP_FIELD_NUMBER: _builtins.int
+    LAST_KEY_GROUP_FIELD_NUMBER: _builtins.int
+    MAX_PARALLELISM_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """by which clients ask; unique in the job"""
+    operator_id: _builtins.str
+    operator: _builtins.str
+    """for messages: uid, or else name"""
+    state_name: _builtins.str
+    """as in checkpoints"""
+    first_key_group: _builtins.int
+    last_key_group: _builtins.int
+    """inclusive"""
+    max_parallelism: _builtins.int
+    types: _builtins.bytes
+    """pickled; made by subtasks, read by clients, by nothing between them"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        operator_id: _builtins.str = ...,
+        operator: _builtins.str = ...,
+        state_name: _builtins.str = ...,
+        first_key_group: _builtins.int = ...,
+        last_key_group: _builtins.int = ...,
+        max_parallelism: _builtins.int = ...,
+        types: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "last_key_group", b"last_key_group", "max_parallelism", b"max_parallelism", "name", b"name", "operator", b"operator", "operator_id", b"operator_id", "state_name", b"state_name", "types", b"types"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KvStateInfo: _TypeAlias = KvStateInfo  # noqa: Y015
+
+@_typing.final
+class KvStateAnswer(_message.Message):
+    """The current values of some keys. Both texts of bytes are Arrow IPC streams of one batch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    values: _builtins.bytes
+    """columns `row` (int32, of a key that has a value, by its place in the question) and `value`"""
+    @_builtins.property
+    def error(self) -> Global___Error: ...
+    def __init__(
+        self,
+        *,
+        error: Global___Error | None = ...,
+        values: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KvStateAnswer: _TypeAlias = KvStateAnswer  # noqa: Y015
+
+@_typing.final
 class ThreadInfo(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

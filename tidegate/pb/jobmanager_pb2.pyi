@@ -1236,9 +1236,159 @@ class ShutdownRequest(_message.Message):
 Global___ShutdownRequest: _TypeAlias = ShutdownRequest  # noqa: Y015
 
 @_typing.final
-class SlotReport(_message.Message):
+class JobGraphAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    GRAPH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def graph(self) -> Global___JobGraph: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        graph: Global___JobGraph | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "graph", b"graph"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "graph", b"graph"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobGraphAnswer: _TypeAlias = JobGraphAnswer  # noqa: Y015
+
+@_typing.final
+class KvStateLocationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KvStateLocationRequest: _TypeAlias = KvStateLocationRequest  # noqa: Y015
+
+@_typing.final
+class KvStateLocationAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Place(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        FIRST_KEY_GROUP_FIELD_NUMBER: _builtins.int
+        LAST_KEY_GROUP_FIELD_NUMBER: _builtins.int
+        ATTEMPT_FIELD_NUMBER: _builtins.int
+        ADDRESS_FIELD_NUMBER: _builtins.int
+        first_key_group: _builtins.int
+        last_key_group: _builtins.int
+        """inclusive"""
+        attempt: _builtins.str
+        address: _builtins.str
+        """of the TaskManager's KvState server"""
+        def __init__(
+            self,
+            *,
+            first_key_group: _builtins.int = ...,
+            last_key_group: _builtins.int = ...,
+            attempt: _builtins.str = ...,
+            address: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "attempt", b"attempt", "first_key_group", b"first_key_group", "last_key_group", b"last_key_group"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    JOB_STATE_FIELD_NUMBER: _builtins.int
+    INFO_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_PATH_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    job_state: _builtins.str
+    checkpoint_id: _builtins.int
+    """of the last completed checkpoint; 0: none"""
+    checkpoint_path: _builtins.str
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def info(self) -> _common_pb2.KvStateInfo:
+        """absent: no subtask has registered it; its key groups are those of one of them"""
+
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___KvStateLocationAnswer.Place]: ...
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of all states of the job that may be asked for"""
+
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        job_state: _builtins.str = ...,
+        info: _common_pb2.KvStateInfo | None = ...,
+        places: _abc.Iterable[Global___KvStateLocationAnswer.Place] | None = ...,
+        checkpoint_id: _builtins.int = ...,
+        checkpoint_path: _builtins.str = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "info", b"info"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "checkpoint_path", b"checkpoint_path", "error", b"error", "info", b"info", "job_state", b"job_state", "names", b"names", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KvStateLocationAnswer: _TypeAlias = KvStateLocationAnswer  # noqa: Y015
+
+@_typing.final
+class RegisterKvStateRequest(_message.Message):
     """---- TaskManagers --------------------------------------------------------------------------------------------------"""
 
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    INFO_FIELD_NUMBER: _builtins.int
+    generation: _builtins.str
+    attempt: _builtins.str
+    address: _builtins.str
+    """of the TaskManager's KvState server"""
+    @_builtins.property
+    def info(self) -> _common_pb2.KvStateInfo: ...
+    def __init__(
+        self,
+        *,
+        generation: _builtins.str = ...,
+        attempt: _builtins.str = ...,
+        address: _builtins.str = ...,
+        info: _common_pb2.KvStateInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "attempt", b"attempt", "generation", b"generation", "info", b"info"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterKvStateRequest: _TypeAlias = RegisterKvStateRequest  # noqa: Y015
+
+@_typing.final
+class SlotReport(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SLOT_INDEX_FIELD_NUMBER: _builtins.int

@@ -100,6 +100,16 @@ class JobManagerClientServiceStub:
                 request_serializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.BlobRef.FromString,
                 _registered_method=True)
+        self.GetJobGraph = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/GetJobGraph',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.JobGraphAnswer.FromString,
+                _registered_method=True)
+        self.GetKvStateLocation = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/GetKvStateLocation',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationAnswer.FromString,
+                _registered_method=True)
 
 
 class JobManagerClientServiceServicer:
@@ -191,6 +201,20 @@ class JobManagerClientServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetJobGraph(self, request, context):
+        """What a job runs, in the shape that it has now. Its blobs are read by GetBlob, while the job is not over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetKvStateLocation(self, request, context):
+        """Where a state that a running job lets clients ask for is, and the last completed checkpoint of the job.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobManagerClientServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -258,6 +282,16 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
                     servicer.PutBlob,
                     request_deserializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
+            ),
+            'GetJobGraph': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetJobGraph,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.JobGraphAnswer.SerializeToString,
+            ),
+            'GetKvStateLocation': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetKvStateLocation,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -621,6 +655,60 @@ class JobManagerClientService:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def GetJobGraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/GetJobGraph',
+            tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.JobGraphAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetKvStateLocation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/GetKvStateLocation',
+            tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.KvStateLocationAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class JobManagerServiceStub:
     """Missing associated documentation comment in .proto file."""
@@ -680,6 +768,11 @@ class JobManagerServiceStub:
                 '/tidegate.pb.JobManagerService/AlignWatermark',
                 request_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
+                _registered_method=True)
+        self.RegisterKvState = channel.unary_unary(
+                '/tidegate.pb.JobManagerService/RegisterKvState',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.RegisterKvStateRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
                 _registered_method=True)
 
 
@@ -752,6 +845,13 @@ class JobManagerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RegisterKvState(self, request, context):
+        """Again with the same: no-op. Answers with the error when another operator of the job has a state of that name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobManagerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -804,6 +904,11 @@ def add_JobManagerServiceServicer_to_server(servicer, server):
                     servicer.AlignWatermark,
                     request_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.SerializeToString,
+            ),
+            'RegisterKvState': grpc.unary_unary_rpc_method_handler(
+                    servicer.RegisterKvState,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.RegisterKvStateRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1076,6 +1181,33 @@ class JobManagerService:
             '/tidegate.pb.JobManagerService/AlignWatermark',
             tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
             tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RegisterKvState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerService/RegisterKvState',
+            tidegate_dot_pb_dot_jobmanager__pb2.RegisterKvStateRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
             options,
             channel_credentials,
             insecure,

@@ -54,6 +54,10 @@ class JobManagerClientServiceStub:
     Shutdown: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ShutdownRequest, _common_pb2.Ack]
     """The process ends after answering."""
     PutBlob: _grpc.StreamUnaryMultiCallable[_common_pb2.BlobChunk, _common_pb2.BlobRef]
+    GetJobGraph: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobGraphAnswer]
+    """What a job runs, in the shape that it has now. Its blobs are read by GetBlob, while the job is not over."""
+    GetKvStateLocation: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.KvStateLocationRequest, _jobmanager_pb2.KvStateLocationAnswer]
+    """Where a state that a running job lets clients ask for is, and the last completed checkpoint of the job."""
 
 @_typing.type_check_only
 class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
@@ -80,6 +84,10 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     Shutdown: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ShutdownRequest, _common_pb2.Ack]  # type: ignore[assignment]
     """The process ends after answering."""
     PutBlob: _aio.StreamUnaryMultiCallable[_common_pb2.BlobChunk, _common_pb2.BlobRef]  # type: ignore[assignment]
+    GetJobGraph: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobGraphAnswer]  # type: ignore[assignment]
+    """What a job runs, in the shape that it has now. Its blobs are read by GetBlob, while the job is not over."""
+    GetKvStateLocation: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.KvStateLocationRequest, _jobmanager_pb2.KvStateLocationAnswer]  # type: ignore[assignment]
+    """Where a state that a running job lets clients ask for is, and the last completed checkpoint of the job."""
 
 class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -182,6 +190,22 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.BlobRef, _abc.Awaitable[_common_pb2.BlobRef]]: ...
 
+    @_abc_1.abstractmethod
+    def GetJobGraph(
+        self,
+        request: _jobmanager_pb2.JobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.JobGraphAnswer, _abc.Awaitable[_jobmanager_pb2.JobGraphAnswer]]:
+        """What a job runs, in the shape that it has now. Its blobs are read by GetBlob, while the job is not over."""
+
+    @_abc_1.abstractmethod
+    def GetKvStateLocation(
+        self,
+        request: _jobmanager_pb2.KvStateLocationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.KvStateLocationAnswer, _abc.Awaitable[_jobmanager_pb2.KvStateLocationAnswer]]:
+        """Where a state that a running job lets clients ask for is, and the last completed checkpoint of the job."""
+
 def add_JobManagerClientServiceServicer_to_server(servicer: JobManagerClientServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class JobManagerServiceStub:
@@ -207,6 +231,8 @@ class JobManagerServiceStub:
     """From an operator to its coordinator."""
     GetBlob: _grpc.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]
     AlignWatermark: _grpc.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]
+    RegisterKvState: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.RegisterKvStateRequest, _common_pb2.Ack]
+    """Again with the same: no-op. Answers with the error when another operator of the job has a state of that name."""
 
 @_typing.type_check_only
 class JobManagerServiceAsyncStub(JobManagerServiceStub):
@@ -229,6 +255,8 @@ class JobManagerServiceAsyncStub(JobManagerServiceStub):
     """From an operator to its coordinator."""
     GetBlob: _aio.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]  # type: ignore[assignment]
     AlignWatermark: _aio.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]  # type: ignore[assignment]
+    RegisterKvState: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.RegisterKvStateRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    """Again with the same: no-op. Answers with the error when another operator of the job has a state of that name."""
 
 class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -308,5 +336,13 @@ class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.AlignWatermarkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.AlignWatermarkResponse, _abc.Awaitable[_common_pb2.AlignWatermarkResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RegisterKvState(
+        self,
+        request: _jobmanager_pb2.RegisterKvStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]:
+        """Again with the same: no-op. Answers with the error when another operator of the job has a state of that name."""
 
 def add_JobManagerServiceServicer_to_server(servicer: JobManagerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -201,6 +201,29 @@ class FromSubtask(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
+    class StateQueried(_message.Message):
+        """The answer to QueryState."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        QUERY_ID_FIELD_NUMBER: _builtins.int
+        ANSWER_FIELD_NUMBER: _builtins.int
+        query_id: _builtins.int
+        @_builtins.property
+        def answer(self) -> _common_pb2.KvStateAnswer: ...
+        def __init__(
+            self,
+            *,
+            query_id: _builtins.int = ...,
+            answer: _common_pb2.KvStateAnswer | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "query_id", b"query_id"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
     class Request(_message.Message):
         """Each is answered by Answers with its call_id."""
 
@@ -209,6 +232,7 @@ class FromSubtask(_message.Message):
         CALL_ID_FIELD_NUMBER: _builtins.int
         FETCH_BLOB_FIELD_NUMBER: _builtins.int
         ALIGN_WATERMARK_FIELD_NUMBER: _builtins.int
+        REGISTER_KV_STATE_FIELD_NUMBER: _builtins.int
         call_id: _builtins.int
         @_builtins.property
         def fetch_blob(self) -> _common_pb2.BlobRef:
@@ -218,18 +242,23 @@ class FromSubtask(_message.Message):
         def align_watermark(self) -> _common_pb2.AlignWatermarkRequest:
             """passed on to the JobManager"""
 
+        @_builtins.property
+        def register_kv_state(self) -> _common_pb2.KvStateInfo:
+            """likewise; the answer holds nothing"""
+
         def __init__(
             self,
             *,
             call_id: _builtins.int = ...,
             fetch_blob: _common_pb2.BlobRef | None = ...,
             align_watermark: _common_pb2.AlignWatermarkRequest | None = ...,
+            register_kv_state: _common_pb2.KvStateInfo | None = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["align_watermark", b"align_watermark", "fetch_blob", b"fetch_blob", "request", b"request"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _typing.Literal["align_watermark", b"align_watermark", "fetch_blob", b"fetch_blob", "register_kv_state", b"register_kv_state", "request", b"request"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["align_watermark", b"align_watermark", "call_id", b"call_id", "fetch_blob", b"fetch_blob", "request", b"request"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["align_watermark", b"align_watermark", "call_id", b"call_id", "fetch_blob", b"fetch_blob", "register_kv_state", b"register_kv_state", "request", b"request"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["fetch_blob", "align_watermark"]  # noqa: Y015
+        _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["fetch_blob", "align_watermark", "register_kv_state"]  # noqa: Y015
         _WhichOneofArgType_request: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
         def WhichOneof(self, oneof_group: _WhichOneofArgType_request) -> _WhichOneofReturnType_request | None: ...
 
@@ -245,6 +274,7 @@ class FromSubtask(_message.Message):
     REQUEST_FIELD_NUMBER: _builtins.int
     STACKS_FIELD_NUMBER: _builtins.int
     OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
+    STATE_QUERIED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -269,6 +299,8 @@ class FromSubtask(_message.Message):
     def stacks(self) -> Global___FromSubtask.Stacks: ...
     @_builtins.property
     def operator_event(self) -> _common_pb2.OperatorEvent: ...
+    @_builtins.property
+    def state_queried(self) -> Global___FromSubtask.StateQueried: ...
     def __init__(
         self,
         *,
@@ -284,12 +316,13 @@ class FromSubtask(_message.Message):
         request: Global___FromSubtask.Request | None = ...,
         stacks: Global___FromSubtask.Stacks | None = ...,
         operator_event: _common_pb2.OperatorEvent | None = ...,
+        state_queried: Global___FromSubtask.StateQueried | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks", "operator_event"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks", "operator_event", "state_queried"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -428,6 +461,30 @@ class ToSubtask(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
+    class QueryState(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        QUERY_ID_FIELD_NUMBER: _builtins.int
+        NAME_FIELD_NUMBER: _builtins.int
+        KEYS_FIELD_NUMBER: _builtins.int
+        query_id: _builtins.int
+        name: _builtins.str
+        keys: _builtins.bytes
+        """an Arrow IPC stream of one batch with the column `key`"""
+        def __init__(
+            self,
+            *,
+            query_id: _builtins.int = ...,
+            name: _builtins.str = ...,
+            keys: _builtins.bytes = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "name", b"name", "query_id", b"query_id"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
     class Refused(_message.Message):
         """Instead of a deployment; the stream ends behind it."""
 
@@ -494,6 +551,7 @@ class ToSubtask(_message.Message):
     SAMPLE_STACKS_FIELD_NUMBER: _builtins.int
     OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
     FAULT_FIELD_NUMBER: _builtins.int
+    QUERY_STATE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def deploy(self) -> Global___ToSubtask.Deploy: ...
     @_builtins.property
@@ -518,6 +576,8 @@ class ToSubtask(_message.Message):
     def operator_event(self) -> _common_pb2.OperatorEvent: ...
     @_builtins.property
     def fault(self) -> _common_pb2.SubtaskFault: ...
+    @_builtins.property
+    def query_state(self) -> Global___ToSubtask.QueryState: ...
     def __init__(
         self,
         *,
@@ -533,12 +593,13 @@ class ToSubtask(_message.Message):
         sample_stacks: _common_pb2.SampleStacksOptions | None = ...,
         operator_event: _common_pb2.OperatorEvent | None = ...,
         fault: _common_pb2.SubtaskFault | None = ...,
+        query_state: Global___ToSubtask.QueryState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "query_state", b"query_state", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "answer", b"answer", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "fault", b"fault", "message", b"message", "operator_event", b"operator_event", "query_state", b"query_state", "refused", b"refused", "sample_stacks", b"sample_stacks", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks", "operator_event", "fault"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads", "refused", "answer", "sample_stacks", "operator_event", "fault", "query_state"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

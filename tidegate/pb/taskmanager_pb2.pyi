@@ -91,6 +91,41 @@ class HostedWorkers(_message.Message):
 Global___HostedWorkers: _TypeAlias = HostedWorkers  # noqa: Y015
 
 @_typing.final
+class GetKvStateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    attempt: _builtins.str
+    """of the location that the JobManager told"""
+    name: _builtins.str
+    count: _builtins.int
+    """how many keys there are"""
+    keys: _builtins.bytes
+    """as in QueryState"""
+    wait_ms: _builtins.int
+    """for the subtask"""
+    def __init__(
+        self,
+        *,
+        attempt: _builtins.str = ...,
+        name: _builtins.str = ...,
+        count: _builtins.int = ...,
+        keys: _builtins.bytes = ...,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "count", b"count", "keys", b"keys", "name", b"name", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetKvStateRequest: _TypeAlias = GetKvStateRequest  # noqa: Y015
+
+@_typing.final
 class InjectFaultRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -730,6 +730,81 @@ class ExecutorHost:
             _registered_method=True)
 
 
+class TaskManagerKvStateStub:
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.GetKvState = channel.unary_unary(
+                '/tidegate.pb.TaskManagerKvState/GetKvState',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.GetKvStateRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.KvStateAnswer.FromString,
+                _registered_method=True)
+
+
+class TaskManagerKvStateServicer:
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports.
+    """
+
+    def GetKvState(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TaskManagerKvStateServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'GetKvState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetKvState,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.GetKvStateRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.KvStateAnswer.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tidegate.pb.TaskManagerKvState', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('tidegate.pb.TaskManagerKvState', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class TaskManagerKvState:
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports.
+    """
+
+    @staticmethod
+    def GetKvState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerKvState/GetKvState',
+            tidegate_dot_pb_dot_taskmanager__pb2.GetKvStateRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.KvStateAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class TaskManagerFaultsStub:
     """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults.
     """

@@ -236,6 +236,34 @@ class ExecutorHostServicer(metaclass=_abc_1.ABCMeta):
 
 def add_ExecutorHostServicer_to_server(servicer: ExecutorHostServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
+class TaskManagerKvStateStub:
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> TaskManagerKvStateAsyncStub: ...
+    GetKvState: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.GetKvStateRequest, _common_pb2.KvStateAnswer]
+
+@_typing.type_check_only
+class TaskManagerKvStateAsyncStub(TaskManagerKvStateStub):
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetKvState: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.GetKvStateRequest, _common_pb2.KvStateAnswer]  # type: ignore[assignment]
+
+class TaskManagerKvStateServicer(metaclass=_abc_1.ABCMeta):
+    """State of running jobs, for clients (Flink: KvStateServer). It has a port of its own, queryable-state.server.ports."""
+
+    @_abc_1.abstractmethod
+    def GetKvState(
+        self,
+        request: _taskmanager_pb2.GetKvStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.KvStateAnswer, _abc.Awaitable[_common_pb2.KvStateAnswer]]: ...
+
+def add_TaskManagerKvStateServicer_to_server(servicer: TaskManagerKvStateServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
 class TaskManagerFaultsStub:
     """Faults on purpose. The JobManager passes them on only when it was started with --allow-faults."""
 

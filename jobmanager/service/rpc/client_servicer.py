@@ -27,7 +27,8 @@ from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.wire.convert import ack_of, error_to_pb
+from tidegate.wire.convert import ack_of, error_to_pb, graph_to_pb
+from tidegate.wire.convert_kv_state import kv_state_to_pb, places_to_pb
 
 WATCH_INTERVAL_MS = 1_000
 """Longest time between two statuses: counters change without an event of the machine."""
@@ -163,6 +164,32 @@ class ClientServicer(SnapshotServicer):
             return status.checkpoint_list(checkpoints, request.subtasks_of if request.HasField("subtasks_of") else None)
         except TidegateError as error:
             return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
+
+    async def GetJobGraph(self, request: pb.JobRequest, context: object) -> pb.JobGraphAnswer:
+        try:
+            graph = self._core.machine.graph_of(self._known(request.job_id))
+            assert graph is not None, request.job_id
+        except TidegateError as error:
+            return pb.JobGraphAnswer(error=error_to_pb(ErrorInfo.of(error)))
+        return pb.JobGraphAnswer(graph=graph_to_pb(graph))
+
+    async def GetKvStateLocation(self, request: pb.KvStateLocationRequest, context: object) -> pb.KvStateLocationAnswer:
+        core = self._core
+        try:
+            job_id = self._known(request.job_id)
+        except TidegateError as error:
+            return pb.KvStateLocationAnswer(error=error_to_pb(ErrorInfo.of(error)))
+        state, checkpoints = core.machine.state_of(job_id), core.machine.checkpoints(job_id)
+        found = core.kv_states.locate(job_id, request.name, core.attempts.is_current)
+        last = None if checkpoints is None else checkpoints.last_completed or checkpoints.last_restored
+        return pb.KvStateLocationAnswer(
+            job_state="" if state is None else state.value,
+            info=None if found is None else kv_state_to_pb(found.info),
+            places=[] if found is None else places_to_pb(found),
+            checkpoint_id=0 if last is None else last.checkpoint_id,
+            checkpoint_path="" if last is None else last.location,
+            names=core.kv_states.names(job_id),
+        )
 
     async def GetCluster(self, request: pb.GetClusterRequest, context: object) -> pb.ClusterStatus:
         answer = status.cluster_status(self._core.machine.cluster(), self.rest_port)

@@ -21,6 +21,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerServiceServicer
 from tidegate.wire import convert
 from tidegate.wire.convert_events import operator_event_from_pb
+from tidegate.wire.convert_kv_state import kv_state_from_pb
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger(__name__)
@@ -178,6 +179,15 @@ class TaskManagerServicer(JobManagerServiceServicer):
         event, lowest_ms = reports.begin(attempt, request.group, request.watermark_ms, request.interval_ms)
         self._core.post(event)
         return common_pb2.AlignWatermarkResponse(lowest_ms=await lowest_ms)
+
+    async def RegisterKvState(self, request: pb.RegisterKvStateRequest, context: object) -> common_pb2.Ack:
+        try:
+            attempt = self._checked(request.generation, request.attempt)
+            info = kv_state_from_pb(request.info)
+            self._core.kv_states.register(attempt, info, request.address, self._core.attempts.is_current)
+        except TidegateError as error:
+            return convert.ack_of(error)
+        return convert.ack_of()
 
     async def GetBlob(self, request: common_pb2.BlobRef, context: ServerContext) -> AsyncIterator[common_pb2.BlobChunk]:
         try:

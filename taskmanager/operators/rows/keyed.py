@@ -9,6 +9,7 @@ What an event-time timer emits has the timer's timestamp; what a processing-time
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import repeat
 
 from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
@@ -30,9 +31,10 @@ from tidegate.taskmanager.operators.user_code.user_events import ListeningOperat
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.entry import canonical_key
 from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.heap.backend import canonical_key
 from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
+from tidegate.taskmanager.state.queryable import QueryableState
 from tidegate.taskmanager.state.timers import Timer
 
 _AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
@@ -41,6 +43,11 @@ _EVENTS_HAVE_NO_KEY = (
     "events belong to no key, so on_event and on_task_event have no keyed state: keep what they say in operator state "
     "(CheckpointedFunction), or in the function"
 )
+
+
+def _publish(context: OperatorContext, state: QueryableState) -> None:
+    if context.publish_state is not None:
+        context.publish_state(context.operator_id, context.operator_name, state)
 
 
 class KeyedOperator(Operator):
@@ -66,6 +73,7 @@ class KeyedOperator(Operator):
             context.clock.now_ms,
         )
         self._backend = open_keyed_backend(place, self._name, owned, self._keys[0].key_type)
+        self._backend.publish = partial(_publish, context)
         if context.restored is not None:
             assert context.segments is not None
             self._backend.restore(context.restored, context.segments)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -105,6 +105,8 @@ class JobManagerConnection:
         self._outbox = JobManagerOutbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
+        self.on_accepted: Callable[[Generation], None] = lambda _: None
+        """Called when a JobManager has taken this TaskManager."""
 
     @property
     def generation(self) -> Generation | None:
@@ -143,6 +145,12 @@ class JobManagerConnection:
     async def align_watermark(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
         """Raises the ``TidegateError`` behind a failure."""
         return await call(self._stub().AlignWatermark(request, timeout=ALIGN_TIMEOUT_S), self._peer)
+
+    async def register_kv_state(self, request: jobmanager_pb2.RegisterKvStateRequest) -> ErrorInfo | None:
+        """Returns why it is refused. Raises ``Unreachable``."""
+        request.generation = self._generation or ""
+        answer = await call(self._stub().RegisterKvState(request, timeout=ALIGN_TIMEOUT_S), self._peer)
+        return error_from_pb(answer.error) if answer.HasField("error") else None
 
     # ---- registration ------------------------------------------------------------------------------------------------
 
@@ -204,6 +212,8 @@ class JobManagerConnection:
         refusal = resident.on_found(self._generation, answer.loss_grace_ms)
         if refusal is not None:
             self._generation = None
+        else:
+            self.on_accepted(self._generation)
         return refusal
 
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:

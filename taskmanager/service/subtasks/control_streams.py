@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.aio.listening import port_error
 from tidegate.aio.pool import Pool
@@ -45,6 +45,17 @@ Print = Callable[[str, str, bool], None]
 """``(task name, whole lines, is standard error)``; runs in a thread of its own and may block."""
 
 
+class KvStatePort(Protocol):
+    """State of subtasks that clients may ask for (``tidegate.taskmanager.service.kv_states``)."""
+
+    async def register(self, attempt: AttemptId, info: common_pb2.KvStateInfo) -> None: ...
+
+    def answered(self, queried: subtask_pb2.FromSubtask.StateQueried) -> None: ...
+
+    def lost(self, attempt: AttemptId) -> None:
+        """Its stream broke."""
+
+
 Align = Callable[[common_pb2.AlignWatermarkRequest], Awaitable[common_pb2.AlignWatermarkResponse]]
 
 
@@ -75,9 +86,16 @@ class SubtaskControl:
     """Serves every connection (``serve``) for as long as the subtask's process lives."""
 
     def __init__(
-        self, executor: TaskExecutor, blobs: BlobCache, printing: Pool, show: Print, align: Align | None = None
+        self,
+        executor: TaskExecutor,
+        blobs: BlobCache,
+        printing: Pool,
+        show: Print,
+        align: Align | None = None,
+        kv_states: KvStatePort | None = None,
     ) -> None:
-        """``align``: passes the watermark of a source on to the JobManager."""
+        """``align``: passes the watermark of a source on to the JobManager. ``kv_states``: what clients may ask for."""
+        self._kv_states = kv_states
         self._executor = executor
         self._align = align
         self._blobs = blobs
@@ -128,11 +146,16 @@ class SubtaskControl:
                     show = partial(self._show, name, output.text, output.is_error)
                     await self._printing.submit(show)
                 elif message.HasField("request"):
-                    self._begin(self._answer(message.request, stream))
+                    self._begin(self._answer(attempt, message.request, stream))
+                elif message.HasField("state_queried"):
+                    if self._kv_states is not None:
+                        self._kv_states.answered(message.state_queried)
                 else:
                     self._on_message(attempt, message)
         finally:
             self._executor.post(tv.StreamBroke(attempt))
+            if self._kv_states is not None:
+                self._kv_states.lost(attempt)
 
     def _on_message(self, attempt: AttemptId, message: subtask_pb2.FromSubtask) -> None:
         match message.WhichOneof("message"):
@@ -168,11 +191,17 @@ class SubtaskControl:
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, request: subtask_pb2.FromSubtask.Request, stream: SubtaskStream) -> None:
+    async def _answer(
+        self, attempt: AttemptId, request: subtask_pb2.FromSubtask.Request, stream: SubtaskStream
+    ) -> None:
         call_id = request.call_id
         try:
             if request.HasField("align_watermark"):
                 _tell(stream, call_id, watermark=await self._lowest(request.align_watermark))
+            elif request.HasField("register_kv_state"):
+                if self._kv_states is not None:
+                    await self._kv_states.register(attempt, request.register_kv_state)
+                _tell(stream, call_id)
             else:
                 await self._send_blob(request.fetch_blob.key, call_id, stream)
         except ConnectionError:

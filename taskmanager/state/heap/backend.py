@@ -36,7 +36,7 @@ from tidegate.taskmanager.state.files.segments import (
 )
 from tidegate.taskmanager.state.heap.cells import HeapListCells, HeapMapCells, HeapSweep
 from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
-from tidegate.taskmanager.state.heap.entries import EntryFormat, canonical_key, from_columns, removed_entries
+from tidegate.taskmanager.state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.state.heap.snapshot import FrozenHeapTable
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 from tidegate.wire.state_columns import is_identity
@@ -201,6 +201,3 @@ def _joined(parts: list[Rows]) -> Rows:
         groups, table = table.column(KEY_GROUP).to_numpy(), table.drop_columns([KEY_GROUP])
     batches = table.to_batches()
     return groups, batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-__all__ = ["KeyedStateBackend", "canonical_key"]

@@ -12,7 +12,6 @@ Stored columns of other types than the job declares are read as ``tidegate.commo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import itemgetter
@@ -26,7 +25,7 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.values import Key, StateValue
-from tidegate.taskmanager.state.entry import Entry, Namespace
+from tidegate.taskmanager.state.entry import Entry, Namespace, canonical_key
 from tidegate.taskmanager.state.files.segments import DELETED, PICKLED, Groups, StateDescription, metadata_of
 from tidegate.taskmanager.state.ttl import Ttl, plain, stamped, stamps_of
 
@@ -131,17 +130,6 @@ def kinds_of(layout: EntryFormat, entries: Iterable[Entry]) -> set[type]:
     """Returns the types of the entries' namespaces."""
     namespaces = map(_NAMESPACE_OF, entries)
     return set(map(type, namespaces if layout.value_type is not None else map(_NAMESPACE_OF, namespaces)))
-
-
-def canonical_key(key: Key) -> Key:
-    """The key as a dict finds it again: the one NaN of this process in place of any other, a list as a tuple."""
-    if key.__class__ is float:
-        return math.nan if key != key else key
-    if key.__class__ is list:
-        return tuple(map(canonical_key, key))
-    if key.__class__ is tuple and any(part != part for part in key):
-        return tuple(canonical_key(part) for part in key)
-    return key
 
 
 def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups, pa.RecordBatch]:

@@ -19,6 +19,7 @@ from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.taskmanager.state.entry import canonical_key
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -28,7 +29,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed,
     write_keyed,
 )
-from tidegate.taskmanager.state.heap.entries import KEY, EntryFormat, canonical_key, from_columns, namespaces_of
+from tidegate.taskmanager.state.heap.entries import KEY, EntryFormat, from_columns, namespaces_of
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"

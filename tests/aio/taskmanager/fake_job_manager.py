@@ -146,6 +146,9 @@ class FakeJobManager(JobManagerServiceServicer):
             await abort(context, UnknownAttempt(f"{request.attempt} has no group {request.group}"))
         return common_pb2.AlignWatermarkResponse(lowest_ms=request.watermark_ms - request.interval_ms)
 
+    async def RegisterKvState(self, request: jobmanager_pb2.RegisterKvStateRequest, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
     async def GetBlob(self, request: common_pb2.BlobRef, context: Any) -> AsyncIterator[common_pb2.BlobChunk]:
         content = self.blobs.get(request.key)
         if content is None:

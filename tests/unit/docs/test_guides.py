@@ -122,6 +122,7 @@ def test_every_guide_has_an_example() -> None:
     guides = {f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("[a-z]*.md")}
     of_commands = {
         "autoscaling",
+        "application_mode",
         "faults",
         "high_availability",
         "operations",
@@ -129,8 +130,16 @@ def test_every_guide_has_an_example() -> None:
         "rescaling",
         "rest_and_flink_cli",
         "taskmanagers_on_demand",
+        "upgrading",
     }
-    in_e2e = {"kafka_and_postgres", "moving_from_spark", "notebooks", "spark_cluster"}
+    in_e2e = {
+        "kafka_and_postgres",
+        "moving_from_spark",
+        "notebooks",
+        "queryable_state",
+        "spark_cluster",
+        "state_processor",
+    }
     assert guides | {"README.md"} <= shown | {f"docs/guide/{page}.md" for page in of_commands | in_e2e}
 
 

@@ -165,3 +165,18 @@ def test_the_entry_of_the_image_is_a_command_of_ours_or_an_executor(tmp_path: Pa
         given["SPARK_EXECUTOR_POD_IP"],
         given["SPARK_EXECUTOR_POD_NAME"],
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_application_takes_the_place_of_the_jobmanager(version: str) -> None:
+    application = yaml.safe_load((PLACE / "application.yaml").read_text())
+    kubernetes_validate.validate(application, version, strict=True)
+    pod, own = application["spec"]["template"], part("Deployment", "jobmanager")["spec"]["template"]
+    assert pod["metadata"]["labels"] == own["metadata"]["labels"], "the service finds it"
+    assert pod["spec"]["volumes"] == own["spec"]["volumes"]
+    (begun,), (standing,) = pod["spec"]["containers"], own["spec"]["containers"]
+    for same in ("env", "ports", "readinessProbe", "volumeMounts"):
+        assert begun[same] == standing[same]
+    assert begun["args"][:2] == ["jobmanager", "-D"]
+    assert begun["args"][3] == "--job"
+    load_settings(None, [begun["args"][2]])

@@ -45,6 +45,7 @@ from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptio
 from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, ShownRecord, SparkOptions
 from tidegate.model.options.python import PythonOptions
+from tidegate.model.options.queryable_state import QueryableStateOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
 from tidegate.model.options.scheduling import AdaptiveSchedulerOptions, SchedulerExecutionMode, SchedulerType
@@ -78,6 +79,7 @@ __all__ = [
     "MetricOptions",
     "PipelineOptions",
     "PythonOptions",
+    "QueryableStateOptions",
     "ResourceManagerDriver",
     "ResourceManagerOptions",
     "RestOptions",
@@ -128,6 +130,7 @@ GROUPS: tuple[type, ...] = (
     SlotOptions,
     TaskOptions,
     FileOptions,
+    QueryableStateOptions,
     MetricOptions,
     TraceOptions,
     AutoScalerOptions,

@@ -108,8 +108,8 @@ pipeline.vertex-description-mode pipeline.vertex-name-include-index-prefix
 pipeline.watermark-alignment.allow-unaligned-source-splits pipeline.watermark-alignment.buffer-size
 plugin.classloader.parent-first-patterns.additional plugin.classloader.parent-first-patterns.default
 process.jobmanager.working-dir process.taskmanager.working-dir process.working-dir queryable-state.client.network-threads
-queryable-state.enable queryable-state.proxy.network-threads queryable-state.proxy.ports queryable-state.proxy.query-threads
-queryable-state.server.network-threads queryable-state.server.ports queryable-state.server.query-threads
+queryable-state.proxy.network-threads queryable-state.proxy.ports queryable-state.proxy.query-threads
+queryable-state.server.network-threads queryable-state.server.query-threads
 resourcemanager.job.timeout resourcemanager.previous-worker.recovery.timeout resourcemanager.rpc.port
 resourcemanager.standalone.start-up-time resourcemanager.start-worker.max-failure-rate
 resourcemanager.start-worker.retry-interval resourcemanager.taskmanager-registration.timeout

@@ -37,6 +37,7 @@ from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainOutput, NetworkTarget
+from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
@@ -84,6 +85,7 @@ class Subtask:
             self.counters,
             self._probe,
             lambda: None,
+            KvStateRegistry(128, None),
         )
         self.snapshots = SnapshotDriver(
             self.services,

@@ -11,6 +11,7 @@ from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigur
 from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.queryable.kv_states import KvStateRegistry
 from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.timers import TimerQueue
@@ -62,6 +63,7 @@ def source_input(
             TaskCounters(),
             lambda point, told: None,
             lambda: None,
+            KvStateRegistry(128, None),
         ),
         source=source,
         chain=unused,

@@ -1,0 +1,124 @@
+"""`tidegate upgrade`: a running job is replaced by its next version, or goes on as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidegate.cli.commands.savepoint_check import CANNOT, SOME_DROPPED, exit_code, report
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import (
+    address_definitions,
+    client_of,
+    configuration_options,
+    job_manager_option,
+    load_configuration,
+)
+from tidegate.model.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from tidegate.datastream._graph.executor import PlanRecorder
+    from tidegate.model.configuration import Configuration
+
+ROLLED_BACK = 3
+"""Exit code: the old version goes on."""
+_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@click.command(context_settings=_PROGRAM)
+@click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
+@click.option(
+    "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the new version no longer has."
+)
+@click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
+@click.option(
+    "--savepoint-path", "directory", metavar="DIR", help="Where the savepoint goes; default: the configured directory."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For the savepoint, and for the first checkpoint of the new version.",
+)
+@job_manager_option
+@configuration_options
+@click.argument("job_id", metavar="JOB")
+@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+def upgrade(
+    parallelism: int | None,
+    allow_non_restored_state: bool,
+    opened: bool,
+    directory: str | None,
+    timeout_s: float,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job_id: str,
+    job: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    """Replace the running JOB by the version in job.py, which goes on from its state.
+
+    First the new version is checked against the job's last checkpoint, as `savepoint check` does. Then the job is stopped with a savepoint, and the new
+    version starts from it. When that does not reach its first checkpoint, it is cancelled, and the old version goes on from the savepoint.
+
+    Exits with 0 when the new version runs, 3 when the old one goes on; 1 or 2 when state would be dropped or cannot be read, and nothing was touched.
+    """
+    from tidegate.cli.submission import absolute
+    from tidegate.cli.upgrade import Upgrade
+    from tidegate.taskmanager.compatibility.operators import examine_operators
+
+    forced = address_definitions(job_manager)
+    forced += [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    configuration = load_configuration(config, definitions, *forced)
+    recorder = _planned(job, arguments, configuration)
+    with client_of(configuration, job_manager) as client:
+        upgrading = Upgrade(client, job_id, timeout_s, click.echo)
+        graph, blobs = recorder.graph, recorder.blobs
+        assert graph is not None
+        checkpoint, findings = upgrading.examined(
+            lambda found: examine_operators(graph, blobs, found, opened=opened, verify=False)
+        )
+        for line in report(recorder, checkpoint, findings):
+            click.echo(line)
+        code = exit_code(findings, allow_non_restored_state)
+        if code in (CANNOT, SOME_DROPPED):
+            click.echo(f"error: job {job_id} was not touched: {_WHY[code]}", err=True)
+            sys.exit(code)
+        place = absolute(directory) if directory else ""
+        done = upgrading.run((graph, dict(blobs)), place, allow_non_restored_state=allow_non_restored_state)
+    if done.is_new:
+        click.echo(
+            f"Job {done.job_id} runs the new version from {done.savepoint}, and has completed its first checkpoint."
+        )
+        return
+    click.echo(f"error: rolled back to the old version, now job {done.job_id}: {done.reason}", err=True)
+    sys.exit(ROLLED_BACK)
+
+
+def _planned(job: Path, arguments: tuple[str, ...], configuration: Configuration) -> PlanRecorder:
+    from tidegate.cli.program import check_readable, run_program
+    from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
+
+    check_readable(job)
+    recorder = PlanRecorder()
+    with contextlib.suppress(PlanRecorded):
+        run_program(job, arguments, recorder, configuration.to_strings())
+    if recorder.graph is None:
+        raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
+    return recorder
+
+
+_WHY = {
+    CANNOT: "the new version cannot read its state",
+    SOME_DROPPED: "the new version drops state; -n allows it",
+}

@@ -1,0 +1,107 @@
+"""Application mode: a JobManager with one job, which begins with it and ends it (Flink: ``ApplicationClusterEntryPoint.java``).
+
+    JobManager leads ─▶ is the job known here? ── no ──▶ the program runs, in a process of its own, and submits it ─┐
+                                │ yes: of an earlier life                                                           ├─▶ over ─▶ SIGTERM to this process
+                                └───────────────────────▶ watched ──────────────────────────────────────────────────┘
+
+Where jobs are kept (``high-availability.type``), the job has one id for ever: a JobManager that is started again goes on with it, and once it is over, it
+is not run again. Else each life begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tidegate.aio.parents import dying_with_this
+from tidegate.cli.client import JobManagerClient
+from tidegate.cli.errors import FAILED
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import JobId, hex_id
+from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+from tidegate.model.states import JobState
+
+_EXIT_CODES = {JobState.FINISHED: 0, JobState.CANCELED: 0}
+"""As in Flink (``ApplicationStatus``): to cancel a job is a wish, and no failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A program and how it is run. ``options``: those of ``tidegate run``."""
+
+    job: Path
+    arguments: Sequence[str] = ()
+    options: Sequence[str] = ()
+
+
+class ApplicationRun:
+    """``begin`` when the JobManager leads; ``exit_code`` once it has ended."""
+
+    def __init__(self, application: Application, configuration: Configuration) -> None:
+        self._application = application
+        self._is_kept = configuration.get(HighAvailabilityOptions.TYPE) is not HighAvailabilityType.NONE
+        cluster = configuration.get(HighAvailabilityOptions.CLUSTER_ID)
+        self.job_id = JobId(hex_id("application", str(cluster)) if self._is_kept else secrets.token_hex(16))
+        self.exit_code = 0
+        self._is_over = False
+        self._thread: threading.Thread | None = None
+
+    def begin(self, address: str) -> None:
+        """``address`` of this process's JobManager. In a later term it goes on watching."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, args=(address,), name="application", daemon=True)
+            self._thread.start()
+
+    def _run(self, address: str) -> None:
+        code = FAILED
+        try:
+            with JobManagerClient(address) as client:
+                code = self._run_with(client, address)
+        except TidegateError as error:
+            click.echo(f"error: {error.message}", err=True)
+        self.exit_code = code
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _run_with(self, client: JobManagerClient, address: str) -> int:
+        state = self._state(client)
+        if state is None:
+            code = self._run_program(address)
+            state = self._state(client)
+            if state is None or code == 0:
+                return code  # it has not come to its job, or has seen the end of it
+        if not state.is_terminal:
+            click.echo(f"job {self.job_id} of this cluster goes on", err=True)
+            for status in client.watch_beyond(self.job_id):
+                state = JobState(status.state)
+        click.echo(f"job {self.job_id} is {state.value}", err=True)
+        return _EXIT_CODES.get(state, FAILED)
+
+    def _run_program(self, address: str) -> int:
+        application = self._application
+        command = [
+            sys.executable,
+            "-m",
+            "tidegate.cli.main",
+            "run",
+            f"--job-id={self.job_id}",
+            f"--jobmanager={address}",
+        ]
+        command += [*application.options, str(application.job), *application.arguments]
+        return subprocess.run(dying_with_this(command), stdin=subprocess.DEVNULL, check=False).returncode
+
+    def _state(self, client: JobManagerClient) -> JobState | None:
+        """The state of the job; the archive is asked, too, since it may be over. ``None``: it was never submitted."""
+        for job in client.list_jobs(include_terminal=True):
+            if job.job_id == self.job_id:
+                return JobState(job.state)
+        return None

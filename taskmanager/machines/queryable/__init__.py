@@ -1,0 +1,1 @@
+"""What clients may ask of running subtasks, and how much."""

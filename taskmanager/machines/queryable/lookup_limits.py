@@ -1,0 +1,59 @@
+"""How many lookups of clients get through to the subtasks of a TaskManager, so that they do not disturb the jobs.
+
+    keys per second      a bucket that fills at the rate and holds a quarter of a second of it
+    keys under way       a subtask is given so many at most before it has answered
+
+A request costs at least ``REQUEST_KEYS``: what a message costs counts as well as its keys.
+"""
+
+from __future__ import annotations
+
+from tidegate.model.ids import AttemptId
+
+REQUEST_KEYS = 5
+"""Chosen, not measured: what a message costs a TaskManager, in keys of a larger one."""
+BURST_S = 0.25
+"""Chosen, not measured: so much of the rate may come at once, and is then missing until the bucket has filled again."""
+PENDING_KEYS = 4_096
+"""Chosen, not measured: some tens of milliseconds of a subtask's work, and more than one request holds."""
+
+
+class LookupLimits:
+    """``keys_per_s``: for all subtasks of the TaskManager together."""
+
+    def __init__(self, keys_per_s: int) -> None:
+        self._keys_per_ms = keys_per_s / 1000
+        self._most = max(float(PENDING_KEYS), keys_per_s * BURST_S)
+        self._left = self._most
+        self._filled_ms = 0
+        self._pending: dict[AttemptId, int] = {}
+
+    def refusal(self, attempt: AttemptId, keys: int, now_ms: int) -> str | None:
+        """Why a request of so many keys is refused. ``None``: it is admitted, and ``answered`` follows."""
+        if keys > PENDING_KEYS:
+            return f"a request holds at most {PENDING_KEYS:,} keys, not {keys:,}"
+        self._left = min(self._most, self._left + (now_ms - self._filled_ms) * self._keys_per_ms)
+        self._filled_ms = now_ms
+        if self._pending.get(attempt, 0) + keys > PENDING_KEYS:
+            return f"its subtask has {self._pending[attempt]:,} keys to look up already"
+        cost = max(keys, REQUEST_KEYS)
+        if cost > self._left:
+            return (
+                f"this TaskManager answers {self._keys_per_ms * 1000:,.0f} keys a second "
+                "(tidegate.queryable-state.max-rate)"
+            )
+        self._left -= cost
+        self._pending[attempt] = self._pending.get(attempt, 0) + keys
+        return None
+
+    def answered(self, attempt: AttemptId, keys: int) -> None:
+        """A request that was admitted is over, however it ended."""
+        left = self._pending[attempt] - keys
+        if left:
+            self._pending[attempt] = left
+        else:
+            del self._pending[attempt]
+
+    def check_invariants(self) -> None:
+        assert 0 <= self._left <= self._most, (self._left, self._most)
+        assert all(0 < keys <= PENDING_KEYS for keys in self._pending.values()), self._pending

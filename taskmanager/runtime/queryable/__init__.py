@@ -1,0 +1,1 @@
+"""State of a running subtask that clients ask for."""

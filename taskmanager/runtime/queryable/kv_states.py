@@ -1,0 +1,74 @@
+"""The state of a subtask that clients may ask for, and what they have asked and not been answered.
+
+    mail QueryState ─▶ asked ─▶ after each slice of input, for ``SHARE_MS`` at most ─▶ reply
+
+Laws: look-ups take a bounded part of the subtask's time while there is input, and never come between a barrier and its snapshot, since they
+are answered between two steps. A look-up that fails is an error for its client alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from tidegate.model.errors import ErrorInfo, StateNotServed
+from tidegate.model.ids import OperatorId
+from tidegate.model.kv_state import KvStateInfo
+from tidegate.taskmanager.runtime.ports import QueryState
+from tidegate.taskmanager.state.queryable import QueryableState
+
+SHARE_MS = 0.5
+"""Chosen, not measured: a tenth of a slice (5 ms), so that look-ups take no more than that share of a busy subtask's time."""
+IDLE_MS = 5.0
+"""As long as a slice, so that look-ups delay a mail no more than records do."""
+
+
+class KvStateRegistry:
+    """Belongs to the subtask's thread. ``register`` tells the JobManager; ``None``: there are no clients."""
+
+    def __init__(self, max_parallelism: int, register: Callable[[KvStateInfo], None] | None) -> None:
+        self._max_parallelism = max_parallelism
+        self._register = register
+        self._states: dict[str, QueryableState] = {}
+        self._asked: deque[QueryState] = deque()
+
+    def publish(self, operator_id: OperatorId, operator: str, state: QueryableState) -> None:
+        """From now on clients may ask for it. Raises ``InvalidJob`` when the job has another one of that name."""
+        self._states[state.name] = state
+        if self._register is not None:
+            self._register(
+                KvStateInfo(
+                    state.name,
+                    operator_id,
+                    operator,
+                    state.state_name,
+                    state.owned,
+                    self._max_parallelism,
+                    state.types(),
+                )
+            )
+
+    def asked(self, question: QueryState) -> None:
+        """It is answered when there is time."""
+        self._asked.append(question)
+
+    def answer_some(self, now_ms: Callable[[], float], *, has_input: bool) -> bool:
+        """Whether there was something to answer."""
+        if not self._asked:
+            return False
+        until_ms = now_ms() + (SHARE_MS if has_input else IDLE_MS)
+        while self._asked:
+            question = self._asked.popleft()
+            try:
+                question.reply(self._answer(question), None)
+            except Exception as error:  # noqa: BLE001  user code among it: values pickle themselves
+                question.reply(b"", ErrorInfo.of(error))
+            if now_ms() >= until_ms:
+                break
+        return True
+
+    def _answer(self, question: QueryState) -> bytes:
+        state = self._states.get(question.name)
+        if state is None:
+            raise StateNotServed(f"this subtask has no queryable state {question.name!r} now")
+        return state.answer(question.keys, self._max_parallelism)

@@ -1,0 +1,376 @@
+"""The client of queryable state (Flink: ``QueryableStateClient.java``).
+
+    key ─▶ key group ─▶ (JobManager: who has it) ─▶ TaskManager ─▶ subtask, between two slices        the live value
+                                     └─▶ files of the last completed checkpoint                       the consistent value
+
+The live value is read uncommitted: a failure may take it back. A question whose subtasks are away, are asked for too much or have moved is asked
+again until its time is over; then one error says why.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import grpc
+import pyarrow as pa
+
+from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.common.records.record_codec import decode_column
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.functions.state import AggregatingStateDescriptor, StateDescriptor
+from tidegate.model.errors import (
+    ErrorInfo,
+    Misuse,
+    SchemaMismatch,
+    StateNotServed,
+    StorageError,
+    TidegateError,
+    Unreachable,
+)
+from tidegate.model.ids import AttemptId
+from tidegate.model.kv_state import KvStateInfo, KvStateLocation, KvStatePlace
+from tidegate.model.states import JobState
+from tidegate.model.values import Key, StateValue
+from tidegate.pb import common_pb2, taskmanager_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerKvStateStub
+from tidegate.queryablestate.consistent import CheckpointedValues
+from tidegate.queryablestate.keys import AskedKeys, key_of_text
+from tidegate.queryablestate.location import JobManagerLocations, Locations, error_of_call
+from tidegate.wire.convert import error_from_pb
+from tidegate.wire.convert_kv_state import location_from_pb
+from tidegate.wire.kv_state_columns import values_of, write_keys
+
+__all__ = ["KvStateValues", "QueryableStateClient"]
+
+TIMEOUT_S = 10.0
+"""Flink's default of ``pekko.ask.timeout``, within which its client proxy answers."""
+LEAST_S = 0.5
+"""Chosen, not measured: the last try is given so much time, so that it fails for a reason of the state's."""
+REQUEST_KEYS = 1_000
+"""Chosen, not measured: a quarter of what a TaskManager takes at once for a subtask."""
+_PAUSES_S = (0.02, 0.05, 0.1, 0.25)
+"""Between two tries, the last one again and again: chosen, a restart takes about a second."""
+
+_Again = (StateNotServed, Unreachable, StorageError)
+"""What may be over in a moment. Files of a checkpoint that is replaced by the next one vanish."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvStateValues:
+    """The values of the keys that were asked for. ``checkpoint_id``: of the checkpoint that has them; ``None`` for live ones."""
+
+    count: int
+    rows: pa.Table
+    """The columns ``row`` (the place of a key that has a value among the keys) and ``value``."""
+    value_type: TypeInformation
+    checkpoint_id: int | None = None
+
+    def values(self) -> list[StateValue]:
+        """Returns one value for each key, in their order; ``None`` where a key has none. Of an aggregating state it is the accumulator. Values without a
+        declared type are unpickled, which runs code of the job."""
+        found: list[StateValue] = [None] * self.count
+        places = self.rows.column("row").to_pylist()
+        decoded = [
+            value for chunk in self.rows.column("value").chunks for value in decode_column(self.value_type, chunk)
+        ]
+        for row, value in zip(places, decoded, strict=True):
+            found[row] = value
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    location: KvStateLocation
+    key_type: TypeInformation
+    value_type: TypeInformation
+    checkpoint_id: int
+    checkpoint_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    job_id: str
+    name: str
+    key: Key
+    descriptor: StateDescriptor | None
+    answer: Future[StateValue]
+
+
+class QueryableStateClient:
+    """Asks the JobManager at this address where state is, and its TaskManagers for it. May be used from several threads, and as a context
+    manager."""
+
+    def __init__(self, remote_hostname: str = "localhost", remote_port: int = 6123) -> None:
+        self._locations: Locations = JobManagerLocations(f"{remote_hostname}:{remote_port}")
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._servers: dict[str, tuple[grpc.Channel, TaskManagerKvStateStub]] = {}
+        self._checkpointed = CheckpointedValues()
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._asking: threading.Thread | None = None
+
+    @staticmethod
+    def _over(locations: Locations) -> QueryableStateClient:
+        """For a program that has a connection to the JobManager already."""
+        client = QueryableStateClient()
+        if isinstance(client._locations, JobManagerLocations):
+            client._locations.close()  # it was not used
+        client._locations = locations
+        return client
+
+    def __enter__(self) -> QueryableStateClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown_and_wait()
+
+    def get_kv_state(
+        self,
+        job_id: str,
+        queryable_state_name: str,
+        key: Key,
+        key_type_info: TypeInformation | None = None,
+        state_descriptor: StateDescriptor | None = None,
+    ) -> Future[StateValue]:
+        """Returns the live value of one key, some day; ``None`` when the key has none. Questions that are asked at the same time travel together.
+
+        ``key_type_info`` and the type of ``state_descriptor`` are not needed, since the job knows them; the descriptor of an aggregating state makes its result of
+        the accumulator. The future raises as ``get_kv_states`` does.
+        """
+        del key_type_info
+        question = _Question(job_id, queryable_state_name, key, state_descriptor, Future())
+        with self._lock:
+            if self._closed.is_set():
+                raise Misuse("this QueryableStateClient is closed")
+            if self._asking is None:
+                self._asking = threading.Thread(target=self._ask_all, name="queryable state", daemon=True)
+                self._asking.start()
+            self._questions.put(question)
+        return question.answer
+
+    def get_kv_states(
+        self,
+        job_id: str,
+        queryable_state_name: str,
+        keys: Sequence[Key],
+        *,
+        consistent: bool = False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> KvStateValues:
+        """Returns the values of some keys: live ones, or those of the last completed checkpoint (``consistent``).
+
+        Raises ``UnknownJob``; ``SchemaMismatch`` for a key of another type; ``StateNotServed`` when the job has no such queryable state, restarts, or does not answer
+        within ``timeout_s`` seconds; ``Misuse`` for a job that is over; ``Unreachable``.
+        """
+        return self._look_up(job_id, queryable_state_name, lambda _: keys, consistent, timeout_s)
+
+    def get_by_text(
+        self,
+        job_id: str,
+        queryable_state_name: str,
+        key: str,
+        *,
+        consistent: bool = False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> KvStateValues:
+        """As ``get_kv_states``, of one key as a command line has it. Raises ``Misuse`` for a text that is no key as well."""
+
+        def parsed(key_type: TypeInformation) -> list[Key]:
+            return [key_of_text(key, key_type, queryable_state_name)]
+
+        return self._look_up(job_id, queryable_state_name, parsed, consistent, timeout_s)
+
+    def shutdown_and_wait(self) -> None:
+        """Hangs up. Questions that are open end with ``Misuse``."""
+        with self._lock:
+            self._closed.set()
+            asking, self._asking = self._asking, None
+        if asking is not None:
+            self._questions.put(None)
+            asking.join()
+        for channel, _ in self._servers.values():
+            channel.close()
+        if isinstance(self._locations, JobManagerLocations):
+            self._locations.close()
+
+    # ---- one question ------------------------------------------------------------------------------------------------
+
+    def _look_up(
+        self,
+        job_id: str,
+        name: str,
+        keys_for: Callable[[TypeInformation], Sequence[Key]],
+        consistent: bool,
+        timeout_s: float,
+    ) -> KvStateValues:
+        until_s = time.monotonic() + timeout_s
+        tries = 0
+        while True:
+            try:
+                known = self._find(job_id, name, afresh=consistent)
+                keys = keys_for(known.key_type)
+                asked = AskedKeys.of(keys, known.key_type, known.location.info.max_parallelism, name)
+                if consistent:
+                    return self._from_checkpoint(known, asked)
+                return KvStateValues(len(keys), self._live(known, asked, until_s), known.value_type)
+            except _Again as error:
+                self._known.pop((job_id, name), None)
+                pause_s = _PAUSES_S[min(tries, len(_PAUSES_S) - 1)]
+                tries += 1
+                if time.monotonic() + pause_s >= until_s or self._closed.wait(pause_s):
+                    raise self._last_error(job_id, error, timeout_s) from None
+
+    def _find(self, job_id: str, name: str, *, afresh: bool) -> _Known:
+        """``afresh``: what counts is the checkpoint of now."""
+        known = self._known.get((job_id, name))
+        if known is not None and not afresh:
+            return known
+        answer = self._locations.kv_state_location(job_id, name)
+        location = location_from_pb(answer)
+        self._refuse_what_ended(job_id, answer)
+        if location is None:
+            others = ", ".join(map(repr, answer.names))
+            text = f"job {job_id} has no queryable state {name!r}; " + (
+                f"it has {others}"
+                if others
+                else "a function registers it with set_queryable, and its TaskManagers need queryable-state.enable: true"
+            )
+            raise Misuse(text) if others and answer.job_state == JobState.RUNNING.value else StateNotServed(text)
+        key_type, value_type = _types_of(location.info)
+        found = _Known(location, key_type, value_type, answer.checkpoint_id, answer.checkpoint_path)
+        self._known[job_id, name] = found
+        return found
+
+    def _refuse_what_ended(self, job_id: str, answer: pb.KvStateLocationAnswer) -> None:
+        state = JobState(answer.job_state)
+        if state.is_terminal:
+            path = answer.checkpoint_path
+            hint = f"; `tidegate state show {path}` reads its last checkpoint" if path else ""
+            raise Misuse(f"job {job_id} is {state.value} and serves no state{hint}")
+
+    def _live(self, known: _Known, asked: AskedKeys, until_s: float) -> pa.Table:
+        places, name = known.location.by_group(), known.location.info.name
+        of_attempt: dict[AttemptId, tuple[KvStatePlace, list[int]]] = {}
+        for row, group in enumerate(asked.groups):
+            place = places.get(group)
+            if place is None:
+                raise StateNotServed(f"no subtask serves key group {group} of state '{name}' just now")
+            of_attempt.setdefault(place.attempt, (place, []))[1].append(row)
+        found = [
+            self._ask_server(place, name, asked, rows[start : start + REQUEST_KEYS], until_s)
+            for place, rows in of_attempt.values()
+            for start in range(0, len(rows), REQUEST_KEYS)
+        ]
+        return pa.concat_tables(found)
+
+    def _ask_server(
+        self, place: KvStatePlace, name: str, asked: AskedKeys, rows: Sequence[int], until_s: float
+    ) -> pa.Table:
+        left_s = max(LEAST_S, until_s - time.monotonic())
+        request = taskmanager_pb2.GetKvStateRequest(
+            attempt=str(place.attempt),
+            name=name,
+            count=len(rows),
+            keys=write_keys(asked.column.take(pa.array(rows, pa.int32())), asked.field),
+            wait_ms=int(left_s * 1000),
+        )
+        try:
+            answer: common_pb2.KvStateAnswer = self._server(place.address).GetKvState(request, timeout=left_s + 1)
+        except grpc.RpcError as error:
+            raise _as_away(error_of_call(error, f"the KvState server at {place.address}")) from None
+        if answer.HasField("error"):
+            raise error_from_pb(answer.error).to_exception()
+        batch = values_of(answer.values)
+        at = pa.array([rows[row] for row in batch.column(0).to_pylist()], pa.int32())
+        return pa.Table.from_arrays([at, batch.column(1)], schema=batch.schema)
+
+    def _from_checkpoint(self, known: _Known, asked: AskedKeys) -> KvStateValues:
+        if not known.checkpoint_id:
+            raise StateNotServed("the job has no completed checkpoint yet")
+        if not known.checkpoint_path:
+            raise Misuse(
+                "the job's checkpoints are in the JobManager's memory, where no client reads: set execution.checkpointing.dir"
+            )
+        with self._lock:
+            table = self._checkpointed.look_up(known.checkpoint_path, known.location.info, asked, known.key_type)
+        return KvStateValues(len(asked.keys), table, known.value_type, known.checkpoint_id)
+
+    def _last_error(self, job_id: str, error: TidegateError, timeout_s: float) -> TidegateError:
+        if isinstance(error, Unreachable):
+            return error
+        try:
+            state = self._locations.kv_state_location(job_id, "").job_state
+        except TidegateError:
+            state = ""
+        if state and state != JobState.RUNNING.value:
+            return StateNotServed(
+                f"job {job_id} is {state} and serves no live state: ask again when it runs, or for the consistent value "
+                f"of its last checkpoint ({error.message})"
+            )
+        info = ErrorInfo.of(error)
+        return StateNotServed(f"{info.message} (asked for {timeout_s:g} s)")
+
+    def _server(self, address: str) -> TaskManagerKvStateStub:
+        with self._lock:
+            if address not in self._servers:
+                channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+                self._servers[address] = (channel, TaskManagerKvStateStub(channel))
+            return self._servers[address][1]
+
+    # ---- questions that are asked at the same time ---------------------------------------------------------------------
+
+    def _ask_all(self) -> None:
+        while (first := self._questions.get()) is not None:
+            together: dict[tuple[str, str], list[_Question]] = {}
+            question: _Question | None = first
+            while question is not None:
+                together.setdefault((question.job_id, question.name), []).append(question)
+                question = None if self._questions.empty() else self._questions.get()
+            for questions in together.values():
+                self._ask_together(questions)
+
+    def _ask_together(self, questions: list[_Question]) -> None:
+        first = questions[0]
+        try:
+            found = self.get_kv_states(first.job_id, first.name, [question.key for question in questions])
+        except (SchemaMismatch, Misuse) as error:
+            if len(questions) == 1:
+                first.answer.set_exception(error)
+            for question in questions if len(questions) > 1 else ():  # another's key may be at fault
+                self._ask_together([question])
+        except Exception as error:  # noqa: BLE001  (the driver of this thread: whatever it is, who asked learns of it)
+            for question in questions:
+                question.answer.set_exception(error)
+        else:
+            for question, value in zip(questions, found.values(), strict=True):
+                question.answer.set_result(_result(question.descriptor, value))
+
+
+def _result(descriptor: StateDescriptor | None, value: StateValue) -> StateValue:
+    if value is None or not isinstance(descriptor, AggregatingStateDescriptor):
+        return value
+    return descriptor.get_agg_function().get_result(value)
+
+
+def _types_of(info: KvStateInfo) -> tuple[TypeInformation, TypeInformation]:
+    try:
+        key_type, value_type = pickle.loads(info.types)
+    except Exception as error:
+        raise Misuse(
+            f"the types of state '{info.name}' cannot be read here ({type(error).__name__}: {error}): start the client where the "
+            "modules of the job can be imported"
+        ) from error
+    return key_type, value_type
+
+
+def _as_away(error: TidegateError) -> TidegateError:
+    """A server that is gone or late is asked for again: the state may have moved."""
+    return error if isinstance(error, Unreachable) else StateNotServed(error.message)

@@ -1,0 +1,65 @@
+"""Keys that are asked for, in the type of the stream's keys, and their key groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation
+from tidegate.model.errors import Misuse, SchemaMismatch, TidegateError
+from tidegate.model.values import Json, Key
+
+__all__ = ["AskedKeys", "key_of_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedKeys:
+    """``column`` has a row for each key, ``keys`` what a stream makes of them, ``groups`` their key groups."""
+
+    field: pa.Field
+    column: pa.Array
+    keys: tuple[Key, ...]
+    groups: tuple[int, ...]
+
+    @staticmethod
+    def of(keys: Sequence[Key], key_type: TypeInformation, max_parallelism: int, name: str) -> AskedKeys:
+        """Raises ``SchemaMismatch`` for a key that does not fit the type of the stream's keys."""
+        try:
+            column = encode_column(key_type, list(keys), f"key of state '{name}'")
+        except SchemaMismatch as error:
+            raise SchemaMismatch(f"{error.message}; keys of this state are of type {key_type!r}") from None
+        found = list(keys) if isinstance(key_type, PickledBytesTypeInfo) else decode_column(key_type, column)
+        try:
+            groups = key_groups(hash_keys(found), max_parallelism)
+        except TypeError as error:
+            raise SchemaMismatch(f"state '{name}' has no such key: {error}") from None
+        return AskedKeys(key_type.arrow_field("key"), column, tuple(found), tuple(groups.tolist()))
+
+
+def key_of_text(text: str, key_type: TypeInformation, name: str) -> Key:
+    """Returns the key that a text on a command line means: as it is for texts, JSON for everything that is no single value, ``["UA", 7]``.
+    Without a declared type JSON decides, too: ``42`` is a number, ``"42"`` a text. Raises ``Misuse``."""
+    field = key_type.arrow_field("key")
+    if isinstance(key_type, PickledBytesTypeInfo) or pa.types.is_nested(field.type):
+        return _tuples(_parsed(text))
+    try:
+        column = pa.array([text]).cast(field.type)
+        return decode_column(key_type, column)[0]
+    except (pa.ArrowException, TidegateError, ValueError):
+        raise Misuse(f"no key of state '{name}' can be {text!r}: its keys are of type {key_type!r}") from None
+
+
+def _parsed(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _tuples(value: Json) -> Key:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,77 @@
+"""Asks the JobManager where a state is; one that stands by says where the leader is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import grpc
+
+from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.model.errors import TidegateError, Unreachable
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
+from tidegate.wire.convert import error_from_pb, error_of_status
+from tidegate.wire.leading import leader_in
+
+__all__ = ["JobManagerLocations", "Locations", "error_of_call"]
+
+CALL_TIMEOUT_S = 10.0
+"""Flink's default of ``client.timeout`` is a minute, for submissions; this question waits for nothing."""
+_LEADER_HOPS = 2
+"""A standby names the leader; one that has just changed is asked once more."""
+
+
+class Locations(Protocol):
+    """Where a state of a job is."""
+
+    def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
+        """Raises ``UnknownJob``, ``Unreachable``."""
+
+
+class JobManagerLocations:
+    """Asks the JobManager at ``host:port``."""
+
+    def __init__(self, address: str) -> None:
+        self._open(address)
+
+    def _open(self, address: str) -> None:
+        self._address = address
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._stub = JobManagerClientServiceStub(self._channel)
+
+    def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
+        """Raises ``UnknownJob``, ``Unreachable``."""
+        request = pb.KvStateLocationRequest(job_id=job_id, name=name)
+        for _ in range(_LEADER_HOPS + 1):
+            try:
+                answer: pb.KvStateLocationAnswer = self._stub.GetKvStateLocation(request, timeout=CALL_TIMEOUT_S)
+            except grpc.RpcError as error:
+                leader = _leader_of(error)
+                if not leader:
+                    raise error_of_call(error, f"the JobManager at {self._address}") from None
+                self.close()
+                self._open(leader)
+                continue
+            if answer.HasField("error"):
+                raise error_from_pb(answer.error).to_exception()
+            return answer
+        raise Unreachable("the leader of the cluster changes just now")
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._channel.close()
+
+
+def error_of_call(error: grpc.RpcError, peer: str) -> TidegateError:
+    """Returns the error behind a failed call."""
+    assert isinstance(error, grpc.Call), error
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return Unreachable(f"{peer} cannot be reached", details=error.details() or "")
+    metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
+    return error_of_status(int(error.code().value[0]), error.details() or "", metadata, peer)
+
+
+def _leader_of(error: grpc.RpcError) -> str:
+    assert isinstance(error, grpc.Call), error
+    metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
+    return leader_in(metadata) if error.code() is grpc.StatusCode.UNAVAILABLE else ""
