@@ -37,12 +37,13 @@ class BenchCluster:
         self._options = dict(options or {})
         self._processes: list[subprocess.Popen[bytes]] = []
         self._port = _free_port()
+        self.rest_port = _free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
         self.client = JobManagerClient(f"127.0.0.1:{self._port}")
 
     def __enter__(self) -> BenchCluster:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that clusters end with it
-        common = {"jobmanager.rpc.port": str(self._port), "rest.port": str(_free_port()), **self._options}
+        common = {"jobmanager.rpc.port": str(self._port), "rest.port": str(self.rest_port), **self._options}
         common.setdefault("execution.checkpointing.dir", str(self.directory / "checkpoints"))
         definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]
         self._start("jobmanager", definitions)
