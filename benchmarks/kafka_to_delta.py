@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INTERVAL_MS = 100
+EVERY_S = 0.5
+"""From one small batch to the next."""
 LOOK_S = 0.005
 """How exact a latency is."""
 LIMIT_S = 120
@@ -138,7 +140,7 @@ def measure(topic: Topic, log: DeltaLog, batches: int, at_once: int) -> tuple[li
     for _ in range(batches):
         came = time.monotonic()
         latencies.append(1000 * (log.wait(topic.add(SMALL)) - came))
-        time.sleep(max(0.0, came + 0.5 - time.monotonic()))
+        time.sleep(max(0.0, came + EVERY_S - time.monotonic()))  # a rate, not a wait for something
     began = time.monotonic()
     total = topic.add(at_once)
     rate = at_once / (log.wait(total) - began)

@@ -29,6 +29,8 @@ REQUEST = 100
 TURN_S = 6.0
 TURNS = 3
 WARM_UP_S = 8.0
+UNCOUNTED_S = 1.0
+"""The begin of a turn, in which clients start to ask."""
 OPTIONS = {"queryable-state.enable": "true", "queryable-state.server.ports": "0"}
 MODES = {"no clients": 0, f"requests of {REQUEST} keys": REQUEST, "requests of one key": 1}
 
@@ -102,7 +104,7 @@ def report(console: Console) -> None:
 
 def _turn(cluster: BenchCluster, job_id: str, mode: Mode, keys: int) -> None:
     asking = Asking(cluster, job_id, keys) if keys else None
-    time.sleep(1.0)
+    time.sleep(UNCOUNTED_S)
     answered, before, began_s = asking.answered if asking else 0, _records(cluster, job_id), time.monotonic()
     time.sleep(TURN_S)
     after, took_s = _records(cluster, job_id), time.monotonic() - began_s

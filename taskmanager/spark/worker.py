@@ -196,10 +196,8 @@ def _with_faults(
     deployment: TaskDeployment, stream: ControlStream, environment: SubtaskEnvironment
 ) -> SubtaskEnvironment:
     """Its clock and its state may be given faults on purpose from now on."""
-    settings, faults = (
-        RuntimeSettings.of(deployment.configuration),
-        SubtaskFaults(environment.clock, time.sleep, kill_executor),
-    )
+    settings = RuntimeSettings.of(deployment.configuration)
+    faults = SubtaskFaults(environment.clock, time.sleep, kill_executor)  # a slow store is a wait, in its thread
     stream.take_fault = faults.take
     store = faults.around(environment.open_store or settings.open_store, settings.inline_threshold_bytes)
     return replace(environment, clock=faults.clock(), open_store=store)

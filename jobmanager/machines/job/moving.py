@@ -19,14 +19,14 @@ from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGra
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
 from tidegate.model.states import JobState
 
-WHY = "Spark decommissions the executors that run them"
 MOVES = "takes a checkpoint, to move subtasks"
 
 
 class Moving:
     """One job's."""
 
-    why = WHY
+    why = "Spark decommissions the executors that run them"
+    """What the log says of a restart for it."""
 
     def __init__(self, graph: ExecutionGraph, rescaling: Rescaling, buffer: CommandBuffer) -> None:
         self._graph = graph
