@@ -31,7 +31,7 @@ def configuration_page() -> Iterator[str]:
     yield ""
     yield "## Flink's keys without effect"
     yield ""
-    yield f"These {len(idle)} keys of Flink 2.3 are accepted with one warning and have no effect. The same holds for keys that start"
+    yield f"These {len(idle)} keys of Flink 2.3 and its autoscaler are accepted with one warning and have no effect. The same holds for keys that start"
     yield "with " + ", ".join(f"`{prefix}`" for prefix in FLINK_PREFIXES) + "."
     yield ""
     yield ", ".join(f"`{key}`" for key in idle)

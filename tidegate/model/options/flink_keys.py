@@ -108,8 +108,8 @@ pipeline.vertex-description-mode pipeline.vertex-name-include-index-prefix
 pipeline.watermark-alignment.allow-unaligned-source-splits pipeline.watermark-alignment.buffer-size
 plugin.classloader.parent-first-patterns.additional plugin.classloader.parent-first-patterns.default
 process.jobmanager.working-dir process.taskmanager.working-dir process.working-dir queryable-state.client.network-threads
-queryable-state.proxy.network-threads queryable-state.proxy.ports queryable-state.proxy.query-threads
-queryable-state.server.network-threads queryable-state.server.query-threads
+queryable-state.enable queryable-state.proxy.network-threads queryable-state.proxy.ports queryable-state.proxy.query-threads
+queryable-state.server.network-threads queryable-state.server.ports queryable-state.server.query-threads
 resourcemanager.job.timeout resourcemanager.previous-worker.recovery.timeout resourcemanager.rpc.port
 resourcemanager.standalone.start-up-time resourcemanager.start-worker.max-failure-rate
 resourcemanager.start-worker.retry-interval resourcemanager.taskmanager-registration.timeout
@@ -272,7 +272,35 @@ web.log.path web.refresh-interval web.rescale.enable web.submit.enable web.timeo
 zookeeper.sasl.disable zookeeper.sasl.login-context-name zookeeper.sasl.service-name
 """
 
-FLINK_KEYS = frozenset(_NAMES.split())
+_AUTOSCALER_NAMES = """
+autoscaler.standalone.control-loop.interval autoscaler.standalone.control-loop.parallelism
+autoscaler.standalone.event-handler.type autoscaler.standalone.fetcher.flink-cluster.host
+autoscaler.standalone.fetcher.flink-cluster.port autoscaler.standalone.jdbc.event-handler.ttl
+autoscaler.standalone.jdbc.password-env-variable autoscaler.standalone.jdbc.url autoscaler.standalone.jdbc.username
+autoscaler.standalone.state-store.type job.autoscaler.backlog-processing.lag-threshold job.autoscaler.catch-up.duration
+job.autoscaler.enabled job.autoscaler.excluded.periods job.autoscaler.flink.rest-client.timeout job.autoscaler.history.max.age
+job.autoscaler.history.max.count job.autoscaler.memory.gc-pressure.threshold job.autoscaler.memory.heap-usage.threshold
+job.autoscaler.memory.tuning.enabled job.autoscaler.memory.tuning.maximize-managed-memory
+job.autoscaler.memory.tuning.overhead job.autoscaler.memory.tuning.scale-down-compensation.enabled
+job.autoscaler.metrics.busy-time.aggregator job.autoscaler.metrics.custom-evaluators job.autoscaler.metrics.window
+job.autoscaler.observed-scalability.coefficient-min job.autoscaler.observed-scalability.enabled
+job.autoscaler.observed-scalability.min-observations job.autoscaler.observed-true-processing-rate.lag-threshold
+job.autoscaler.observed-true-processing-rate.min-observations job.autoscaler.observed-true-processing-rate.switch-threshold
+job.autoscaler.quota.cpu job.autoscaler.quota.memory job.autoscaler.restart.time job.autoscaler.restart.time-tracking.enabled
+job.autoscaler.restart.time-tracking.limit job.autoscaler.scale-down.interval job.autoscaler.scale-down.max-factor
+job.autoscaler.scale-up.max-factor job.autoscaler.scaling.custom-executors
+job.autoscaler.scaling.effectiveness.detection.enabled job.autoscaler.scaling.effectiveness.threshold
+job.autoscaler.scaling.enabled job.autoscaler.scaling.event.interval job.autoscaler.scaling.key-group.partitions.adjust.mode
+job.autoscaler.scaling.parallelism-alignment.mode job.autoscaler.stabilization.interval
+job.autoscaler.target.utilization.boundary job.autoscaler.utilization.max job.autoscaler.utilization.min
+job.autoscaler.utilization.target job.autoscaler.vertex.exclude.ids job.autoscaler.vertex.max-parallelism
+job.autoscaler.vertex.min-parallelism
+"""
+
+AUTOSCALER_KEYS = frozenset(_AUTOSCALER_NAMES.split())
+"""Those of the autoscaler in Flink's Kubernetes operator, at the same commit as the decisions that the tests compare with."""
+
+FLINK_KEYS = frozenset(_NAMES.split()) | AUTOSCALER_KEYS
 """Current names; old ones are in `flink_old_keys`."""
 
 FLINK_PREFIXES = (
@@ -286,6 +314,9 @@ FLINK_PREFIXES = (
     "fs.s3a.",
     "gs.",
     "high-availability.kubernetes.",
+    "job.autoscaler.metrics.custom-evaluator.",
+    "job.autoscaler.scaling.custom-executor.",
+    "job.autoscaler.scaling.parallelism-alignment.mode.",
     "kubernetes.",
     "metrics.reporter.",
     "pipeline.global-job-parameters.",
