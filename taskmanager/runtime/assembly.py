@@ -168,10 +168,8 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
 
 
 def _event_sender(operator_id: OperatorId, parts: ChainParts) -> Callable[[CoordinatorEvent], None] | None:
-    tell, mail = parts.tell_coordinator, parts.mail
-    if tell is None or mail is None:
-        return None
-    return lambda event: mail(lambda: tell(operator_id, event))
+    tell = parts.tell_coordinator
+    return None if tell is None else partial(tell, operator_id)
 
 
 def _async_calls(parts: ChainParts) -> Callable[[Callable[[], None]], AsyncCallsPort] | None:

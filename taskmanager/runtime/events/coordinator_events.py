@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+
 from tidegate.model.coordinators.operator_events import CoordinatorEvent, OperatorEvent
 from tidegate.model.ids import OperatorId
 from tidegate.taskmanager.runtime.ports import ControlPort
 
 
 class CoordinatorEvents:
-    """Called from the subtask's thread only."""
+    """Called from any thread: what a thread of a source has found is told while the subtask's own is in the user's function."""
 
     def __init__(self, port: ControlPort) -> None:
         self._port = port
+        self._lock = threading.Lock()
         self._last_number = 0
 
     def tell(self, operator_id: OperatorId, event: CoordinatorEvent) -> None:
-        self._last_number += 1
-        self._port.operator_event(OperatorEvent(operator_id, self._last_number, event))
+        with self._lock:  # a number that comes late counts as repeated
+            self._last_number += 1
+            self._port.operator_event(OperatorEvent(operator_id, self._last_number, event))

@@ -22,6 +22,7 @@ INTERVAL_MS = 20
 LATER = [f"later {number:02}" for number in range(12)]
 LIMIT_S = 60
 _SEEN: set[str] = set()
+_FIRST_IS_HELD = threading.Event()
 _OTHERS_ARE_READ = threading.Event()
 BY_LINE = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda line, _: int(line[-2:]))
 
@@ -31,6 +32,7 @@ class HoldTheFirst(MapFunction):
 
     def map(self, value: str) -> str:
         if value == "first":
+            _FIRST_IS_HELD.set()
             assert _OTHERS_ARE_READ.wait(LIMIT_S), "the reader that stands still was given others"
             return value
         _SEEN.add(value)
@@ -84,6 +86,7 @@ def test_new_files_go_past_a_reader_that_stands_still(tmp_path: Path) -> None:
     directory = directory_of(tmp_path)
     (directory / "first.txt").write_text("first\n")
     job = job_of(watching(directory), tmp_path, 2, function=HoldTheFirst())
+    job.until(_FIRST_IS_HELD.is_set, "one reader stands still: until then it may take more than the first file")
     for line in LATER:
         arrive(directory / f"{line}.txt", f"{line}\n")
     job.until(_OTHERS_ARE_READ.is_set, "the other reader has read what came later")
