@@ -10,7 +10,7 @@ from tidegate.taskmanager.runtime.ports import ControlPort
 
 
 class CoordinatorEvents:
-    """Called from any thread: what a thread of a source has found is told while the subtask's own is in the user's function."""
+    """Called from any thread: a thread of a source reports what it has found while the subtask's own thread is in a user function."""
 
     def __init__(self, port: ControlPort) -> None:
         self._port = port
