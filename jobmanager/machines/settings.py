@@ -114,6 +114,8 @@ class ElasticSettings:
     """For so long a job that runs hopes for more slots before it takes those that came."""
     cooldown_ms: int = 30_000
     """For so long a job keeps a new shape."""
+    history_size: int = 5
+    """So many changes are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ def _elastic_settings(configuration: Configuration, *, blocks: bool) -> ElasticS
         else 0,
         stabilization_ms=configuration.get(options.STABILIZATION),
         cooldown_ms=configuration.get(options.COOLDOWN),
+        history_size=configuration.get(options.HISTORY_SIZE),
     )
 
 

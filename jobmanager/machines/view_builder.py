@@ -54,6 +54,7 @@ def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -
         configuration=job.configuration,
         bounds=job.rescaling.bounds,
         rescales=job.rescaling.rescales,
+        rescale_history=job.rescaling.history.view(),
     )
 
 

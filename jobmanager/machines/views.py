@@ -10,6 +10,7 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
 from tidegate.model.rescaling.bounds import ParallelismBounds
+from tidegate.model.rescaling.history import Rescales
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.stats_summary import NO_SAMPLES, StatsSummary
 
@@ -203,6 +204,8 @@ class JobView:
     """Within which each vertex is to run."""
     rescales: int = 0
     """How often it took another shape under this JobManager."""
+    rescale_history: Rescales | None = None
+    """``None``: it is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tidegate.jobmanager.rest.numbers import skew_percent
 from tidegate.jobmanager.rest.responses.exceptions import failures
 from tidegate.jobmanager.rest.responses.faults import fault_entries
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
+from tidegate.model.rescaling.history import Rescale
 from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import RESIDENT_MEMORY, ReadingSpan, busy_operators, failing_commits
@@ -47,6 +48,24 @@ def job_part(job: JobView, backend: Backend) -> JsonObject:
         "edges": [
             {"source": edge.source, "target": edge.target, "partitioner": edge.partitioner.value}
             for edge in job.graph.edges
+        ],
+        "rescales": [_rescale(one) for one in job.rescale_history.history] if job.rescale_history is not None else [],
+    }
+
+
+def _rescale(rescale: Rescale) -> JsonObject:
+    reason = rescale.reason
+    return {
+        "id": rescale.rescale_id,
+        "trigger": rescale.trigger.value,
+        "start_ms": rescale.started_ms,
+        "end_ms": rescale.ended_ms,
+        "outcome": None if reason is None else reason.terminal_state.name,
+        "reason": None if reason is None else reason.value,
+        "states": [span.state.value for span in rescale.spans],
+        "vertices": [
+            {"name": vertex.name, "before": vertex.before, "after": vertex.after, "upper": vertex.bounds.upper}
+            for vertex in rescale.vertices
         ],
     }
 

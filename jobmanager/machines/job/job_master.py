@@ -180,11 +180,8 @@ class JobMaster(JobParts):
             self.scheduler.on_idle_timeout()
         elif kind == SHAPE_TIMER:
             self.rescaling.on_retry()
-        elif kind == SETTLED_TIMER:
-            self.rescaling.on_settled()
-            self._look_at_shape()
-        elif kind == DELAY_TIMER:
-            self.rescaling.on_waited()
+        elif kind in (SETTLED_TIMER, DELAY_TIMER):
+            self.rescaling.on_waited_for(kind)
             self._look_at_shape()
 
     # ---- adoption ----------------------------------------------------------------------------------------------------
@@ -295,6 +292,7 @@ class JobMaster(JobParts):
     def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
         if decision.is_new:
             self.life.count_restart()
+            self.rescaling.on_failover(failure)
         self._cancel_for(decision, "WARN", failure.message)
 
     def _cancel_for(self, decision: RestartLater, level: str, why: str) -> None:
@@ -310,7 +308,7 @@ class JobMaster(JobParts):
     def _stop(self) -> None:
         """FAILING or CANCELLING: cancel everything, and end when everything is over."""
         self._failover.clear()
-        self.rescaling.stop()
+        self.rescaling.stop(self.life.state)
         self._buffer.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         self._attempts.cancel_all()
@@ -389,7 +387,7 @@ class JobMaster(JobParts):
 
     def _end(self) -> None:
         self.scheduler.close()
-        self.rescaling.stop()
+        self.rescaling.stop(self.life.state)
         self.coordinator.close(self.life.state)
         self._asked.close(self.life.state)
         self._report_terminated()

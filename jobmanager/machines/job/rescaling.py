@@ -22,6 +22,7 @@ from enum import Enum
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.commands import WriteShape
 from tidegate.jobmanager.machines.events import Asked, RescaleRequested
+from tidegate.jobmanager.machines.job.rescale_history import RescaleHistory
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import ElasticSettings
 from tidegate.model.errors import ErrorInfo
@@ -38,6 +39,7 @@ from tidegate.model.rescaling.bounds import (
     slots_of,
     with_parallelism,
 )
+from tidegate.model.rescaling.history import SchedulerState, TerminatedReason, TriggerCause
 from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
 
@@ -80,6 +82,8 @@ class JobNow:
 
 
 _J, _P, _S = JobState, RescalePhase, ShapeStep
+_ENDING = {_J.FAILING: SchedulerState.FAILING, _J.CANCELLING: SchedulerState.CANCELING}
+_ENDED = {_J.CANCELLING: TerminatedReason.JOB_CANCELED, _J.FINISHED: TerminatedReason.JOB_FINISHED}
 
 
 class Rescaling:
@@ -107,6 +111,9 @@ class Rescaling:
         self._is_settled = False
         self.phase = _P.STEADY
         self.rescales = 0
+        self.history = RescaleHistory(settings.history_size, graph, buffer.now_ms)
+        if self.is_adaptive:
+            self.history.begin(TriggerCause.INITIAL_SCHEDULE, self.bounds, buffer.now_ms)
 
     @property
     def bounds(self) -> Bounds:
@@ -144,10 +151,20 @@ class Rescaling:
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def require(self, event: RescaleRequested) -> None:
+        is_new = event.bounds != self.bounds
         self._wanted = [event.bounds]
+        if is_new:
+            self._note_trigger(TriggerCause.UPDATE_REQUIREMENT, TerminatedReason.RESOURCE_REQUIREMENTS_UPDATED)
 
     def step(self, now: JobNow) -> ShapeStep:
         """Takes the step that can be taken now. None while the job is being stopped with a savepoint."""
+        self._note(now)
+        found = self._step(now)
+        if found is not _S.NOTHING or self.phase is not _P.STEADY:
+            self._note_new_slots()
+        return found
+
+    def _step(self, now: JobNow) -> ShapeStep:
         if now.is_being_stopped or not (self._wanted or self.is_adaptive):
             self._put_off()
             return _S.NOTHING
@@ -189,16 +206,16 @@ class Rescaling:
         if self.phase is _P.WRITING:
             self._emit()
 
-    def on_settled(self) -> None:
-        """No slots came for a while: it takes those that there are."""
-        self._settles_ms, self._is_settled = None, True
-
-    def on_waited(self) -> None:
-        """No checkpoint was due for so long: it takes one."""
-        self._has_waited = self.phase is _P.CHECKPOINTING
+    def on_waited_for(self, kind: str) -> None:
+        """No slots came for a while: it takes those that there are. No checkpoint was due for so long: it takes one."""
+        if kind == SETTLED_TIMER:
+            self._settles_ms, self._is_settled = None, True
+        else:
+            self._has_waited = self.phase is _P.CHECKPOINTING
 
     def take(self) -> tuple[JobGraph, int] | None:
         """The graph in which everything restarts, and the number of its attempts; ``None``: it restarts as it is."""
+        self.history.enter(SchedulerState.CREATING_EXECUTION_GRAPH, self._buffer.now_ms)
         if self.phase is not _P.CHANGING:
             return None
         assert self._shape is not None
@@ -207,8 +224,10 @@ class Rescaling:
         self._changed_ms = self._buffer.now_ms
         return with_parallelism(self._graph.graph, shape.parallelism), shape.first_attempt
 
-    def stop(self) -> None:
-        """The job ends: what the store holds of another shape means nothing then."""
+    def stop(self, state: JobState) -> None:
+        """The job ends, and is in this state: what the store holds of another shape means nothing then."""
+        self.history.enter(_ENDING.get(state, SchedulerState.FINISHED), self._buffer.now_ms)
+        self.history.end(_ENDED.get(state, TerminatedReason.JOB_FAILED), self._buffer.now_ms)
         self._buffer.cancel_timer(self._timer(SHAPE_TIMER))
         self._unsettle()
         self._stop_waiting()
@@ -220,8 +239,39 @@ class Rescaling:
             assert self._shape is not None, f"{self.phase.name} without a shape"
             old = [e.attempt for e in self._graph if e.attempt.attempt >= self._shape.first_attempt - 1]
             assert not old, f"{old} would be of the new shape, which begins with {self._shape.first_attempt}"
+        self.history.check_invariants()
         is_armed = self._buffer.is_armed(self._timer(SETTLED_TIMER))
         assert is_armed == (self._settles_ms is not None), f"settles at {self._settles_ms}, and its timer: {is_armed}"
+
+    # ---- what is remembered ------------------------------------------------------------------------------------------
+
+    def on_failover(self, failure: ErrorInfo) -> None:
+        """A failure restarts the job. A shape that is on its way is taken all the same: that is another attempt at it."""
+        self._note_trigger(TriggerCause.RECOVERABLE_FAILOVER, TerminatedReason.JOB_FAILOVER_RESTARTING)
+        self.history.enter(SchedulerState.RESTARTING, self._buffer.now_ms, failure)
+
+    def _note_trigger(self, trigger: TriggerCause, overtaken: TerminatedReason) -> None:
+        """A job whose parallelism is fixed has no history."""
+        if not (self.is_adaptive or self._wanted):
+            return
+        self.history.end(overtaken, self._buffer.now_ms)
+        self.history.begin(trigger, self.bounds, self._buffer.now_ms)
+
+    def _note_new_slots(self) -> None:
+        if not self.history.is_under_way:
+            self.history.begin(TriggerCause.NEW_RESOURCE_AVAILABLE, self.bounds, self._buffer.now_ms)
+
+    def _note(self, now: JobNow) -> None:
+        """In which state the job is. It has the shape that it was to take when it runs and none is on its way."""
+        self.history.enter(_scheduler_state(now), self._buffer.now_ms)
+        if not (self.history.is_under_way and now.runs and now.state is _J.RUNNING and self.phase is _P.STEADY):
+            return
+        if self.history.has_restarted:
+            self.history.end(TerminatedReason.SUCCEEDED, self._buffer.now_ms)
+        elif self._fitting(now.slots) is None and (
+            self.is_adaptive or self._highest() == parallelism_of(self._graph.graph)
+        ):
+            self.history.end(TerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE, self._buffer.now_ms)
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
@@ -310,3 +360,15 @@ class Rescaling:
 
     def _timer(self, kind: str) -> str:
         return f"job/{self._graph.graph.job_id}/{kind}"
+
+
+def _scheduler_state(now: JobNow) -> SchedulerState:
+    match now.state:
+        case _J.RUNNING if now.waits:
+            return SchedulerState.WAITING_FOR_RESOURCES
+        case _J.RUNNING:
+            return SchedulerState.EXECUTING if now.runs else SchedulerState.CREATING_EXECUTION_GRAPH
+        case _J.RESTARTING:
+            return SchedulerState.RESTARTING
+        case _:
+            return SchedulerState.CREATED

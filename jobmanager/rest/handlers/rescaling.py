@@ -13,12 +13,14 @@ from tidegate.jobmanager.machines.events import RescaleRequested
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.responses import rescales
 from tidegate.jobmanager.rest.responses.jobs import scheduler_type
 from tidegate.jobmanager.rest.routes import Route
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import VertexId
 from tidegate.model.options import AdaptiveSchedulerOptions, SchedulerType, SlotOptions
 from tidegate.model.rescaling.bounds import NOT_SAID, Bounds, ParallelismBounds, completed, problems_of
+from tidegate.model.rescaling.history import Rescales
 from tidegate.model.values import Json, JsonObject
 
 
@@ -31,6 +33,10 @@ class RescalingHandlers:
             Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
             Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
             Route("GET", "/jobs/:jobid/rescales/config", self._config),
+            Route("GET", "/jobs/:jobid/rescales/overview", lambda request: rescales.overview(self._rescales(request))),
+            Route("GET", "/jobs/:jobid/rescales/summary", lambda request: rescales.summary(self._rescales(request))),
+            Route("GET", "/jobs/:jobid/rescales/history", self._history),
+            Route("GET", "/jobs/:jobid/rescales/details/:rescaleuuid", self._details),
         ]
 
     def _requirements(self, request: RestRequest) -> JsonObject:
@@ -67,7 +73,7 @@ class RescalingHandlers:
         option, options = Configuration.from_strings(job.configuration).get, AdaptiveSchedulerOptions
         mode = option(options.MODE)
         return {
-            "rescaleHistoryMax": 0,
+            "rescaleHistoryMax": option(options.HISTORY_SIZE),
             "schedulerExecutionMode": None if mode is None else mode.value,
             "submissionResourceWaitTimeoutInMillis": option(options.RESOURCE_WAIT_TIMEOUT),
             "submissionResourceStabilizationTimeoutInMillis": option(options.SUBMISSION_STABILIZATION),
@@ -77,6 +83,26 @@ class RescalingHandlers:
             "maximumDelayForTriggeringRescaleInMillis": option(options.MAX_DELAY),
             "rescaleOnFailedCheckpointCount": option(options.MAX_CHECKPOINT_FAILURES),
         }
+
+    def _history(self, request: RestRequest) -> list[JsonObject]:
+        return [rescales.item(one) for one in self._rescales(request).history]
+
+    def _details(self, request: RestRequest) -> JsonObject:
+        rescale_id = request.hex_id("rescaleuuid")
+        for one in self._rescales(request).history:
+            if one.rescale_id == rescale_id:
+                return rescales.details(one, self._backend.job(request).graph)
+        raise not_found(f"Could not find rescale details of specified rescaleUuid {rescale_id}.")
+
+    def _rescales(self, request: RestRequest) -> Rescales:
+        """Also of a job without the adaptive scheduler, once another parallelism was asked for."""
+        job = self._backend.job(request)
+        if job.rescale_history is None:
+            raise not_found(
+                f"The job `{job.job_id}` has not enabled the `Adaptive` scheduler, or it has been enabled but the value of configuration "
+                "option `web.adaptive-scheduler.rescale-history.size` has not been set to greater than `0`."
+            )
+        return job.rescale_history
 
 
 def requirements(bounds: Bounds) -> JsonObject:

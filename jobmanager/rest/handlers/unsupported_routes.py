@@ -15,7 +15,6 @@ _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
 _DATASETS = "cached data sets between jobs"
 
-_RESCALES = ("details/:rescaleuuid", "history", "overview", "summary")
 _OF_A_JOB = {
     ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
 }
@@ -45,7 +44,6 @@ class UnsupportedRoutes:
         rescaling = [
             Route("PATCH", "/jobs/:jobid/rescaling", self._rescaling, changes=True),
             Route("GET", "/jobs/:jobid/rescaling/:triggerid", self._rescaling),
-            *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
         ]
         absent = [
             Route("GET", "/jobmanager/profiler/:filename", self._profile),
@@ -65,14 +63,6 @@ class UnsupportedRoutes:
         raise not_found(f"There is no operation with triggerId={request.hex_id('triggerid')}.")
 
     # ---- as Flink answers for a job without its AdaptiveScheduler ----------------------------------------------------
-
-    def _rescales(self, request: RestRequest) -> NoReturn:
-        if "rescaleuuid" in request.parameters:
-            request.hex_id("rescaleuuid")
-        raise not_found(
-            f"The job `{self._backend.job(request).job_id}` has not enabled the `Adaptive` scheduler, or it has been enabled but the "
-            "value of configuration option `web.adaptive-scheduler.rescale-history.size` has not been set to greater than `0`."
-        )
 
     def _rescaling(self, request: RestRequest) -> NoReturn:
         request.job_id()

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { bytes, clock, duration, percent, perSecond, plural, short, watermark, whole } from "./format.js";
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
+import { rescales } from "./rescales.js";
 import { badge, colour, isOver, meter, taskCounts } from "./states.js";
 import { windowTable } from "./window.js";
 
@@ -73,7 +74,7 @@ function figures({ rates = {} }, checkpoints, job) {
 export function verticesTab(context) {
   const { data, where } = context;
   const chosen = data.job.vertices.find((vertex) => vertex.id === where.item);
-  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && operators(context, chosen), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), accumulators(context.data, chosen)];
+  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && operators(context, chosen), chosen && subtasks(context, chosen), chosen && data.subtasks?.vertex === chosen.id && attempts(data.job, chosen, data.subtasks.rows, context.nowMs), !chosen && rescales(context), accumulators(context.data, chosen)];
 }
 
 function vertexTable({ data, nowMs, where }) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from tests.contract.rest.asking import ask, serving
 from tests.contract.rest.scene import Scene
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, JOB, running_job, two_stage, vertex_id
+from tests.unit.jobmanager.machines.job.test_adaptive import checkpointed
+from tests.unit.jobmanager.machines.job.test_rescale_history import adaptive, rescaled
+from tests.unit.jobmanager.machines.job.test_rescaling import wanted
 from tidegate.jobmanager.machines import commands as c
 
 PATH = f"/jobs/{JOB}/resource-requirements"
@@ -85,3 +90,65 @@ async def test_an_adaptive_job_tells_its_timeouts() -> None:
     async with serving(scene()) as client:
         assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["schedulerType"] == "Default"
         await ask(client, "GET", f"/jobs/{JOB}/rescales/config", 404)
+
+
+RESCALES = Path(__file__).parent / "recordings" / "rescales"
+"""Recorded from Flink 2.3.0: a job of one vertex with parallelism 2 that starts in four slots, is asked for at most 3 subtasks, for 8, and for 2."""
+LISTS = ("overview", "summary", "history")
+
+
+def shape(answer: Any) -> Any:
+    """Names and kinds of values. Ids that are keys are left out, and of a list all but the first."""
+    if isinstance(answer, list):
+        return [shape(one) for one in answer[:1]]
+    if not isinstance(answer, dict):
+        return type(answer).__name__
+    by_id = answer and all(len(key) == len(JOB) for key in answer)
+    return [shape(one) for one in answer.values()][:1] if by_id else {key: shape(one) for key, one in answer.items()}
+
+
+def fields(answer: Any, *names: str) -> list[Any]:
+    return [answer[name] for name in names]
+
+
+async def rescales_of(found: Scene) -> dict[str, Any]:
+    async with serving(found) as client:
+        answers = {name: await ask(client, "GET", f"/jobs/{JOB}/rescales/{name}", 200) for name in LISTS}
+        newest = answers["history"][0]["rescaleUuid"]
+        return {**answers, "details": await ask(client, "GET", f"/jobs/{JOB}/rescales/details/{newest}", 200)}
+
+
+async def recorded_and_here(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    cluster = adaptive(4)
+    if name != "started":
+        rescaled(rescaled(cluster, 3), 8)
+    if name == "under-way":
+        cluster.tell(wanted(2))
+        checkpointed(cluster)
+    return json.loads((RESCALES / f"{name}.json").read_text()), await rescales_of(Scene(cluster))
+
+
+@pytest.mark.parametrize("name", ["started", "partly", "under-way"])
+async def test_answers_about_rescales_have_the_form_of_flinks(name: str) -> None:
+    recorded, here = await recorded_and_here(name)
+    assert {part: shape(one) for part, one in here.items()} == {part: shape(one) for part, one in recorded.items()}
+
+
+@pytest.mark.parametrize("name", ["started", "partly", "under-way"])
+async def test_rescales_are_what_flink_makes_of_the_same_requests(name: str) -> None:
+    recorded, here = await recorded_and_here(name)
+    said = ("rescaleAttemptId", "triggerCause", "terminalState", "terminatedReason")
+    assert fields(here["history"][0], *said) == fields(recorded["history"][0], *said)
+    numbers = ("desiredParallelism", "sufficientParallelism", "preRescaleParallelism", "postRescaleParallelism")
+    (vertex,) = recorded["details"]["vertices"].values()
+    assert [fields(one, *numbers) for one in here["details"]["vertices"].values()] == [fields(vertex, *numbers)] * 2
+    slots = ("desiredSlots", "minimalRequiredSlots", "preRescaleSlots", "postRescaleSlots", "requestResourceProfile")
+    (group,), (own,) = recorded["details"]["slots"].values(), here["details"]["slots"].values()
+    assert fields(own, *slots) == fields(group, *slots)
+
+
+async def test_a_rescale_that_is_not_remembered_is_not_found() -> None:
+    async with serving(Scene(adaptive(4))) as client:
+        found = await ask(client, "GET", f"/jobs/{JOB}/rescales/details/{'0' * 32}", 404)
+        assert f"Could not find rescale details of specified rescaleUuid {'0' * 32}." in found["errors"][0]
+        await ask(client, "GET", f"/jobs/{JOB}/rescales/details/xyz", 400)

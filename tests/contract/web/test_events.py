@@ -10,6 +10,7 @@ from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene, waiting_for_three
 from tests.contract.web.listening import listen
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tests.unit.jobmanager.machines.job.test_rescale_history import adaptive, rescaled
 from tidegate.jobmanager.machines.commands import StartWorker
 from tidegate.jobmanager.web import live
 from tidegate.jobmanager.web.pages import STATIC
@@ -52,6 +53,17 @@ async def test_task_managers_that_are_on_their_way_are_parts_of_the_cluster() ->
     assert [worker["id"] for worker in found["cluster"]["workers"]] == ids
     assert {worker["state"] for worker in found["cluster"]["workers"]} == {"STARTING"}
     assert found["cluster"]["workers"][0]["reason"] == "slots: job lacks 9"
+
+
+async def test_a_job_says_how_it_took_its_parallelism() -> None:
+    cluster = rescaled(adaptive(4), 3)
+    async with serving(Scene(cluster)) as client:
+        stream = await listen(client, f"?job={JOB}")
+        (newest, first) = (await stream.parts("job"))["job"]["rescales"]
+        stream.close()
+    assert newest["vertices"][0] == {"name": "source", "before": 2, "after": 3, "upper": 3}
+    assert (newest["trigger"], newest["outcome"]) == ("another parallelism was asked for", "COMPLETED")
+    assert first["trigger"] == "the job is started"
 
 
 async def test_a_job_with_one_vertex_and_one_checkpoint_opened(scene: Scene, client: Client) -> None:

@@ -72,6 +72,14 @@ class AdaptiveSchedulerOptions:
         deviation="Flink waits for so many checkpoint intervals as checkpoints may fail, and one more, and then changes the parallelism without a "
         "new checkpoint. Here one is taken at once, so there is nothing to wait for.",
     )
+    HISTORY_SIZE = option(
+        "web.adaptive-scheduler.rescale-history.size",
+        INT,
+        "5",
+        "So many changes of a job's parallelism are remembered, for REST and the page; 0: none.",
+        minimum=0,
+        deviation="Flink remembers none. A few cost nothing, and say why a job has the parallelism that it has.",
+    )
     MAX_CHECKPOINT_FAILURES = option(
         "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures",
         INT,
