@@ -30,12 +30,14 @@ def _free_port() -> int:
 
 
 class BenchCluster:
-    """Use it as a context manager. ``directory`` holds logs, checkpoints and results, and is removed at the end."""
+    """Use it as a context manager. ``directory`` holds logs, checkpoints and results, and is removed at the end. Without ``slots`` there is no TaskManager
+    at first."""
 
     def __init__(self, slots: int, options: dict[str, str] | None = None) -> None:
         self._slots = slots
         self._options = dict(options or {})
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._definitions: list[str] = []
         self._port = _free_port()
         self.rest_port = _free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
@@ -45,11 +47,12 @@ class BenchCluster:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that clusters end with it
         common = {"jobmanager.rpc.port": str(self._port), "rest.port": str(self.rest_port), **self._options}
         common.setdefault("execution.checkpointing.dir", str(self.directory / "checkpoints"))
-        definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]
-        self._start("jobmanager", definitions)
-        self._start("taskmanager", ["--slots", str(self._slots), *definitions])
+        self._definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]
+        self._start("jobmanager", self._definitions)
         try:
-            self._wait_for_slots()
+            if self._slots:
+                self.start_task_manager(self._slots)
+            self._wait_until_it_answers()
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -67,6 +70,10 @@ class BenchCluster:
             shutil.rmtree(self.directory, ignore_errors=True)
         else:
             print(f"logs are kept in {self.directory}", file=sys.stderr)
+
+    def start_task_manager(self, slots: int) -> None:
+        """Does not wait for it."""
+        self._start("taskmanager", ["--slots", str(slots), *self._definitions])
 
     def run(self, job_file: str, *arguments: str) -> str:
         """Submit a job (``tidegate run -d``) and give its id."""
@@ -113,11 +120,12 @@ class BenchCluster:
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def _wait_for_slots(self) -> None:
+    def _wait_until_it_answers(self) -> None:
+        """With the slots that it was to have."""
         limit = time.monotonic() + START_LIMIT_S
         while time.monotonic() < limit:
             try:
-                if self.client.cluster(timeout_s=1).task_managers:
+                if self.client.cluster(timeout_s=1).task_managers or not self._slots:
                     return
             except Exception as error:  # noqa: BLE001  the JobManager may not listen yet
                 last = error

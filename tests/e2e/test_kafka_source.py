@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -216,6 +217,21 @@ def test_a_partition_that_is_added_later_is_read_from_its_beginning(broker: Kafk
     send(broker, topic, {3: ["30", "31"]})
     assert polled(reader, 2) == ["30", "31"]
     assert {s.split.split_id: s.position for s in reader.snapshot_state()}[f"{topic}-3"] == 2
+    reader.close()
+
+
+def test_what_was_not_read_is_the_gauge_that_an_autoscaler_looks_at(broker: KafkaBroker, topic: str) -> None:
+    gauges: dict[str, Callable[[], float]] = {}
+    source = builder(broker, topic).build()
+    context = ReaderContext(0, 1, 128, "job", "attempt-0", "op")
+    reader = source.make_reader(replace(context, watch=lambda name, gauge: gauges.update({name: gauge})))
+    reader.open([SplitState(split) for split in source.list_splits(1)])
+    first = len(polled(reader, 1))
+    wait_until(lambda: gauges["pendingRecords"]() == 30 - first, HANG_LIMIT_S, "the others lie behind the positions")
+    offsets = [gauges[f"KafkaSourceReader.topic.{topic}.partition.{p}.currentOffset"]() for p in range(3)]
+    assert sum(offset + 1 for offset in offsets) == first < 30
+    assert len(polled(reader, 30 - first)) == 30 - first
+    assert gauges["pendingRecords"]() == 0
     reader.close()
 
 

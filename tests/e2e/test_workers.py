@@ -17,6 +17,7 @@ import pytest
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tidegate.pb import jobmanager_pb2 as pb
 
 WORKERS = {"tidegate.resourcemanager.driver": "process", "taskmanager.numberOfTaskSlots": "3"}
 SOON = {"resourcemanager.taskmanager-timeout": "1 s"}
@@ -51,6 +52,30 @@ def test_a_job_of_nine_gets_three_task_managers_and_one_that_is_killed_is_replac
         assert cluster.job_manager is not None
         left = [p for p in cluster.job_manager.family() if p.pid != cluster.job_manager.pid]
         assert left == []
+
+
+def test_a_job_restarts_on_the_redundant_one_while_the_next_one_is_started(tmp_path: Path) -> None:
+    run = CountsRun(tmp_path / "run", held=True, seconds=12, rows=24_000, splits=3)
+    with Cluster(tmp_path / "cluster", {**WORKERS, "slotmanager.redundant-taskmanager-num": "1"}) as cluster:
+        watch = run.submit(cluster, parallelism=3)
+        watch.wait_running(_JOB_LIMIT_S)
+        watch.wait_checkpoints(2)
+        wait_until(lambda: list(workers_of(cluster).values()) == ["REGISTERED"] * 2, _JOB_LIMIT_S, "one is redundant")
+        [busy], [redundant] = busy_and_idle(cluster)
+        os.kill(busy.pid, signal.SIGKILL)
+        watch.wait_running_again(0, time.monotonic())
+        [now], _ = busy_and_idle(cluster)
+        assert now.task_manager_id == redundant.task_manager_id
+        wait_until(lambda: list(workers_of(cluster).values()) == ["REGISTERED"] * 2, _JOB_LIMIT_S, "one is again")
+        run.release()
+        watch.wait_finished(_JOB_LIMIT_S)
+        run.assert_exact()
+
+
+def busy_and_idle(cluster: Cluster) -> tuple[list[pb.TaskManagerStatus], list[pb.TaskManagerStatus]]:
+    machines = list(cluster.cluster_status().task_managers)
+    busy = [machine for machine in machines if any(slot.job_id for slot in machine.slots)]
+    return busy, [machine for machine in machines if machine not in busy]
 
 
 def test_starts_that_fail_again_and_again_are_one_error_on_the_job(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class ProcessDriver:
         self._logs = logs
         self._ended = ended
         self._processes: dict[TaskManagerId, int] = {}
+        self._children: dict[TaskManagerId, asyncio.subprocess.Process] = {}
+        """Those of them that this JobManager started."""
         self._watching: set[asyncio.Task[None]] = set()
 
     async def find(self) -> Sequence[TaskManagerId]:
@@ -63,7 +65,7 @@ class ProcessDriver:
         except OSError as error:
             self._ended(worker_id, f"cannot start it: {error.strerror or error}")
             return
-        self._processes[worker_id] = process.pid
+        self._processes[worker_id], self._children[worker_id] = process.pid, process
         with contextlib.suppress(
             OSError, psutil.Error
         ):  # the process writes it, too: later, when whoever stops the cluster may have looked
@@ -71,16 +73,28 @@ class ProcessDriver:
         self._watch(self._wait(worker_id, process))
 
     async def stop(self, worker_id: TaskManagerId) -> None:
-        pid = self._processes.get(worker_id)
-        if pid is not None:
-            await _end(pid)
+        if worker_id in self._processes:
+            await self._end(worker_id)
 
     async def close(self, *, stop_all: bool) -> None:
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         if stop_all:
-            await asyncio.gather(*(_end(pid) for pid in self._processes.values()))
+            await asyncio.gather(*map(self._end, self._processes))
+
+    async def _end(self, worker_id: TaskManagerId) -> None:
+        """SIGTERM, and SIGKILL for what is left of it and of what it started."""
+        pid, child = self._processes[worker_id], self._children.get(worker_id)
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            family = [process, *process.children(recursive=True)]
+            process.send_signal(signal.SIGTERM)
+            if not await _has_ended(process, child):
+                _log.warning("pid %d did not end for %.0f s and is killed", pid, END_S)
+            for left in family:
+                with contextlib.suppress(psutil.Error):
+                    left.kill()
 
     def _watch(self, watching: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(watching)
@@ -103,6 +117,7 @@ class ProcessDriver:
 
     def _gone(self, worker_id: TaskManagerId, detail: str) -> None:
         self._processes.pop(worker_id, None)
+        self._children.pop(worker_id, None)
         with contextlib.suppress(OSError):  # a process that was killed has left it
             (self._pids / f"{_PREFIX}{worker_id}.pid").unlink()
         self._ended(worker_id, detail)
@@ -125,15 +140,13 @@ class ProcessDriver:
         return log if log.exists() else self._out(worker_id)
 
 
-async def _end(pid: int) -> None:
-    """SIGTERM, and SIGKILL for what is left of it and of what it started."""
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-        process.send_signal(signal.SIGTERM)
+async def _has_ended(process: psutil.Process, child: asyncio.subprocess.Process | None) -> bool:
+    """Within ``END_S``. A child's exit code is left to the loop, which would not know it otherwise."""
+    if child is None:
         _, alive = await asyncio.to_thread(psutil.wait_procs, [process], END_S)
-        if alive:
-            _log.warning("pid %d did not end for %.0f s and is killed", pid, END_S)
-        for left in family:
-            with contextlib.suppress(psutil.Error):
-                left.kill()
+        return not alive
+    try:
+        await asyncio.wait_for(child.wait(), END_S)
+    except TimeoutError:
+        return False
+    return True

@@ -72,6 +72,7 @@ async def test_a_process_is_started_and_ended(tmp_path: Path) -> None:
     await driver.stop(WORKER)
     await told.until(1)
     assert told.ended[0][0] == WORKER
+    assert "it was ended by SIGTERM" in told.ended[0][1], "whoever else waits for the child takes its exit code away"
     assert pid_of(tmp_path) is None
     await driver.stop(WORKER)
     await driver.close(stop_all=True)

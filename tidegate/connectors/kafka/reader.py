@@ -148,18 +148,19 @@ class KafkaReader(SourceReader):
     def _pending_records(self) -> float:
         """Flink's ``pendingRecords``: how many lie behind the positions, as far as the broker has said so."""
         ends = {} if self._fetch is None else dict(self._fetch.ends)
-        return float(sum(max(0, end - (self._position(split_id) or end)) for split_id, end in ends.items()))
+        return float(sum(max(0, end - self._position(split_id)) for split_id, end in ends.items()))
 
     def _show(self, split: Split) -> None:
         """Flink's ``currentOffset``, by which an autoscaler sees how many partitions there are."""
         topic, number = split.payload[:2]
         name = f"KafkaSourceReader.topic.{topic}.partition.{number}.currentOffset"
         if self._context.watch is not None:
-            self._context.watch(name, lambda: float((self._position(split.split_id) or 0) - 1))
+            self._context.watch(name, lambda: float(self._position(split.split_id) - 1))
 
-    def _position(self, split_id: str) -> int | None:
-        state = self._states.get(split_id)
-        return None if state is None or state.position is None else int(state.position)
+    def _position(self, split_id: str) -> int:
+        """The offset of the next record: where reading begins, as long as there was none."""
+        state = self._states[split_id]
+        return int(state.split.payload[2] if state.position is None else state.position)
 
     def _moved(self, split_id: str, offset: int) -> None:
         self._states[split_id] = SplitState(self._states[split_id].split, offset)
