@@ -19,10 +19,12 @@ from tests.conformance.snapshots import share
 from tests.unit.taskmanager.operators.harness import Pool, Running, spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Sink, SinkContext
+from tidegate.connectors.spark import sink as spark_sink
 from tidegate.connectors.spark.sink import MAX_WAITING_EPOCHS, SparkEpoch, SparkSink
 from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import TidegateError
+from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
 LIMIT_S = 30
@@ -193,7 +195,7 @@ def test_epochs_come_in_order_under_the_ids_of_the_job_that_voted(driver: Driver
 def test_epochs_that_are_not_written_stop_the_input_until_they_are(driver: Driver) -> None:
     running = start(
         spec("sink", input_types=(Types.STRING(),), options={"sink": NearSink(lambda rows, epoch: None, driver)}),
-        configuration=RETRIES,
+        configuration={**RETRIES, "execution.checkpointing.interval": "1 s"},
     )
     for epoch in range(1, MAX_WAITING_EPOCHS + 1):
         assert running.operator.has_room()
@@ -203,6 +205,34 @@ def test_epochs_that_are_not_written_stop_the_input_until_they_are(driver: Drive
     running.operator.notify_checkpoint_complete(1)
     assert running.operator.has_room()
     running.operator.close()
+
+
+def test_without_checkpoints_rows_are_taken_to_the_end_as_far_as_they_can_be_written(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No epoch comes that would make room: to wait for it would be to wait for ever."""
+    monkeypatch.setattr(spark_sink, "MAX_WAITING_BYTES", 1000)
+    monkeypatch.setattr(spark_sink, "MAX_BYTES_AT_END", 3000)
+    seen: list[int] = []
+
+    def begin() -> Running:
+        made = NearSink(lambda rows, epoch: seen.append(rows.num_rows), driver)
+        return start(spec("sink", input_types=(Types.STRING(),), options={"sink": made}), configuration=RETRIES)
+
+    running = begin()
+    running.feed(["x" * 2000])
+    assert running.operator.has_room()
+    running.operator.finish()
+    running.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    assert seen == [1]
+    running.operator.close()
+
+    too_many = begin()
+    with pytest.raises(
+        TidegateError, match=r"(?s)to_spark: .*all rows of the job are one epoch.*execution\.checkpointing\.interval"
+    ):
+        too_many.feed(["x" * 4000])
+    too_many.operator.close()
 
 
 def test_a_write_that_raises_names_its_epoch(driver: Driver) -> None:

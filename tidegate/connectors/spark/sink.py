@@ -23,9 +23,11 @@ import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.base import Committer, ReaderContext, Sink, SinkContext, SinkWriter
 from tidegate.connectors.spark.stream_link import SparkLink, WriteEpoch
-from tidegate.model.errors import CorruptData, ExternalError, Unreachable, UserFunctionError
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreachable, UserFunctionError
+from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import Committable, StateValue
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ MAX_WAITING_EPOCHS = 8
 MAX_WAITING_BYTES = 256 << 20
 """Rows that lie in memory, and in every checkpoint, until they are written: a quarter of the 1 GiB that a slot has by default, since a
 snapshot encodes them once more."""
+MAX_BYTES_AT_END = 2 << 30
+"""What a job without checkpoints may keep, whose rows are one epoch at its end: half of what a message to the driver can say of its length,
+since compressed rows may be larger than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class SparkSink(Sink):
         self._waiting: _Waiting | None = None
 
     def make_committer(self, context: SinkContext) -> Committer:
-        self._waiting = _Waiting(context.wakeup)
+        self._waiting = _Waiting(context.wakeup, writes_at_end=_writes_at_end(context))
         return _Committer(self._waiting, context, self.connect)
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
@@ -78,16 +83,22 @@ class SparkSink(Sink):
         return SparkLink.opened(context.spark_service, context.operator_id)
 
 
-def application_id_of(context: SinkContext) -> str:
+def application_id_of(context: SinkContext | ReaderContext) -> str:
     """Returns that of one subtask: epochs of two subtasks would overtake each other."""
     subtask = f"-{context.subtask_index}" if context.subtask_index else ""
     return f"tidegate-{context.job_id}-{context.operator_id}{subtask}"
 
 
-class _Waiting:
-    """What is voted for and not written; from any thread."""
+def _writes_at_end(context: SinkContext) -> bool:
+    """Whether no checkpoint will make an epoch of the rows that have come."""
+    return Configuration.from_strings(context.configuration).get(CheckpointingOptions.INTERVAL) is None
 
-    def __init__(self, wakeup: Callable[[], None] | None = None) -> None:
+
+class _Waiting:
+    """What is voted for and not written; from any thread. ``writes_at_end``: to wait for room would be to wait for ever."""
+
+    def __init__(self, wakeup: Callable[[], None] | None = None, *, writes_at_end: bool = False) -> None:
+        self.writes_at_end = writes_at_end
         self._lock = threading.Lock()
         self._bytes: dict[_Key, int] = {}
         self._begun: set[_Key] = set()
@@ -115,7 +126,8 @@ class _Waiting:
 
     def has_room(self, more: int) -> bool:
         with self._lock:
-            return len(self._bytes) < MAX_WAITING_EPOCHS and sum(self._bytes.values()) + more < MAX_WAITING_BYTES
+            few = len(self._bytes) < MAX_WAITING_EPOCHS and sum(self._bytes.values()) + more < MAX_WAITING_BYTES
+        return few or self.writes_at_end
 
 
 class _Rows:
@@ -168,6 +180,11 @@ class _Writer(SinkWriter):
         assert isinstance(batch, ArrowBatch)
         self._batches.append(batch.data)
         self._bytes += batch.data.nbytes
+        if self._waiting.writes_at_end and self._bytes > MAX_BYTES_AT_END:
+            raise InvalidJob(
+                f"to_spark: without checkpoints all rows of the job are one epoch, written at its end, and these are more than {MAX_BYTES_AT_END >> 20} MiB: "
+                "set execution.checkpointing.interval and run it in STREAMING mode, or write files with a FileSink"
+            )
 
     def has_room(self) -> bool:
         return self._waiting.has_room(self._rows.size + self._bytes)
