@@ -30,7 +30,7 @@ from tidegate.taskmanager.compatibility.declared_states import (
 )
 from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
 from tidegate.taskmanager.operators.factory import options_of
-from tidegate.taskmanager.state.columnar.windows import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
+from tidegate.taskmanager.state.columnar.window_files import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
 from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP
 
 _ANY_FUNCTION = frozenset(

@@ -13,6 +13,9 @@ later one, so "what changed since epoch e" is a comparison. The laws:
   So files hold at most about twice the live rows, and a snapshot writes at most three times what changed.
 - What was restored may be built upon as if it had been written here, but what changed between its levels is unknown: those are never merged, only rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
+
+State that is only ever added to, and from which whole windows are dropped, has a policy of its own (``decide_appended``): its deltas hold what was
+added, and every delta says which windows have fired.
 """
 
 from __future__ import annotations
@@ -31,6 +34,11 @@ MAX_LEVELS: Final = 64
 """Deltas above level 0."""
 WHOLE_SHARE: Final = 3
 """A delta of a third of all rows or more is not worth it."""
+APPENDED_SHARE: Final = 2
+"""Of state that is added to, a delta of this part of its rows or more is not worth it: what was added is kept until it is written, so this bounds
+memory too."""
+MOST_DEAD: Final = 2
+"""The files of a checkpoint hold at most so many times the rows that are left of the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,21 @@ class Plan:
         return SegmentChain(epoch, (*self.kept, *written), self.deltas, self.cursor, self.credit)
 
 
+@dataclass(frozen=True, slots=True)
+class AppendPlan:
+    """``kept``: segments of earlier checkpoints to name again. ``is_whole``: everything is written, as level 0. ``delta``, if set: what was added
+    since ``delta.since``. Neither: nothing is written."""
+
+    kept: tuple[SegmentHandle, ...] = ()
+    is_whole: bool = False
+    delta: Delta | None = None
+    deltas: tuple[Delta, ...] = ()
+
+    def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> SegmentChain:
+        """With what was written, levels as planned."""
+        return SegmentChain(epoch, (*self.kept, *written), self.deltas)
+
+
 class Increments:
     """What one state of one subtask may build upon. ``begin``, ``confirmed`` and ``aborted`` in the subtask's thread;
     ``written`` from the snapshot thread, before the acknowledgement."""
@@ -102,6 +125,11 @@ class Increments:
     def restored(self, checkpoint_id: int, chain: SegmentChain) -> None:
         """What the attempt began with (``restored_chain``) counts as confirmed. Before any freeze."""
         self._confirmed = (checkpoint_id, chain)
+
+    @property
+    def base_epoch(self) -> int | None:
+        """Returns the epoch of the last confirmed checkpoint: no delta of the next one starts before it. ``None``: there is none."""
+        return None if self._confirmed is None else self._confirmed[1].epoch
 
     @property
     def oldest_epoch(self) -> int | None:
@@ -146,13 +174,40 @@ def decide(base: SegmentChain | None, owned: KeyGroupRange, rows: Sequence[int],
     return Plan(segments, whole, delta, (*deltas, delta), cursor, credit)
 
 
-def restored_chain(segments: Iterable[SegmentHandle], owned: KeyGroupRange) -> SegmentChain | None:
+def decide_appended(
+    base: SegmentChain | None, live_rows: int, added_rows: int | None, *, has_fired: bool
+) -> AppendPlan:
+    """For state that is only added to. ``live_rows``: what there is to write whole; ``added_rows`` came since ``base.epoch`` (``None``: unknown);
+    ``has_fired``: windows that were there then are gone."""
+    if not live_rows:
+        return AppendPlan()
+    whole = AppendPlan(is_whole=True)
+    if base is None or not base.segments or added_rows is None:
+        return whole
+    if not added_rows and not has_fired:
+        return AppendPlan(base.segments, deltas=base.deltas)
+    rows = dict.fromkeys((0, *(delta.level for delta in base.deltas)), 0)
+    for segment in base.segments:
+        rows[segment.level] += segment.offsets[-1] - segment.offsets[0]
+    whole_rows, named_rows = rows[0], sum(rows.values()) + added_rows
+    if added_rows * APPENDED_SHARE > live_rows or named_rows > MOST_DEAD * min(whole_rows, live_rows):
+        return whole
+    if len(base.deltas) >= MAX_LEVELS:
+        return whole
+    delta = Delta(base.deltas[-1].level + 1 if base.deltas else 1, base.epoch)
+    return AppendPlan(base.segments, delta=delta, deltas=(*base.deltas, delta))
+
+
+def restored_chain(
+    segments: Iterable[SegmentHandle], owned: KeyGroupRange, *, keep_empty: bool = False
+) -> SegmentChain | None:
     """What a state was restored from, as something to build upon at epoch 0: ``None`` when a file of it belongs to its
-    checkpoint alone."""
+    checkpoint alone. ``keep_empty``: a segment without rows here says something all the same."""
     mine = [segment for segment in segments if segment.key_groups.intersect(owned).size]
     if any(not segment.handle.is_shared and segment.handle.data is None for segment in mine):
         return None
-    kept = [part for part in (restricted(segment, owned) for segment in mine) if part.offsets[-1] > part.offsets[0]]
+    parts = (restricted(segment, owned) for segment in mine)
+    kept = [part for part in parts if keep_empty or part.offsets[-1] > part.offsets[0]]
     levels = sorted({segment.level for segment in kept} - {0})
     return SegmentChain(0, tuple(kept), tuple(Delta(level, RESTORED) for level in levels), owned.start, 0)
 

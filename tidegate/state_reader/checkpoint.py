@@ -39,7 +39,7 @@ from tidegate.state_reader.segments import (
     read_segment,
 )
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.store.levels import merged, stacks
+from tidegate.store.levels import as_one, stacks
 from tidegate.store.segments import open_segment_source
 from tidegate.wire.state_columns import ELEMENT, is_identity
 
@@ -72,7 +72,7 @@ class State:
 
     @property
     def has_levels(self) -> bool:
-        """Tells whether the state is incremental: rows of one segment replace those of another."""
+        """Tells whether the state is incremental: rows of one segment replace those of another, or are added to them."""
         return any(segment.level for segment in self.segments)
 
     @property
@@ -156,7 +156,7 @@ class Checkpoint:
         """Segments of one part of the key groups: one by one, or as one table when they have levels."""
         tables = (read_segment(self._source, segment, self.location) for segment in stack)
         if any(segment.level for segment in stack):
-            yield merged(list(tables), is_identity)
+            yield as_one(list(tables), [segment.key_groups for segment in stack], is_identity)
         else:
             yield from tables
 

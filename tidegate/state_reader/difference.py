@@ -18,11 +18,12 @@ from itertools import islice
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
+from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import FieldValue
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, joined
 from tidegate.state_reader.rows import element_value, readable
 from tidegate.state_reader.segments import is_msgpack
-from tidegate.store.levels import merged, stacks
+from tidegate.store.levels import as_one, stacks
 from tidegate.wire.state_columns import ELEMENT, KEY_GROUP, is_identity
 
 EXAMPLES = 3
@@ -159,15 +160,16 @@ class _Groups:
                 first, last = segment.offsets[group - start], segment.offsets[group - start + 1]
                 parts.append((segment.level, self._open[number].slice(first - segment.offsets[0], last - first)))
         if any(level for level, _ in parts):
-            return merged([rows for _, rows in sorted(parts, key=lambda part: part[0])], is_identity)
+            tables = [rows for _, rows in sorted(parts, key=lambda part: part[0])]
+            return as_one(tables, [KeyGroupRange(group, group)] * len(tables), is_identity)
         return joined((rows for _, rows in parts), self._checkpoint.location) if parts else None
 
     def content(self, group: int) -> list[tuple[object, ...]]:
-        """What tells the rows of a group without reading them."""
+        """What tells the rows of a group without reading them. A delta without any may say that windows are gone."""
         found = []
         for segment in self._segments:
             at = group - segment.key_groups.start
-            if 0 <= at < segment.key_groups.size and segment.offsets[at + 1] > segment.offsets[at]:
+            if 0 <= at < segment.key_groups.size and (segment.level or segment.offsets[at + 1] > segment.offsets[at]):
                 rows = segment.offsets[at : at + 2]
                 found.append((segment.level, segment.handle.checksum, segment.handle.size_bytes, rows))
         return sorted(found)

@@ -6,18 +6,24 @@
 
 An entry is known by its key, window or namespace, and time. Columns are compared by Arrow; only what it cannot encode
 (lists and maps in keys) is compared in Python.
+
+Windows over columns are partial aggregates, and their levels are added to those below: the metadata of a file says how a column is combined
+(``combine``), and up to which time windows are gone from the levels below it (``fired_ms``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
-from tidegate.wire.state_columns import DELETED, KEY_GROUP
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.values import JsonObject
+from tidegate.wire.state_columns import DELETED, KEY_GROUP, WINDOW_END
 
 Codes = npt.NDArray[np.int64]
 
@@ -36,9 +42,19 @@ def stacks(segments: Iterable[SegmentHandle]) -> Iterator[list[SegmentHandle]]:
         yield sorted(part, key=lambda s: (s.level, s.key_groups))
 
 
+def as_one(
+    tables: Sequence[pa.Table], key_groups: Sequence[KeyGroupRange], is_identity: Callable[[str], bool]
+) -> pa.Table:
+    """``tables`` by level, as for ``merged``, of any kind of keyed state. ``key_groups[i]`` are those that ``tables[i]`` speaks of."""
+    combine = _described(tables[-1].schema).get("combine")
+    if isinstance(combine, dict):
+        return _combined(tables, key_groups, is_identity, combine)
+    return merged(tables, is_identity)
+
+
 def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa.Table:
     """``tables`` by level, the lowest first; those of one level share no key group. ``is_identity``: whether a column tells
-    which entry a row is."""
+    which entry a row is. Rows replace those below."""
     whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
     names = [name for name in whole.schema.names if is_identity(name) and name != KEY_GROUP]
     codes = np.zeros(whole.num_rows, np.int64)
@@ -55,6 +71,36 @@ def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa
     groups = whole.column(KEY_GROUP).to_numpy()
     kept = kept[np.lexsort((kept, groups[kept]))]
     return whole.take(pa.array(kept))
+
+
+def _combined(
+    tables: Sequence[pa.Table],
+    key_groups: Sequence[KeyGroupRange],
+    is_identity: Callable[[str], bool],
+    combine: Mapping[str, str],
+) -> pa.Table:
+    """From the highest level down: each says which windows are gone from those below."""
+    fired: npt.NDArray[np.int64] = np.full(max(groups.end for groups in key_groups) + 1, np.iinfo(np.int64).min)
+    left = []
+    for table, groups in zip(tables[::-1], key_groups[::-1], strict=True):
+        ends = table.column(WINDOW_END).to_numpy()
+        left.append(table.filter(pa.array(ends > fired[table.column(KEY_GROUP).to_numpy()])))
+        here = fired[groups.start : groups.end + 1]
+        np.maximum(here, _described(table.schema).get("fired_ms", fired.min()), out=here)
+    whole = pa.concat_tables(left, promote_options="default")
+    names = [name for name in whole.schema.names if is_identity(name)]
+    values = [name for name in whole.schema.names if name not in names]
+    sums = whole.group_by(names, use_threads=False).aggregate([(name, combine.get(name, "sum")) for name in values])
+    columns = [sums.column(n) for n in names] + [sums.column(f"{n}_{combine.get(n, 'sum')}") for n in values]
+    fields = [whole.schema.field(name) for name in [*names, *values]]
+    table = pa.table(columns, names=[*names, *values]).cast(pa.schema(fields)).select(whole.schema.names)
+    order = np.argsort(table.column(KEY_GROUP).to_numpy(), kind="stable")
+    return table.replace_schema_metadata(tables[0].schema.metadata).take(pa.array(order))
+
+
+def _described(schema: pa.Schema) -> JsonObject:
+    found: JsonObject = json.loads((schema.metadata or {}).get(b"tidegate", b"{}"))
+    return found
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

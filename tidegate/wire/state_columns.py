@@ -5,7 +5,8 @@ from __future__ import annotations
 KEY_GROUP = "key_group"
 ELEMENT = "element"
 DELETED = "deleted"
-_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "window_id", "namespace", "timestamp")
+WINDOW_END = "window_end"
+_IDENTITY = (KEY_GROUP, "key", "window_start", WINDOW_END, "window_id", "namespace", "timestamp")
 
 
 def is_identity(column: str) -> bool:

@@ -1,7 +1,7 @@
 """State assignment: which part of a checkpoint each subtask of a job gets, at the same or another parallelism.
 
-State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups. List state:
-unchanged parallelism leaves it where it was, otherwise all elements in subtask order are cut into even runs. Union state:
+State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups, and all
+deltas that cover a part of it. List state: unchanged parallelism leaves it where it was, otherwise all elements in subtask order are cut into even runs. Union state:
 everything to every subtask. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
 Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateRepartitioner.java``.
 """
@@ -143,15 +143,18 @@ class OperatorPlan:
         for old in range(first, last + 1):
             snapshot = self.state.subtasks.get(old)
             for segment in snapshot.keyed if snapshot else ():
-                if has_rows(segment, wanted):
+                if concerns(segment, wanted):
                     yield segment
 
 
-def has_rows(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
-    """Whether any row of the segment lies in the range, by its index of offsets."""
+def concerns(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
+    """Whether any row of the segment lies in the range, by its index of offsets; or whether it may say that rows of lower levels are gone, which a
+    delta of windows does without a row."""
     common = segment.key_groups.intersect(wanted)
     if common.size == 0:
         return False
+    if segment.level:
+        return True
     base = segment.key_groups.start
     return segment.offsets[common.end - base + 1] > segment.offsets[common.start - base]
 
@@ -182,4 +185,4 @@ def deal_elements(handles: Iterable[OperatorStateHandle], parallelism: int) -> l
     return dealt
 
 
-__all__ = ["Restore", "StateAssignment", "check_restore", "deal_elements", "has_rows"]
+__all__ = ["Restore", "StateAssignment", "check_restore", "concerns", "deal_elements"]

@@ -144,6 +144,17 @@ def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates,
     return AggregatePlan(operator, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results))
 
 
+def combined_by(aggregates: Aggregates) -> dict[str, str] | None:
+    """How two partials of a key become one, by partial column: ``sum``, ``min`` or ``max``; ``None`` when one is more than a number."""
+    found: dict[str, str] = {}
+    for name, function, _column in aggregates:
+        if function.partition(":")[0] in JOINT_FUNCTIONS:
+            return None
+        parts = [name] if function != "avg" else list(_average_parts(name))
+        found.update(dict.fromkeys(parts, str(_merging(_SCATTERS.get(function, "sum")))))
+    return found
+
+
 def rows_of(partials: pa.RecordBatch, aggregates: Aggregates) -> int:
     """How many rows these partials stand for."""
     counted = [name for name, function, column in aggregates if function == "count" and column is None]

@@ -25,6 +25,7 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.aggregate_plan import (
     WINDOW,
     AggregatePlan,
+    combined_by,
     plan_of_partials,
     plan_of_rows,
     rows_of,
@@ -43,7 +44,8 @@ from tidegate.taskmanager.operators.columnar.window_aggregates import (
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowTimes
+from tidegate.taskmanager.state.columnar.window_files import WindowTimes
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
 
 Int64s = npt.NDArray[np.int64]
 
@@ -83,11 +85,18 @@ class ColumnarWindow(Operator):
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
         self._state = ColumnarWindowState(
-            self._name, WINDOW, self._keys, self._merge, times, owned, context.max_parallelism
+            self._name,
+            WINDOW,
+            self._keys,
+            self._merge,
+            times,
+            owned,
+            context.max_parallelism,
+            combined_by(self._aggregates),
         )
         if context.restored is not None:
             assert context.segments is not None
-            self._state.restore(context.restored, context.segments)
+            self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -118,7 +127,13 @@ class ColumnarWindow(Operator):
         super().on_watermark(timestamp_ms)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        return self._state.freeze()
+        return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._state.confirmed(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._state.aborted(checkpoint_id)
 
     def _add(self, partials: pa.RecordBatch) -> None:
         """``partials`` are of panes."""

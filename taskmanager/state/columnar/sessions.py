@@ -18,7 +18,7 @@ from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.columnar.windows import KEY_PREFIX, STATE_NAME, VALUE_PREFIX, WINDOW_COLUMNS
+from tidegate.taskmanager.state.columnar.window_files import KEY_PREFIX, STATE_NAME, VALUE_PREFIX, WINDOW_COLUMNS
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead
 from tidegate.taskmanager.state.files.segments import StateDescription, read_keyed, write_keyed
 

@@ -77,6 +77,22 @@ class FrozenBuckets:
     firsts: tuple[int, ...]
     buckets: tuple[tuple[pa.RecordBatch, ...], ...]
 
+    @property
+    def rows(self) -> int:
+        """Returns how many rows are held; a (window, key) counts as often as it is there."""
+        held: int = sum(rows.num_rows for rows in self._runs())
+        return held
+
+    @property
+    def a_run(self) -> pa.RecordBatch:
+        """Some rows; there must be any."""
+        return next(self._runs())
+
+    def _runs(self) -> Iterator[pa.RecordBatch]:
+        yield from self.inbox
+        for runs in self.buckets:
+            yield from runs
+
     def merged(self, merge: Merge, groups_of: GroupsOf) -> Iterator[pa.RecordBatch]:
         """Each (window, key) once, bucket by bucket. Any thread."""
         if len(self.buckets) == 1:
@@ -118,10 +134,14 @@ class WindowBuckets:
             self._empty_inbox()
         self._merge_one()
 
+    def holds_up_to(self, last: int) -> bool:
+        """Returns whether any window up to number ``last`` has rows."""
+        return self._first is not None and self._first <= last
+
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
         """Everything of the windows up to number ``last``, which is forgotten: each (window, key) once, batch by batch, each
         sorted by window."""
-        if self._first is None or self._first > last:
+        if not self.holds_up_to(last):
             return iter(())
         inbox = None
         if self._inbox and min(int(_windows(rows).min()) for rows in self._inbox) <= last:
@@ -134,6 +154,12 @@ class WindowBuckets:
         kept = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
         self._first = min((int(_windows(run).min()) for run in kept), default=None)
         return _join(heads, inbox, firsts, self._merge, self._groups_of)
+
+    @property
+    def rows(self) -> int:
+        """Returns how many rows are held; a (window, key) counts as often as it is there."""
+        held: int = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
+        return self._inbox_rows + held
 
     def freeze(self) -> FrozenBuckets:
         return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(tuple(bucket.runs) for bucket in self._buckets))

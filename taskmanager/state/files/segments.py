@@ -52,6 +52,8 @@ class StateDescription:
     state_name: str
     kind: str
     types: Mapping[str, str] = field(default_factory=dict)
+    more: JsonObject = field(default_factory=dict)
+    """What only this kind of state says."""
 
     def to_metadata(self) -> dict[bytes, bytes]:
         content = {
@@ -60,12 +62,20 @@ class StateDescription:
             "state": self.state_name,
             "kind": self.kind,
             "types": dict(self.types),
+            **self.more,
         }
         return {METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
 
 
 def write_keyed(
-    store: SegmentStore, data: pa.RecordBatch, groups: Groups, key_groups: KeyGroupRange, about: StateDescription
+    store: SegmentStore,
+    data: pa.RecordBatch,
+    groups: Groups,
+    key_groups: KeyGroupRange,
+    about: StateDescription,
+    level: int = 0,
+    *,
+    is_shared: bool = False,
 ) -> SegmentHandle:
     """``groups[i]`` is the key group of row i of ``data``, which has no such column yet. Raises ``StorageError``."""
     if len(groups) and not (key_groups.start <= int(groups.min()) and int(groups.max()) <= key_groups.end):
@@ -80,8 +90,9 @@ def write_keyed(
     batch = pa.RecordBatch.from_arrays(
         [pa.array(groups, pa.int32()), *data.columns], schema=schema.with_metadata(about.to_metadata())
     )
-    handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(batch.schema, [batch], write_options(store)))
-    return SegmentHandle(about.state_name, key_groups, tuple(bounds.tolist()), handle)
+    parts = ipc_file(batch.schema, [batch], write_options(store))
+    handle = store.write(f"{about.operator}-{about.state_name}", parts, is_shared=is_shared)
+    return SegmentHandle(about.state_name, key_groups, tuple(bounds.tolist()), handle, level)
 
 
 def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, Groups]:

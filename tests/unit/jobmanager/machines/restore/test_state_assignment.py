@@ -23,7 +23,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
 )
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
-from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment, deal_elements, has_rows
+from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment, concerns, deal_elements
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
@@ -98,7 +98,10 @@ def test_every_key_group_arrives_where_it_belongs_exactly_once(old: int, new: in
 def test_segments_without_a_row_in_the_range_are_left_out() -> None:
     s = SegmentHandle("s", KeyGroupRange(10, 13), (0, 0, 5, 5, 7), handle("x"))
     wanted = {(10, 10): False, (11, 11): True, (12, 12): False, (13, 20): True, (0, 9): False, (12, 13): True}
-    assert {key: has_rows(s, KeyGroupRange(*key)) for key in wanted} == wanted
+    assert {key: concerns(s, KeyGroupRange(*key)) for key in wanted} == wanted
+    delta = replace(s, level=1)
+    everywhere = {**dict.fromkeys(wanted, True), (0, 9): False}
+    assert {key: concerns(delta, KeyGroupRange(*key)) for key in wanted} == everywhere, "it may say what is gone"
 
 
 # ---- operator state ----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,224 @@
+"""Columnar windows on disk: segments of kind ``columnar_windows``, whole or as what was added since an earlier checkpoint.
+
+    key_group │ key.<column> ... │ window_start, window_end │ value.<column> ...      level 0: each (window, key) once
+                                                                                     above: rows that are added to those below
+
+Partials are additive, so a delta is what was added, merged, and nothing that is there already is looked at. The metadata of a file says how rows of
+several levels become one (``combine``), and that of a delta which windows have fired (``fired_ms``, the end of the last one): their rows in lower
+levels are gone, for all key groups of the segment. A delta may have no rows, then. After a rescale the levels of a key group are still those of the
+subtasks that owned it one after the other, so that each level speaks of all below it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle
+from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide_appended
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.columnar.window_buckets import FrozenBuckets, GroupsOf, Merge
+from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
+from tidegate.taskmanager.state.files.segment_streams import Rows, write_segments
+from tidegate.taskmanager.state.files.segments import (
+    StateDescription,
+    by_key_group,
+    metadata_of,
+    read_keyed,
+    write_keyed,
+)
+
+STATE_NAME = "windows"
+KIND = "columnar_windows"
+KEY_PREFIX = "key."
+VALUE_PREFIX = "value."
+WINDOW_COLUMNS = ("window_start", "window_end")
+_LAST_MS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTimes:
+    """Windows of one length, one each ``slide_ms`` (0: they tumble): numbers to times and back."""
+
+    size_ms: int
+    offset_ms: int
+    slide_ms: int = 0
+
+    @property
+    def step_ms(self) -> int:
+        return self.slide_ms or self.size_ms
+
+    def end_of(self, number: int) -> int:
+        """The end of window ``number``, in ms; the last ms there is, where it lies behind that."""
+        return min(number * self.step_ms + self.offset_ms + self.size_ms, _LAST_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFormat:
+    """How the windows of one subtask are merged and written. ``window`` names column 0 of its batches. ``combine``: how the partials of several
+    levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
+
+    operator: str
+    window: str
+    keys: tuple[str, ...]
+    times: WindowTimes
+    merge: Merge
+    groups_of: GroupsOf
+    owned: KeyGroupRange
+    combine: Mapping[str, str] | None
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Merged partials as they are written."""
+        starts = rows.column(0).to_numpy() * self.times.step_ms + self.times.offset_ms
+        values = [name for name in rows.schema.names[1:] if name not in self.keys]
+        names = [*(KEY_PREFIX + n for n in self.keys), *WINDOW_COLUMNS, *(VALUE_PREFIX + n for n in values)]
+        columns = [rows.column(n) for n in self.keys] + [pa.array(starts), pa.array(starts + self.times.size_ms)]
+        return pa.RecordBatch.from_arrays(columns + [rows.column(n) for n in values], names=names)
+
+    def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """What was written, as partials. Raises ``SchemaMismatch`` when it has other keys or windows."""
+        self.check_keys(data.schema)
+        names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
+        columns = [self._numbers(data), *(data.column(n) for n in names)]
+        return pa.RecordBatch.from_arrays(columns, [self.window, *(n.split(".", 1)[1] for n in names)])
+
+    def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
+        types = {field.name: str(field.type) for field in data.schema}
+        combine = {VALUE_PREFIX + name: how for name, how in (self.combine or {}).items()}
+        more = {"fired_ms": self.times.end_of(fired)} if fired is not None else {}
+        return StateDescription(self.operator, STATE_NAME, KIND, types, {"combine": combine, **more})
+
+    def _numbers(self, data: pa.RecordBatch) -> pa.Array:
+        starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
+        numbers, beside = np.divmod(starts - self.times.offset_ms, self.times.step_ms)
+        if beside.any() or (ends - starts != self.times.size_ms).any():
+            raise SchemaMismatch(
+                f"operator '{self.operator}': the restored windows are not those of the job, which are "
+                f"{self.times.size_ms} ms long from {self.times.offset_ms} ms on: give the operator another uid, or "
+                "restore with the job that wrote them"
+            )
+        return pa.array(numbers)
+
+    def check_keys(self, schema: pa.Schema) -> None:
+        """Raises ``SchemaMismatch`` when these are not the columns of such windows."""
+        stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
+        if stored != list(self.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
+            raise SchemaMismatch(
+                f"operator '{self.operator}': the restored windows have the keys {stored}, the job's {list(self.keys)}: "
+                "give the operator another uid, or restore with the job that wrote them"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What a snapshot may build upon, and what has happened since. ``rows``: what was added, as far as all of it is known. ``fired``: the number of
+    the last window that has fired; ``has_fired``: windows have since then."""
+
+    base: SegmentChain | None
+    rows: tuple[pa.RecordBatch, ...] | None
+    fired: int | None
+    has_fired: bool
+
+
+@dataclass(slots=True)
+class FrozenWindows(FrozenState):
+    """``increments``: later checkpoints may build upon this one."""
+
+    form: WindowFormat
+    checkpoint_id: int
+    epoch: int
+    buckets: FrozenBuckets | None
+    since: Since
+    increments: Increments | None
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        assert self.buckets is not None
+        since = self.since
+        added = None if since.rows is None else sum(rows.num_rows for rows in since.rows)
+        plan = decide_appended(since.base, self.buckets.rows, added, has_fired=since.has_fired)
+        written: list[SegmentHandle] = []
+        if plan.is_whole:
+            written += self._whole(store, self.buckets)
+        elif plan.delta is not None:
+            assert since.rows is not None
+            written += self._delta(store, self.buckets, since.rows, plan.delta.level)
+        if self.increments is not None:
+            self.increments.written(self.checkpoint_id, plan.chain(self.epoch, written))
+        return OperatorSnapshot(keyed=(*plan.kept, *written))
+
+    def release(self) -> None:
+        self.buckets = None
+        self.since = Since(None, None, None, has_fired=False)
+
+    def _whole(self, store: SegmentStore, buckets: FrozenBuckets) -> Iterator[SegmentHandle]:
+        """Bucket by bucket: what is written is never there as a whole beside the state."""
+        pieces = map(self._piece, buckets.merged(self.form.merge, self.form.groups_of))
+        first = next(pieces)
+        about = self.form.describe(first[1])
+        return write_segments(
+            store, about, itertools.chain([first], pieces), self.form.owned, is_shared=self._is_shared
+        )
+
+    def _delta(
+        self, store: SegmentStore, buckets: FrozenBuckets, added: Sequence[pa.RecordBatch], level: int
+    ) -> Iterator[SegmentHandle]:
+        form = self.form
+        rows = form.merge(list(added)) if added else form.merge([buckets.a_run.slice(0, 1)]).slice(0, 0)
+        groups, data = self._piece(rows)
+        about = form.describe(data, self.since.fired)
+        if data.num_rows:
+            return write_segments(store, about, iter([(groups, data)]), form.owned, level, is_shared=self._is_shared)
+        return iter([write_keyed(store, data, groups, form.owned, about, level, is_shared=self._is_shared)])
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.increments is not None
+
+    def _piece(self, merged: pa.RecordBatch) -> Rows:
+        form = self.form
+        rows, groups = by_key_group(merged, form.groups_of(merged))
+        if len(groups) and not (form.owned.start <= int(groups[0]) and int(groups[-1]) <= form.owned.end):
+            raise InternalError(
+                f"operator '{form.operator}': a key of groups {groups[0]} to {groups[-1]} is in the windows of a subtask that owns "
+                f"{form.owned.start} to {form.owned.end}: rows and state do not agree on the key"
+            )
+        return groups, form.stored(rows)
+
+
+def read_windows(
+    form: WindowFormat, segments: Sequence[SegmentHandle], source: SegmentSource
+) -> Generator[pa.RecordBatch, None, None]:
+    """The partials of the owned key groups, without those of windows that have fired; to be closed: it reads ahead. From the highest level down,
+    since each says what is gone from those below. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
+    owned = form.owned
+    fired: npt.NDArray[np.int64] = np.full(owned.size, -_LAST_MS - 1, np.int64)
+    ordered = in_reading_order(segments)[::-1]
+    with ReadAhead(source, [segment.handle for segment in ordered]) as files:
+        for segment in ordered:
+            groups, data = read_keyed(files, segment, owned)
+            if data.num_rows:
+                form.check_keys(data.schema)
+                gone = data.column("window_end").to_numpy() <= fired[groups - owned.start]
+                rows = data.filter(pa.array(~gone)) if gone.any() else data
+                if rows.num_rows:
+                    yield form.partials(rows)
+            told = metadata_of(data.schema).get("fired_ms")
+            if told is not None:
+                _note_fired(fired, segment, owned, told)
+
+
+def _note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
+    if not isinstance(told, int) or not -_LAST_MS <= told <= _LAST_MS:
+        raise CorruptData(
+            f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, not a time; restore another checkpoint"
+        )
+    both = segment.key_groups.intersect(owned)
+    here = fired[both.start - owned.start : both.end + 1 - owned.start]
+    np.maximum(here, told, out=here)

@@ -1,0 +1,336 @@
+"""Windows snapshotted by their changes restore to what was there when they were frozen, whatever happened between: as if written whole."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+
+from tidegate.common.keys.hashing import hash_columns, key_groups
+from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, OperatorState, SnapshotType, StateHandle
+from tidegate.model.errors import CorruptData
+from tidegate.model.ids import OperatorId
+from tidegate.model.keygroups import range_of, subtask_of
+from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
+from tidegate.taskmanager.operators.columnar.window_merging import merge
+from tidegate.taskmanager.state.columnar import window_buckets, windows
+from tidegate.taskmanager.state.columnar.appended import Appended
+from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowTimes
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
+from tidegate.taskmanager.state.files import segment_streams
+
+MAX_PARALLELISM = 16
+SIZE_MS = 10
+AGGREGATES = (("n", "count", None), ("total", "sum", "v"), ("least", "min", "v"), ("mean", "avg", "v"))
+SHARED = CheckpointOptions("chk", shared_location="shared")
+SAVEPOINT = CheckpointOptions("chk", SnapshotType.SAVEPOINT, is_full=True)
+Content = dict[tuple[int, int], tuple[int, int, int]]
+"""By (number of the window, key): rows, sum, least."""
+
+
+class Store:
+    """Files in memory. ``inline_bytes``: up to so many, they travel in their handle."""
+
+    compresses = False
+
+    def __init__(self, inline_bytes: int = 0) -> None:
+        self.files: dict[str, bytes] = {}
+        self.written_bytes = 0
+        self._inline_bytes = inline_bytes
+
+    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
+        content = b"".join(bytes(part) for part in parts)
+        self.written_bytes += len(content)
+        checksum = xxhash.xxh3_64_hexdigest(content)
+        if len(content) <= self._inline_bytes:
+            return StateHandle(len(content), checksum, data=content)
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return StateHandle(len(content), checksum, path=name, is_shared=is_shared)
+
+    def read(self, handle: StateHandle) -> memoryview:
+        return memoryview(handle.data if handle.data is not None else self.files[handle.path])
+
+
+def state(index: int = 0, parallelism: int = 1) -> ColumnarWindowState:
+    schema = rows_of({}).schema
+    plan = plan_of_partials("op", ["k"], AGGREGATES, schema).by_window()
+
+    def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return merge(plan, parts)
+
+    owned = range_of(index, MAX_PARALLELISM, parallelism)
+    times = WindowTimes(SIZE_MS, 0)
+    return ColumnarWindowState("op", WINDOW, ["k"], merged, times, owned, MAX_PARALLELISM, combined_by(AGGREGATES))
+
+
+def rows_of(content: Content) -> pa.RecordBatch:
+    windows, keys = (np.array([entry[i] for entry in content], np.int64) for i in range(2))
+    rows, totals, least = (np.array([value[i] for value in content.values()], np.int64) for i in range(3))
+    columns = {WINDOW: windows, "k": keys, "n": rows, "total": totals, "least": least}
+    return pa.record_batch({**columns, "mean__sum": totals, "mean__count": rows})
+
+
+def content_of(parts: Iterable[pa.RecordBatch]) -> Content:
+    found: Content = {}
+    for part in parts:
+        columns = [part[name].to_pylist() for name in (WINDOW, "k", "n", "total", "least")]
+        for window, key, rows, total, least in zip(*columns, strict=True):
+            assert (window, key) not in found
+            found[window, key] = (rows, total, least)
+    return found
+
+
+def add(to: Content, more: Content) -> None:
+    for entry, (rows, total, least) in more.items():
+        old = to.get(entry, (0, 0, least))
+        to[entry] = (old[0] + rows, old[1] + total, min(old[2], least))
+
+
+GROUPS = key_groups(hash_columns([pa.array(range(20_000))]), MAX_PARALLELISM).tolist()
+
+
+def owner_of(key: int, parallelism: int) -> int:
+    return subtask_of(GROUPS[key], MAX_PARALLELISM, parallelism)
+
+
+@dataclass
+class Job:
+    """Subtasks with windows, and what they should hold. ``ended``: the last window that has fired here."""
+
+    store: Store
+    parallelism: int
+    states: list[ColumnarWindowState] = field(default_factory=list)
+    model: Content = field(default_factory=dict)
+    ended: int = -1
+
+    def __post_init__(self) -> None:
+        self.states = [state(index, self.parallelism) for index in range(self.parallelism)]
+
+    def add(self, more: Content) -> None:
+        add(self.model, more)
+        for index, owner in enumerate(self.states):
+            mine = {entry: value for entry, value in more.items() if owner_of(entry[1], self.parallelism) == index}
+            if mine:
+                owner.add(rows_of(mine))
+
+    def fire(self, last: int) -> None:
+        self.ended = max(last, self.ended)
+        fired = [part for owner in self.states for part in owner.take(last)]
+        assert content_of(fired) == {entry: value for entry, value in self.model.items() if entry[0] <= last}
+        self.model = {entry: value for entry, value in self.model.items() if entry[0] > last}
+
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions) -> list[FrozenWindows]:
+        frozen = [owner.freeze(checkpoint_id, options) for owner in self.states]
+        return [found for found in frozen if isinstance(found, FrozenWindows)]
+
+    def snapshots(self, checkpoint_id: int, options: CheckpointOptions = SHARED) -> dict[int, OperatorSnapshot]:
+        """All of it, confirmed at once."""
+        found = {i: frozen.write(self.store) for i, frozen in enumerate(self.freeze(checkpoint_id, options))}
+        for owner in self.states:
+            owner.confirmed(checkpoint_id)
+        return found
+
+
+def restored(
+    store: Store, snapshots: dict[int, OperatorSnapshot], old: int, parallelism: int, checkpoint_id: int | None
+) -> Job:
+    job = Job(store, parallelism)
+    plan = OperatorPlan(operator_state(snapshots, old), parallelism, MAX_PARALLELISM)
+    for index, owner in enumerate(job.states):
+        owner.restore(plan.of(index), store, checkpoint_id)
+    return job
+
+
+def operator_state(snapshots: dict[int, OperatorSnapshot], parallelism: int) -> OperatorState:
+    return OperatorState(OperatorId("a" * 32), "windows", "op", parallelism, MAX_PARALLELISM, snapshots)
+
+
+def content(store: Store, snapshots: dict[int, OperatorSnapshot], old: int, parallelism: int) -> Content:
+    """What a job at this parallelism would fire at the end of time."""
+    job = restored(store, snapshots, old, parallelism, None)
+    return content_of(part for owner in job.states for part in owner.take(1 << 40))
+
+
+def some(rng: random.Random, after: int, count: int, keys: int = 300) -> Content:
+    found: Content = {}
+    for _ in range(count):
+        value = rng.randrange(-100, 100)
+        add(found, {(after + rng.randrange(1, 6), rng.randrange(keys)): (1, value, value)})
+    return found
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "INBOX_ROWS", 64)
+    monkeypatch.setattr(window_buckets, "INBOX_ROWS", 64)
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", 4000)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(12))
+def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int) -> None:
+    rng = random.Random(seed)
+    store = Store(rng.choice([0, 3000]))
+    job = Job(store, rng.randint(1, 3))
+    kept: tuple[dict[int, OperatorSnapshot], int, Content, int] | None = None
+    """The last confirmed checkpoint: snapshots, parallelism, content, and what had fired."""
+    pending: list[tuple[int, list[FrozenWindows], Content, int]] = []
+    kinds: Counter[str] = Counter()
+    for number in range(1, 40):
+        for _ in range(rng.randint(0, 3)):
+            job.add(some(rng, job.ended, rng.choice([1, 20, 400])))
+        if rng.random() < 0.4:
+            job.fire(job.ended + rng.randint(0, 2))
+        what = rng.random()
+        if what < 0.6 and len(pending) < 3:
+            pending.append((number, job.freeze(number, SHARED), dict(job.model), job.ended))
+        elif what < 0.7:
+            frozen = job.freeze(number, SAVEPOINT)
+            savepoint = {i: part.write(store) for i, part in enumerate(frozen)}
+            assert {s.level for part in savepoint.values() for s in part.keyed} <= {0}
+            assert content(store, savepoint, job.parallelism, rng.randint(1, 4)) == job.model
+        elif what < 0.8 and kept is not None:
+            snapshots, old, expected, ended = kept
+            job = restored(store, snapshots, old, rng.randint(1, 4), number)
+            job.model, job.ended = dict(expected), rng.choice([ended, ended - 1])
+            pending = []
+            continue
+        if pending and rng.random() < 0.8:
+            checkpoint_id, frozen, expected, ended = pending.pop(0)
+            if rng.random() < 0.2:
+                for part, owner in zip(frozen, job.states, strict=True):
+                    part.release()
+                    owner.aborted(checkpoint_id)
+                continue
+            snapshots = {i: part.write(store) for i, part in enumerate(frozen)}
+            for parallelism in (job.parallelism, rng.randint(1, 4)):
+                assert content(store, snapshots, job.parallelism, parallelism) == expected
+            kinds.update("delta" if s.level else "whole" for part in snapshots.values() for s in part.keyed)
+            for owner in job.states:
+                owner.confirmed(checkpoint_id)
+            kept = (snapshots, job.parallelism, expected, ended)
+    assert kinds["whole"]
+    SEEN.update(kinds)
+
+
+SEEN: Counter[str] = Counter()
+
+
+def test_the_sequences_had_many_deltas() -> None:
+    if SEEN:  # the sequences ran in this process
+        assert SEEN["delta"] > SEEN["whole"] // 10
+
+
+def grown(store: Store, keys: int = 20_000) -> Job:
+    job = Job(store, 1)
+    job.add({(window, key): (1, key, key) for window in (0, 1) for key in range(keys)})
+    return job
+
+
+def test_a_checkpoint_writes_what_was_added() -> None:
+    store = Store()
+    job = grown(store)
+    job.snapshots(1)
+    whole, sizes = store.written_bytes, []
+    for number in range(2, 12):
+        job.add({(1, key): (1, 1, 1) for key in range(number * 100, number * 100 + 200)})
+        before = store.written_bytes
+        last = job.snapshots(number)
+        sizes.append(store.written_bytes - before)
+    assert max(sizes) < 0.05 * whole
+    assert sorted({s.level for s in last[0].keyed}) == list(range(11))
+    assert content(store, last, 1, 2) == job.model
+
+
+def test_what_did_not_change_is_named_again_and_nothing_is_written() -> None:
+    store = Store()
+    job = grown(store)
+    first = job.snapshots(1)
+    before = store.written_bytes
+    assert job.snapshots(2) == first
+    assert store.written_bytes == before
+
+
+def test_windows_that_fired_without_a_new_row_are_gone_after_a_rescale() -> None:
+    store = Store()
+    job = grown(store)
+    job.snapshots(1)
+    whole = store.written_bytes
+    job.add({(0, 5): (1, 1, 1), (2, 5): (1, 1, 1)})
+    job.fire(0)
+    snapshots = job.snapshots(2)
+    assert store.written_bytes - whole < 0.01 * whole
+    assert content(store, snapshots, 1, 3) == job.model
+    again = restored(store, snapshots, 1, 2, 2)
+    again.model, again.ended = dict(job.model), 0
+    named = again.snapshots(3)
+    assert content(store, named, 2, 3) == job.model, "also by who only names the files again"
+
+
+def test_files_hold_little_more_than_what_is_there() -> None:
+    store, rng = Store(), random.Random(3)
+    job = grown(store, 2000)
+    for number in range(1, 100):
+        job.add(some(rng, job.ended + 1, 200, 2000))
+        if number % 5 == 0:
+            job.fire(job.ended + 1)
+        snapshots = job.snapshots(number)
+        stored = sum(s.offsets[-1] - s.offsets[0] for s in snapshots[0].keyed)
+        assert stored <= 2 * job.states[0].rows
+    assert len({s.level for s in snapshots[0].keyed}) < 64
+
+
+def test_what_is_kept_for_a_delta_is_bounded_by_the_state() -> None:
+    appended, rows = Appended(), rows_of({(0, key): (1, 1, 1) for key in range(100)})
+    appended.begin()
+    for state_rows in range(1000, 1500, 100):
+        appended.add(rows, state_rows)
+        assert appended.since(0) is not None
+    assert appended.kept_bytes == 5 * rows.nbytes
+    appended.add(rows, 1150)
+    assert (appended.since(0), appended.kept_bytes) == (None, 0)
+    appended.add(rows, 1 << 20)
+    assert appended.kept_bytes == 0, "until the next freeze"
+    epoch = appended.freeze(is_incremental=True)
+    appended.add(rows, 1 << 20)
+    assert appended.since(epoch) == (rows,)
+
+
+def test_without_incremental_checkpoints_nothing_is_kept() -> None:
+    job = grown(Store(), 100)
+    alone = replace(SHARED, shared_location="")
+    for number in range(1, 4):
+        snapshots = job.snapshots(number, alone)
+        job.add({(1, 1): (1, 1, 1)})
+        assert {s.level for s in snapshots[0].keyed} == {0}
+        assert not any(s.handle.is_shared for s in snapshots[0].keyed)
+        assert job.states[0]._appended.kept_bytes == 0
+
+
+def test_a_delta_that_says_nothing_sensible_is_refused() -> None:
+    store = Store()
+    job = grown(store, 100)
+    job.snapshots(1)
+    job.add({(1, 1): (1, 1, 1)})
+    job.fire(0)
+    snapshots = job.snapshots(2)
+    delta = next(s for s in snapshots[0].keyed if s.level)
+    table = pa.ipc.open_file(store.files[delta.handle.path]).read_all()
+    for told in ('"soon"', "99999999999999999999"):
+        metadata = {
+            b"tidegate": table.schema.metadata[b"tidegate"].replace(b'"fired_ms": 10', b'"fired_ms": ' + told.encode())
+        }
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
+            writer.write_table(table.replace_schema_metadata(metadata))
+        store.files[delta.handle.path] = sink.getvalue().to_pybytes()
+        with pytest.raises(CorruptData, match=f"{delta.handle.path}: 'fired_ms' is"):
+            content(store, snapshots, 1, 1)
