@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.rows import WINDOW_MS, Rows
+from benchmarks.rows import KEYS, WINDOW_MS, Rows
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ def answer(window: pa.ChunkedArray, key: pa.ChunkedArray, rows: pa.ChunkedArray,
     return Answer(len(columns[0]), int(columns[2].sum()), int(columns[3].sum()), int(mixed.sum(dtype=np.uint64)))
 
 
-def build_table(rows: int, parallelism: int) -> pa.Table:
+def build_table(rows: int, parallelism: int, keys: int = KEYS) -> pa.Table:
     """The rows with their window in place of the timestamp; not part of what is timed."""
-    generate, step = Rows(rows, parallelism), 1 << 20
+    generate, step = Rows(rows, parallelism, keys), 1 << 20
     batches = []
     for first in range(0, rows, step):
         batch = generate(first, min(step, rows - first))

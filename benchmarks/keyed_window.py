@@ -76,8 +76,9 @@ class Pairs:
         return 1 - statistics.median(self.with_them.tidegate) / statistics.median(self.without.tidegate)
 
 
-def measure(rows: int, repeats: int) -> Runs:
-    """Run both, one after the other, ``repeats`` times. Raises ``RuntimeError`` when the answers differ."""
+def measure(rows: int, repeats: int, *, only_ratio: bool = False) -> Runs:
+    """Run both, one after the other, ``repeats`` times; and then long jobs and checkpoints, unless ``only_ratio``. Raises ``RuntimeError`` when
+    the answers differ."""
     runs = Runs()
     table = in_memory.build_table(rows, PARALLELISM)
     with BenchCluster(PARALLELISM, HISTORY) as cluster:
@@ -91,6 +92,8 @@ def measure(rows: int, repeats: int) -> Runs:
             if found != expected:
                 raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
         del table
+        if only_ratio:
+            return runs
         for parallelism in (PARALLELISM, ROOMY_PARALLELISM):
             runs.pairs[parallelism] = _measure_pairs(cluster, LONG * rows, parallelism)
         rate = int(statistics.median(runs.tidegate) * 1e6)

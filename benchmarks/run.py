@@ -1,6 +1,10 @@
 """``make bench``: runs the benchmarks and prints ratios, with spread; draws them to ``benchmarks/results/``.
 
 python benchmarks/run.py [--rows 200000000] [--repeats 5] [--only nexmark,latency]
+python benchmarks/run.py --only keyed_window,many_keys --quick
+
+The ratios to pyarrow of keyed_window and many_keys are compared with those of an earlier commit (baseline.json); when one fell by more than
+15 %, the exit code is 1. --quick measures only them, in about two minutes.
 
 What compares with Flink runs where tests have installed one; elsewhere it says so, and measures tidegate alone.
 """
@@ -10,9 +14,12 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -31,6 +38,7 @@ from benchmarks import (
     many_keys,
     plots,
     records,
+    regressions,
     state,
     unaligned,
 )  # fmt: skip
@@ -53,32 +61,67 @@ PARTS = {
 
 
 @click.command(help=__doc__)
-@click.option("--rows", default=200_000_000, show_default=True, help="Rows of the window benchmark.")
-@click.option("--repeats", default=5, show_default=True, help="Alternating runs.")
+@click.option(
+    "--rows", default=None, type=int, help="Rows of the window benchmark. [default: 200000000; --quick: 40000000]"
+)
+@click.option("--repeats", default=None, type=int, help="Alternating runs. [default: 5; --quick: 3]")
 @click.option("--only", default="", help="Parts, by comma: " + ", ".join(PARTS) + ". Default: all.")
-def main(rows: int, repeats: int, only: str) -> None:
+@click.option("--quick", is_flag=True, help="Of keyed_window only the ratio to pyarrow.")
+@click.option("--write-baseline", is_flag=True, help="Keep the ratios of this run as those of this commit.")
+def main(rows: int | None, repeats: int | None, only: str, quick: bool, write_baseline: bool) -> None:
     console = Console()
+    rows, repeats = rows or (40_000_000 if quick else 200_000_000), repeats or (3 if quick else 5)
     chosen = only.split(",") if only else list(PARTS)
     strange = set(chosen) - set(PARTS)
     if strange:
         raise click.BadParameter(f"there is no part {', '.join(sorted(strange))}", param_hint="--only")
     RESULTS.mkdir(exist_ok=True)
     flink = has_flink()
+    ratios: dict[str, float] = {}
     for name in chosen:
         began = time.monotonic()
         console.rule(f"{name}: {PARTS[name]}")
-        _run(console, name, rows, repeats, flink=flink)
+        if name == "keyed_window":
+            ratios[name] = _keyed_window(console, rows, repeats, quick=quick)
+        elif name == "many_keys":
+            ratios[name] = many_keys.report(console, RESULTS, rows=rows // 2).ratio
+        else:
+            _run(console, name, repeats, flink=flink)
         console.print(f"{name}: {time.monotonic() - began:.0f} s")
+    if write_baseline:
+        found = regressions.Baseline(_commit(), datetime.now(UTC).date().isoformat(), rows, repeats, ratios)
+        regressions.write(found)
+        console.print(f"written to {regressions.BASELINE}: {ratios}")
+    elif ratios:
+        _compare(console, rows, ratios)
 
 
-def _run(console: Console, name: str, rows: int, repeats: int, *, flink: bool) -> None:
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _compare(console: Console, rows: int, ratios: Mapping[str, float]) -> None:
+    """Ends the process with 1 when a ratio fell, or cannot be compared."""
+    try:
+        baseline = regressions.read()
+        if baseline is None:
+            console.print(f"nothing to compare with: there is no {regressions.BASELINE}")
+            return
+        compared = regressions.compare(baseline, rows, ratios)
+    except regressions.UnfitBaseline as unfit:
+        raise click.ClickException(str(unfit)) from None
+    console.rule(f"compared with {baseline.commit} of {baseline.date}")
+    for one in compared:
+        console.print(one.says(), style="bold red" if one.has_fallen else "", highlight=False)
+    if any(one.has_fallen for one in compared):
+        raise SystemExit(1)
+
+
+def _run(console: Console, name: str, repeats: int, *, flink: bool) -> None:
     if not flink and name in ("flink_sql", "records", "nexmark"):
         console.print("Flink is left out: no apache-flink of tests/servers/flink_environment.py (run `make soak` once)")
     match name:
-        case "keyed_window":
-            _keyed_window(console, rows, repeats)
-        case "many_keys":
-            many_keys.report(console, RESULTS, rows=rows // 2)
         case "flink_sql":
             flink_sql.report(console, RESULTS, rows=40_000_000, repeats=repeats, without_flink=not flink)
         case "records":
@@ -99,15 +142,19 @@ def _run(console: Console, name: str, rows: int, repeats: int, *, flink: bool) -
             console.print("Kafka to Kafka is left out: its broker and Flink's connector are fetched by Maven (mvn)")
 
 
-def _keyed_window(console: Console, rows: int, repeats: int) -> None:
+def _keyed_window(console: Console, rows: int, repeats: int, *, quick: bool) -> float:
+    """The ratio to pyarrow."""
     console.print(f"keyed windows: {rows:,} rows, 10,000 keys, parallelism 2, exactly-once checkpoints every second")
-    runs = keyed_window.measure(rows, repeats)
+    runs = keyed_window.measure(rows, repeats, only_ratio=quick)
     console.print(_rates(runs))
+    if quick:
+        return runs.ratio
     console.print(_figures(runs))
     console.print(_checkpoints(runs))
     (RESULTS / "keyed_window.json").write_text(json.dumps(asdict(runs), indent=1))
     plots.keyed_window(runs, RESULTS / "keyed_window.png")
     console.print(f"drawn in {RESULTS / 'keyed_window.png'}")
+    return runs.ratio
 
 
 def _rates(runs: keyed_window.Runs) -> Table:
