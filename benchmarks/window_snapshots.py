@@ -29,7 +29,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.segments import open_segment_store
 from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
-from tidegate.taskmanager.state.columnar.window_files import WindowTimes
+from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -95,8 +95,8 @@ def _state() -> ColumnarWindowState:
         return merge(plan, parts)
 
     owned = KeyGroupRange(0, MAX_PARALLELISM - 1)
-    times = WindowTimes(1000, 0)
-    return ColumnarWindowState("op", WINDOW, ["k"], merged, times, owned, MAX_PARALLELISM, combined_by(AGGREGATES))
+    form = WindowFormat("op", WINDOW, ("k",), WindowTimes(1000, 0), combined_by(AGGREGATES))
+    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM)
 
 
 def _add(state: ColumnarWindowState, windows: np.ndarray, keys: np.ndarray) -> None:

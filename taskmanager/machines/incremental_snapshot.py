@@ -35,7 +35,7 @@ MAX_LEVELS: Final = 64
 WHOLE_SHARE: Final = 3
 """A delta of a third of all rows or more is not worth it."""
 APPENDED_SHARE: Final = 2
-"""Of state that is added to, a delta of this part of its rows or more is not worth it: what was added is kept until it is written, so this bounds
+"""Where rows are only added, a delta of this part of all rows or more is not worth it: what was added is kept until it is written, so this bounds
 memory too."""
 MOST_DEAD: Final = 2
 """The files of a checkpoint hold at most so many times the rows that are left of the state."""

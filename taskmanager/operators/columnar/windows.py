@@ -44,7 +44,7 @@ from tidegate.taskmanager.operators.columnar.window_aggregates import (
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.columnar.window_files import WindowTimes
+from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
 
 Int64s = npt.NDArray[np.int64]
@@ -84,19 +84,15 @@ class ColumnarWindow(Operator):
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
-        self._state = ColumnarWindowState(
-            self._name,
-            WINDOW,
-            self._keys,
-            self._merge,
-            times,
-            owned,
-            context.max_parallelism,
-            combined_by(self._aggregates),
-        )
+        form = WindowFormat(self._name, WINDOW, self._keys, times, combined_by(self._aggregates))
+        self._state = ColumnarWindowState(form, self._merge, owned, context.max_parallelism)
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+        context.metrics.watch("stateRows", lambda: self._state.rows)
+        context.metrics.watch("stateBytes", lambda: self._state.bytes_held)
+        context.metrics.watch("stateBytesPerRow", lambda: self._state.bytes_per_row)
+        context.metrics.watch("stateBytesForNextCheckpoint", lambda: self._state.bytes_kept)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)

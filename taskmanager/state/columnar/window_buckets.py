@@ -161,6 +161,13 @@ class WindowBuckets:
         held: int = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
         return self._inbox_rows + held
 
+    @property
+    def bytes_held(self) -> int:
+        """Returns the bytes of the columns of all rows that are held."""
+        runs = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
+        held: int = sum(run.nbytes for run in runs)
+        return held
+
     def freeze(self) -> FrozenBuckets:
         return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(tuple(bucket.runs) for bucket in self._buckets))
 

@@ -41,6 +41,7 @@ KEY_PREFIX = "key."
 VALUE_PREFIX = "value."
 WINDOW_COLUMNS = ("window_start", "window_end")
 _LAST_MS = (1 << 63) - 1
+"""What an int64 holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +63,14 @@ class WindowTimes:
 
 @dataclass(frozen=True, slots=True)
 class WindowFormat:
-    """How the windows of one subtask are merged and written. ``window`` names column 0 of its batches. ``combine``: how the partials of several
-    levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
+    """How the windows of an operator are written. ``window`` names column 0 of its batches, the number of the window; ``keys`` names the key columns.
+    ``combine``: how the partials of several levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
 
     operator: str
     window: str
     keys: tuple[str, ...]
     times: WindowTimes
-    merge: Merge
-    groups_of: GroupsOf
-    owned: KeyGroupRange
-    combine: Mapping[str, str] | None
+    combine: Mapping[str, str] | None = None
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Merged partials as they are written."""
@@ -132,6 +130,9 @@ class FrozenWindows(FrozenState):
     """``increments``: later checkpoints may build upon this one."""
 
     form: WindowFormat
+    owned: KeyGroupRange
+    merge: Merge
+    groups_of: GroupsOf
     checkpoint_id: int
     epoch: int
     buckets: FrozenBuckets | None
@@ -159,45 +160,42 @@ class FrozenWindows(FrozenState):
 
     def _whole(self, store: SegmentStore, buckets: FrozenBuckets) -> Iterator[SegmentHandle]:
         """Bucket by bucket: what is written is never there as a whole beside the state."""
-        pieces = map(self._piece, buckets.merged(self.form.merge, self.form.groups_of))
+        pieces = map(self._piece, buckets.merged(self.merge, self.groups_of))
         first = next(pieces)
         about = self.form.describe(first[1])
-        return write_segments(
-            store, about, itertools.chain([first], pieces), self.form.owned, is_shared=self._is_shared
-        )
+        return write_segments(store, about, itertools.chain([first], pieces), self.owned, is_shared=self._is_shared)
 
     def _delta(
         self, store: SegmentStore, buckets: FrozenBuckets, added: Sequence[pa.RecordBatch], level: int
     ) -> Iterator[SegmentHandle]:
         form = self.form
-        rows = form.merge(list(added)) if added else form.merge([buckets.a_run.slice(0, 1)]).slice(0, 0)
+        rows = self.merge(list(added)) if added else self.merge([buckets.a_run.slice(0, 1)]).slice(0, 0)
         groups, data = self._piece(rows)
         about = form.describe(data, self.since.fired)
         if data.num_rows:
-            return write_segments(store, about, iter([(groups, data)]), form.owned, level, is_shared=self._is_shared)
-        return iter([write_keyed(store, data, groups, form.owned, about, level, is_shared=self._is_shared)])
+            return write_segments(store, about, iter([(groups, data)]), self.owned, level, is_shared=self._is_shared)
+        return iter([write_keyed(store, data, groups, self.owned, about, level, is_shared=self._is_shared)])
 
     @property
     def _is_shared(self) -> bool:
         return self.increments is not None
 
     def _piece(self, merged: pa.RecordBatch) -> Rows:
-        form = self.form
-        rows, groups = by_key_group(merged, form.groups_of(merged))
-        if len(groups) and not (form.owned.start <= int(groups[0]) and int(groups[-1]) <= form.owned.end):
+        form, owned = self.form, self.owned
+        rows, groups = by_key_group(merged, self.groups_of(merged))
+        if len(groups) and not (owned.start <= int(groups[0]) and int(groups[-1]) <= owned.end):
             raise InternalError(
                 f"operator '{form.operator}': a key of groups {groups[0]} to {groups[-1]} is in the windows of a subtask that owns "
-                f"{form.owned.start} to {form.owned.end}: rows and state do not agree on the key"
+                f"{owned.start} to {owned.end}: rows and state do not agree on the key"
             )
         return groups, form.stored(rows)
 
 
 def read_windows(
-    form: WindowFormat, segments: Sequence[SegmentHandle], source: SegmentSource
+    form: WindowFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[pa.RecordBatch, None, None]:
     """The partials of the owned key groups, without those of windows that have fired; to be closed: it reads ahead. From the highest level down,
     since each says what is gone from those below. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
-    owned = form.owned
     fired: npt.NDArray[np.int64] = np.full(owned.size, -_LAST_MS - 1, np.int64)
     ordered = in_reading_order(segments)[::-1]
     with ReadAhead(source, [segment.handle for segment in ordered]) as files:

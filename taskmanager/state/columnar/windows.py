@@ -10,7 +10,7 @@ make new batches. What is written is merged and sorted by key group in the snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 
 import numpy as np
@@ -29,33 +29,20 @@ from tidegate.taskmanager.state.columnar.window_files import (
     FrozenWindows,
     Since,
     WindowFormat,
-    WindowTimes,
     read_windows,
 )
 from tidegate.taskmanager.state.files.segments import Groups
 
 
 class ColumnarWindowState:
-    """All windows of one subtask that have not ended. ``merge`` combines partials; ``window`` names their column 0, the
-    number of the window; ``keys`` names the key columns; ``combine`` says how each partial column is merged, if a reader of files can do that."""
+    """All windows of one subtask that have not ended. ``merge`` combines partials."""
 
-    def __init__(
-        self,
-        operator: str,
-        window: str,
-        keys: Sequence[str],
-        merge: Merge,
-        times: WindowTimes,
-        owned: KeyGroupRange,
-        max_parallelism: int,
-        combine: Mapping[str, str] | None = None,
-    ) -> None:
-        self._operator = operator
-        self._keys = tuple(keys)
+    def __init__(self, form: WindowFormat, merge: Merge, owned: KeyGroupRange, max_parallelism: int) -> None:
+        self._form = form
+        self._merge = merge
         self._owned = owned
         self._max_parallelism = max_parallelism
         self._buckets = WindowBuckets(owned, merge, self._groups_of)
-        self._form = WindowFormat(operator, window, self._keys, times, merge, self._groups_of, owned, combine)
         self._appended = Appended()
         self._increments = Increments()
         self._schema: pa.Schema | None = None
@@ -64,6 +51,22 @@ class ColumnarWindowState:
     def rows(self) -> int:
         """Returns how many partials are held; a (window, key) counts as often as it is there."""
         return self._buckets.rows
+
+    @property
+    def bytes_held(self) -> int:
+        """Returns the bytes of their columns."""
+        return self._buckets.bytes_held
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Returns how much a partial takes on average: with all merged, a key of a window. 0: there are none."""
+        rows = self.rows
+        return self.bytes_held / rows if rows else 0.0
+
+    @property
+    def bytes_kept(self) -> int:
+        """Returns the bytes of what the next incremental checkpoint is to write; while it is not merged, it is part of ``bytes_held`` too."""
+        return self._appended.kept_bytes
 
     def add(self, partials: pa.RecordBatch) -> None:
         """Partials of windows that have not ended; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
@@ -91,7 +94,9 @@ class ColumnarWindowState:
         since = Since(base, rows, self._appended.fired, has_fired)
         epoch = self._appended.freeze(is_incremental=builds)
         increments = self._increments if builds else None
-        return FrozenWindows(self._form, checkpoint_id, epoch, self._buckets.freeze(), since, increments)
+        buckets = self._buckets.freeze()
+        whose = (self._form, self._owned, self._merge, self._groups_of)
+        return FrozenWindows(*whose, checkpoint_id, epoch, buckets, since, increments)
 
     def confirmed(self, checkpoint_id: int) -> None:
         self._increments.confirmed(checkpoint_id)
@@ -106,7 +111,7 @@ class ColumnarWindowState:
     ) -> None:
         """The next checkpoint may build upon it. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
-        with closing(read_windows(self._form, mine, source)) as read:
+        with closing(read_windows(self._form, self._owned, mine, source)) as read:
             for partials in read:
                 for at in range(0, partials.num_rows, INBOX_ROWS):
                     self._hold(partials.slice(at, INBOX_ROWS))
@@ -119,13 +124,13 @@ class ColumnarWindowState:
         if self._schema is None:
             self._schema = partials.schema.remove_metadata()
         else:
-            check_columns(self._operator, self._schema, partials.schema)
+            check_columns(self._form.operator, self._schema, partials.schema)
         self._buckets.add(partials)
 
     def _groups_of(self, batch: pa.RecordBatch) -> Groups:
-        if not self._keys:
+        if not self._form.keys:
             return np.full(batch.num_rows, self._owned.start, np.int32)
-        return key_groups(hash_columns([batch.column(n) for n in self._keys]), self._max_parallelism)
+        return key_groups(hash_columns([batch.column(n) for n in self._form.keys]), self._max_parallelism)
 
 
 def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:

@@ -247,6 +247,23 @@ def test_what_is_frozen_does_not_change() -> None:
     assert frozen.write(MemoryStore()) == before
 
 
+def test_the_memory_of_the_windows_is_a_metric() -> None:
+    rng = np.random.default_rng(8)
+    window = start(spec("columnar_window", options=options(["k"], input="raw")))
+
+    def figures() -> dict[str, float]:
+        return {name: read() for name, read in window.out.watched.items() if name.startswith("state")}
+
+    assert set(figures().values()) == {0}
+    window.operator.process(batch(rng, 300, key_columns("dense", rng, 300), 0, 3000), 0)
+    full = figures()
+    assert 0 < full["stateRows"] <= 300
+    assert full["stateBytes"] == full["stateBytesPerRow"] * full["stateRows"] >= 8 * 3 * full["stateRows"]
+    assert full["stateBytesForNextCheckpoint"] == 0, "checkpoints are not incremental"
+    window.operator.on_watermark(END_OF_TIME)
+    assert set(figures().values()) == {0}
+
+
 def test_nan_and_zero_are_one_key_each() -> None:
     keys = pa.array([math.nan, -math.nan, 0.0, -0.0, None])
     data = pa.RecordBatch.from_arrays(

@@ -22,7 +22,7 @@ from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combi
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.columnar import window_buckets, windows
 from tidegate.taskmanager.state.columnar.appended import Appended
-from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowTimes
+from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowFormat, WindowTimes
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
 from tidegate.taskmanager.state.files import segment_streams
 
@@ -67,8 +67,8 @@ def state(index: int = 0, parallelism: int = 1) -> ColumnarWindowState:
         return merge(plan, parts)
 
     owned = range_of(index, MAX_PARALLELISM, parallelism)
-    times = WindowTimes(SIZE_MS, 0)
-    return ColumnarWindowState("op", WINDOW, ["k"], merged, times, owned, MAX_PARALLELISM, combined_by(AGGREGATES))
+    form = WindowFormat("op", WINDOW, ("k",), WindowTimes(SIZE_MS, 0), combined_by(AGGREGATES))
+    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM)
 
 
 def rows_of(content: Content) -> pa.RecordBatch:
