@@ -16,7 +16,7 @@ export function rescales({ data, nowMs }) {
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Began"), h("th", { scope: "col" }, "Since"), h("th", { scope: "col" }, "Subtasks"), h("th", { scope: "col", class: "num" }, "Took"), h("th", { scope: "col" }, "Outcome"))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Began"), h("th", { scope: "col" }, "Cause"), h("th", { scope: "col" }, "Subtasks"), h("th", { scope: "col", class: "num" }, "Took"), h("th", { scope: "col" }, "Outcome"))),
         h("tbody", {}, rows.map((row) => one(row, nowMs))),
       ),
     ),
@@ -45,5 +45,6 @@ function shapes(vertices) {
 
 function change({ before, after, upper }) {
   const asked = after !== null && after !== upper ? ` of ${upper} wanted` : "";
-  return `${before === null ? "" : `${before} → `}${after ?? upper}${asked}`;
+  const now = after ?? upper;
+  return `${before === null || before === now ? "" : `${before} → `}${now}${asked}`;
 }
