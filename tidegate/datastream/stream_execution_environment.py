@@ -33,6 +33,7 @@ from tidegate.datastream._graph.environment_settings import RUNTIME_MODE, Enviro
 from tidegate.datastream._graph.executor import configuration_below, current_executor
 from tidegate.datastream._graph.job_graph_builder import BuiltJob, build_job_graph
 from tidegate.datastream._graph.plan import execution_plan
+from tidegate.datastream._graph.spark_jobs import run_as_one
 from tidegate.datastream._graph.stream_graph import StreamGraph, make_stream_graph
 from tidegate.datastream._graph.transformation import OperatorTransformation, Transformation
 from tidegate.datastream._streams.stream_types import bind_strategy, type_of
@@ -236,7 +237,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def stream_graph(self) -> StreamGraph:
         """Builds the stream graph of everything that was added since the last execution."""
         mode = RuntimeExecutionMode[self._configuration.get_string(RUNTIME_MODE, "STREAMING").upper()]
-        return make_stream_graph(
+        graph = make_stream_graph(
             self._transformations,
             parallelism=self.get_parallelism(),
             max_parallelism=None if self.get_max_parallelism() < 0 else self.get_max_parallelism(),
@@ -244,6 +245,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             mode=mode,
             groups=self._slot_sharing_groups,
         )
+        return run_as_one(graph, self._configuration.to_dict())
 
     def close(self) -> None:
         """Does nothing: an embedded cluster ends with the process."""

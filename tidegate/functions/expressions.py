@@ -237,6 +237,11 @@ class Alias(Expression):
         self._name = name
 
     @property
+    def inner(self) -> Expression:
+        """Returns what it names."""
+        return self._expression
+
+    @property
     def name(self) -> str:
         return self._name
 

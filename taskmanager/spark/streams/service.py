@@ -1,6 +1,6 @@
 """A door of the Spark driver for one subtask: its sources and sinks that are Spark's ask here for what only the driver can do.
 
-    subtask ── one connection for each operator ─▶ thread ─▶ SparkStreamSource: plan, run, commit     SparkSink: write
+    subtask ── one connection for each operator ─▶ thread ─▶ SparkStreamSource: plan, run, commit     SparkSink, SparkFrameJob: write
 
 Laws: the door is there before the subtask starts, and goes when its Spark job ends. A connection that ends cancels what is run for it.
 """
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.ports import bound
-from tidegate.connectors.spark.query import frame_of_rows
+from tidegate.connectors.spark.frame_job import SparkFrameJob
+from tidegate.connectors.spark.query import frame_of_job, frame_of_rows
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.connectors.spark.stream_link import Message, OpenOperator, OperatorOpened, RequestFailed, SparkLink
@@ -29,7 +30,7 @@ from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.model.errors import InternalError, TidegateError
 from tidegate.taskmanager.exchange.addresses import ANY_PORT
 from tidegate.taskmanager.spark.streams.reading import StreamRequests
-from tidegate.taskmanager.spark.streams.writing import WriteRequests
+from tidegate.taskmanager.spark.streams.writing import FrameRequests, WriteRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SparkOperators = Mapping[str, object]
-"""By operator id, what the job gave: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``."""
+"""By operator id, what the job gave: ``SparkSource``, ``SparkStreamSource``, ``SparkSink``, ``SparkFrameJob``."""
 
 
 class SparkDoor:
@@ -107,7 +108,7 @@ class SparkDoor:
         with tempfile.TemporaryDirectory(
             prefix="stream-", dir=self._session.directory, ignore_cleanup_errors=True
         ) as place:
-            requests: StreamRequests | WriteRequests | None = None
+            requests: StreamRequests | WriteRequests | FrameRequests | None = None
             message: Message = opening
             rest = bytearray()
             try:
@@ -127,12 +128,14 @@ class SparkDoor:
                     with contextlib.suppress(Exception):  # the JVM may be gone
                         requests.close()
 
-    def _requests(self, opening: OpenOperator, place: Path) -> StreamRequests | WriteRequests:
+    def _requests(self, opening: OpenOperator, place: Path) -> StreamRequests | WriteRequests | FrameRequests:
         found = self._operators.get(opening.operator_id)
         if isinstance(found, SparkStreamSource):
             return StreamRequests(self._session.sql(), found, place / "written")
         if isinstance(found, SparkSink):
             return WriteRequests(found, partial(frame_of_rows, self._session.sql()))
+        if isinstance(found, SparkFrameJob):
+            return FrameRequests(found.sink, partial(frame_of_job, self._session.sql(), found))
         raise InternalError(
             f"{self._task_name}: operator {opening.operator_id} asks the Spark driver, but is {found!r:.100}"
         )

@@ -1,4 +1,4 @@
-"""What the driver does for a ``to_spark``: the user's function over the rows of one epoch at a time."""
+"""What the driver does for a ``to_spark``: the user's function over the rows of one epoch at a time, or over a job that Spark runs as one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.connectors.spark.sink import SparkEpoch, SparkSink
-from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestDone, WriteEpoch
+from tidegate.connectors.spark.stream_link import Message, OpenOperator, RequestDone, WriteEpoch, WriteFrame
 from tidegate.model.errors import InternalError
 
 if TYPE_CHECKING:
@@ -34,6 +34,28 @@ class WriteRequests:
                 return RequestDone()
             case _:
                 raise InternalError(f"a write by Spark does not understand {message!r:.200}")
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class FrameRequests:
+    """``frame``: makes the DataFrame of the whole job."""
+
+    def __init__(self, sink: SparkSink, frame: Callable[[], DataFrame]) -> None:
+        self._sink = sink
+        self._frame = frame
+
+    def answer(self, message: Message, rest: bytearray) -> Message:
+        """Raises whatever Spark or the user's functions raise."""
+        match message:
+            case OpenOperator():
+                return RequestDone()
+            case WriteFrame():
+                self._sink.write(self._frame(), SparkEpoch(message.application_id, message.epoch))
+                return RequestDone()
+            case _:
+                raise InternalError(f"a job that Spark runs as one does not understand {message!r:.200}")
 
     def close(self) -> None:
         """Nothing is kept."""

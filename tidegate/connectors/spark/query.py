@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
+from tidegate.connectors.spark.frame_steps import GroupBy, KeepRows, Select, quoted
 from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.connectors.spark.stream_plan import JavaObject, check_plan
@@ -25,6 +26,8 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.connectors.spark.frame_job import SparkFrameJob
 
 _QUIET_LOG4J = """\
 rootLogger.level = error
@@ -198,6 +201,37 @@ def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> D
     if frame.rdd.getNumPartitions() > parallelism:
         frame = frame.coalesce(parallelism)
     return frame
+
+
+def frame_of_job(spark: SparkSession, job: SparkFrameJob) -> DataFrame:
+    """Returns the DataFrame of a job that Spark runs as one, in a session of its own with the settings under which the query was analysed.
+
+    Raises ``SchemaMismatch`` where Spark gives other columns than the operators promise.
+    """
+    from pyspark.sql import functions
+
+    session = session_like_everywhere(spark.newSession(), job.parallelism)
+    for key, value in pinned(job.parallelism).items():
+        session.conf.set(key, value)
+    frame = job.source.spark_query(session)
+    for step in job.steps:
+        match step:
+            case KeepRows(condition=condition):
+                frame = frame.where(condition)
+            case Select(columns=columns):
+                frame = frame.select(*[functions.expr(text).alias(name) for name, text in columns])
+            case GroupBy(keys=keys, columns=columns):
+                made = [functions.expr(text).alias(name) for name, text in columns]
+                frame = frame.groupBy(*map(quoted, keys)).agg(*made)
+    found = frame.limit(0).toArrow().schema
+    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in job.schema]:
+        raise SchemaMismatch(f"Spark gives the columns {columns_of(found)}, and the operators {columns_of(job.schema)}")
+    return frame
+
+
+def columns_of(schema: pa.Schema) -> str:
+    """Names and types, for messages."""
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def materialize(spark: SparkSession, source: SparkSource, directory: str, parallelism: int, writer: str) -> None:

@@ -5,6 +5,7 @@
             ── RunBatch ─▶ RequestDone           its rows come meanwhile, from Spark's workers, to the subtask's own address
             ── ForgetBefore ─▶ RequestDone       a checkpoint is complete
             ── WriteEpoch, rows ─▶ RequestDone   of ``to_spark``: the user's function has returned
+            ── WriteFrame ─▶ RequestDone         the same, of a job that Spark runs as one: there are no rows here
                              └▶ RequestFailed    instead of any answer
 
     frame: length of the message, length of what comes with it (both ``!II``), message (msgpack), what comes with it
@@ -92,6 +93,13 @@ class WriteEpoch(msgspec.Struct, tag=True, frozen=True):
     epoch: int
 
 
+class WriteFrame(msgspec.Struct, tag=True, frozen=True):
+    """The rows of a whole job, which Spark computes itself."""
+
+    application_id: str
+    epoch: int
+
+
 class RequestDone(msgspec.Struct, tag=True, frozen=True):
     """The request was carried out."""
 
@@ -142,6 +150,7 @@ Message: TypeAlias = (
     | RunBatch
     | ForgetBefore
     | WriteEpoch
+    | WriteFrame
     | RequestDone
     | RequestFailed
     | RowBlock

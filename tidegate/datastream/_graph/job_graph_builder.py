@@ -18,6 +18,7 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
 from tidegate.connectors.source.enumerator_host import EnumeratorSource
+from tidegate.connectors.spark.frame_job import SparkFrameJob
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.stream_source import SparkStreamSource
@@ -288,4 +289,4 @@ def _for_spark(node: StreamNode) -> Source | Sink | None:
     found = node.options.get("source", node.options.get("sink"))
     while isinstance(found, ThrottledSource):
         found = found.inner
-    return found if isinstance(found, (SparkSource, SparkStreamSource, SparkSink)) else None
+    return found if isinstance(found, (SparkSource, SparkStreamSource, SparkSink, SparkFrameJob)) else None

@@ -40,6 +40,13 @@ class SparkOptions:
         "local[1024]",
         "The Spark master; embedded by default, with one core per possible subtask (a local core is a thread).",
     )
+    WHOLE_JOBS = option(
+        "tidegate.spark.whole-jobs",
+        BOOL,
+        "true",
+        "A job in BATCH mode that only passes from `from_spark` through `select`, `filter` and `agg` to `to_spark` runs in Spark as one "
+        "DataFrame, where that gives the same rows.",
+    )
     REHEARSE_SQL = option(
         "tidegate.spark.rehearse-sql",
         BOOL,
