@@ -65,6 +65,8 @@ class CheckpointSettings:
     """``interval_ms`` is ``None`` when there are no periodic checkpoints."""
 
     interval_ms: int | None = None
+    interval_during_backlog_ms: int | None = None
+    """``None``: as always; 0: none is planned while a source works off a backlog."""
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     max_concurrent: int = 1
@@ -228,6 +230,7 @@ def _checkpoint_settings(configuration: Configuration) -> CheckpointSettings:
     mode = configuration.get(CheckpointingOptions.MODE)
     return CheckpointSettings(
         interval_ms=None if interval_ms is None else max(interval_ms, min_pause_ms),
+        interval_during_backlog_ms=configuration.get(CheckpointingOptions.INTERVAL_DURING_BACKLOG),
         timeout_ms=configuration.get(CheckpointingOptions.TIMEOUT),
         min_pause_ms=min_pause_ms,
         max_concurrent=configuration.get(CheckpointingOptions.MAX_CONCURRENT),

@@ -26,7 +26,7 @@ from tidegate.jobmanager.service.storage.faulty_storage import make_storage
 from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
 from tidegate.model.configuration import Configuration
 from tidegate.model.leadership import Contact
-from tidegate.model.options import FileOptions, JobManagerOptions, RestOptions
+from tidegate.model.options import ClusterOptions, FileOptions, JobManagerOptions, RestOptions
 from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
     add_JobManagerServiceServicer_to_server,
@@ -53,7 +53,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"leader in term {availability.term.number}", availability.release)
     blobs = availability.open_blobs(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory)
     services.started(f"blob store: {blobs.directory}", blobs.close)
-    pool, storage = Pool(STORAGE_THREADS, "storage"), make_storage(configuration)
+    threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or STORAGE_THREADS
+    pool, storage = Pool(threads, "storage"), make_storage(configuration)
     services.started("checkpoint storage: up", pool.close)
     core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
     services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)

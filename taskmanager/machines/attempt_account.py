@@ -12,6 +12,7 @@ from tidegate.model.coordinators.operator_events import (
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -52,6 +53,8 @@ class AttemptAccount:
     def on_told(self, told: SubtaskTold) -> None:
         if told.is_end_of_data:
             self._end_of_data = told.message
+        if told.event is not None and isinstance(told.event.event, ReportBacklog):
+            self._answered(ReportBacklog)  # by the next one: a JobManager that takes the lead hears the last
         if told.event is not None and not isinstance(told.event.event, ReaderEvent):
             self._unanswered[told.event.number] = (told.event.event, told.message)
 

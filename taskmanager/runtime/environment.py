@@ -95,6 +95,8 @@ class RuntimeSettings:
     exactly_once: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
+    write_buffer_bytes: int
+    """How many bytes of a state file are gathered before they are written."""
     compresses: bool
     """State files."""
     local_backup: bool
@@ -123,6 +125,7 @@ class RuntimeSettings:
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
+            write_buffer_bytes=configuration.get(CheckpointingOptions.WRITE_BUFFER_SIZE),
             compresses=configuration.get(CheckpointingOptions.SNAPSHOT_COMPRESSION),
             local_backup=configuration.get(CheckpointingOptions.LOCAL_BACKUP),
             from_local=configuration.get(StateRecoveryOptions.FROM_LOCAL),
@@ -154,6 +157,7 @@ class RuntimeSettings:
             self.inline_threshold_bytes,
             shared_location=options.shared_location,
             compresses=self.compresses,
+            write_buffer_bytes=self.write_buffer_bytes,
         )
 
 

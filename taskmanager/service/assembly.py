@@ -11,7 +11,7 @@ from typing import Protocol
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
+from tidegate.model.options import ClusterOptions, RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.taskmanager.service import identity as own
 from tidegate.taskmanager.service.asked_faults import FaultsHere
 from tidegate.taskmanager.service.blob_cache import BlobCache
@@ -26,6 +26,10 @@ from tidegate.taskmanager.service.watches import watch
 from tidegate.taskmanager.spark.session import Session
 
 OnReady = Callable[[own.Identity], None]
+
+
+IO_THREADS = 4
+"""Chosen, not measured: they wait for the JobManager and the disk, not for processors."""
 
 
 class Host(Protocol):
@@ -55,7 +59,8 @@ async def start_task_manager(
 ) -> None:
     """Starts everything; what was started stands in ``services``, also when this raises ``TidegateError``."""
     directory, host = directories.working, own.find_host(configuration)
-    pool, job_manager = Pool(4, "io"), connection_to_leader(configuration)
+    threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or IO_THREADS
+    pool, job_manager = Pool(threads, "io"), connection_to_leader(configuration)
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)

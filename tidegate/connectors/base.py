@@ -103,6 +103,8 @@ class ReaderContext:
     """Asks the coordinator, from any thread; ``add_splits`` or ``no_more_splits`` follows. ``None``: the reader has all of its splits."""
     send_source_event: Callable[[UserObject], None] | None = None
     """Sends an object of the user's to the enumerator; only for a source with one."""
+    report_backlog: Callable[[bool], None] | None = None
+    """For an enumerator: tells the JobManager whether the source works off a backlog. From any thread."""
     wakeup: Callable[[], None] | None = None
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Iterator[pa.RecordBatch] | None = None

@@ -1341,6 +1341,24 @@ class OperatorEvent(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ReportBacklog(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        IS_PROCESSING_FIELD_NUMBER: _builtins.int
+        is_processing: _builtins.bool
+        """of an enumerator: its source works off a backlog"""
+        def __init__(
+            self,
+            *,
+            is_processing: _builtins.bool = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["is_processing", b"is_processing"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OPERATOR_ID_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     REQUEST_SPLIT_FIELD_NUMBER: _builtins.int
@@ -1351,6 +1369,7 @@ class OperatorEvent(_message.Message):
     START_DISCOVERY_FIELD_NUMBER: _builtins.int
     SPLITS_DISCOVERED_FIELD_NUMBER: _builtins.int
     DISCOVERY_NOTED_FIELD_NUMBER: _builtins.int
+    REPORT_BACKLOG_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.str
     number: _builtins.int
     """counts from 1 for each attempt and direction"""
@@ -1370,6 +1389,8 @@ class OperatorEvent(_message.Message):
     def splits_discovered(self) -> Global___OperatorEvent.SplitsDiscovered: ...
     @_builtins.property
     def discovery_noted(self) -> Global___OperatorEvent.DiscoveryNoted: ...
+    @_builtins.property
+    def report_backlog(self) -> Global___OperatorEvent.ReportBacklog: ...
     def __init__(
         self,
         *,
@@ -1383,12 +1404,13 @@ class OperatorEvent(_message.Message):
         start_discovery: Global___OperatorEvent.StartDiscovery | None = ...,
         splits_discovered: Global___OperatorEvent.SplitsDiscovered | None = ...,
         discovery_noted: Global___OperatorEvent.DiscoveryNoted | None = ...,
+        report_backlog: Global___OperatorEvent.ReportBacklog | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "reader_event", b"reader_event", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "reader_event", b"reader_event", "report_backlog", b"report_backlog", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "reader_event", b"reader_event", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add_splits", b"add_splits", "discovery_noted", b"discovery_noted", "event", b"event", "no_more_splits", b"no_more_splits", "number", b"number", "operator_id", b"operator_id", "reader_event", b"reader_event", "report_backlog", b"report_backlog", "request_discovery", b"request_discovery", "request_split", b"request_split", "splits_discovered", b"splits_discovered", "start_discovery", b"start_discovery"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits", "reader_event", "request_discovery", "start_discovery", "splits_discovered", "discovery_noted"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["request_split", "add_splits", "no_more_splits", "reader_event", "request_discovery", "start_discovery", "splits_discovered", "discovery_noted", "report_backlog"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

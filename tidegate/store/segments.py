@@ -46,7 +46,9 @@ class FileSegmentStore:
         shared: str = "",
         *,
         compresses: bool = False,
+        write_buffer_bytes: int = 0,
     ) -> None:
+        self._write_buffer_bytes = write_buffer_bytes
         self.written_bytes = 0
         """Bytes written so far, to files and inline."""
         self.compresses = compresses
@@ -74,7 +76,7 @@ class FileSegmentStore:
         name = f"{hint}-{self._attempt}-{ending}"
         path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
-            self._files.write_new(path, itertools.chain(head, measured))
+            self._files.write_new(path, gathered(itertools.chain(head, measured), self._write_buffer_bytes))
         except FileNotFoundError:
             raise StorageError(f"cannot write {path}: its directory is gone; the checkpoint was aborted") from None
         except OSError as error:
@@ -138,9 +140,10 @@ def open_segment_store(
     shared_location: str = "",
     *,
     compresses: bool = False,
+    write_buffer_bytes: int = 0,
 ) -> FileSegmentStore | InlineSegmentStore:
     """Where ``attempt`` writes its part of checkpoint ``checkpoint_id``. ``location``, ``shared_location``: those of
-    ``CheckpointOptions``.
+    ``CheckpointOptions``; ``write_buffer_bytes``: pieces of files that are smaller are gathered.
 
     Raises ``StorageError`` for a location that nothing here serves.
     """
@@ -148,7 +151,14 @@ def open_segment_store(
         return InlineSegmentStore(compresses=compresses)
     files, directory = open_files(location, local)
     return FileSegmentStore(
-        files, directory, attempt, checkpoint_id, inline_threshold_bytes, shared_location, compresses=compresses
+        files,
+        directory,
+        attempt,
+        checkpoint_id,
+        inline_threshold_bytes,
+        shared_location,
+        compresses=compresses,
+        write_buffer_bytes=write_buffer_bytes,
     )
 
 
@@ -161,6 +171,23 @@ def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[st
     """Returns the names of shared files that this checkpoint of the job wrote, finished or not."""
     pattern = re.compile(rf".*-{job_id}_[0-9a-f]{{32}}_\d+_\d+-{checkpoint_id}-[0-9a-f]{{16}}(\.inprogress)?")
     return sorted(name for name in names if pattern.fullmatch(name))
+
+
+def gathered(parts: Iterable[Part], buffer_bytes: int) -> Iterator[Part]:
+    """Yields the same bytes in fewer parts: what is smaller than the buffer waits in it until that is full, and what is not goes as it is, without
+    a copy (Flink: ``FsCheckpointStateOutputStream``)."""
+    waiting = bytearray()
+    for part in parts:
+        size_bytes = memoryview(part).nbytes
+        if waiting and len(waiting) + size_bytes > buffer_bytes:
+            yield bytes(waiting)
+            waiting.clear()
+        if size_bytes >= buffer_bytes:
+            yield part
+        else:
+            waiting += part
+    if waiting:
+        yield bytes(waiting)
 
 
 class _Measured:

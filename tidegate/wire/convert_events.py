@@ -11,6 +11,7 @@ from tidegate.model.coordinators.operator_events import (
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -44,6 +45,9 @@ def operator_event_to_pb(event: OperatorEvent) -> pb.OperatorEvent:
             message.reader_event.enumerator = enumerator
             message.reader_event.subtask = subtask
             message.reader_event.content = content
+        case ReportBacklog(is_processing):
+            message.report_backlog.is_processing = is_processing
+            message.report_backlog.SetInParent()
         case RequestDiscovery():
             message.request_discovery.SetInParent()
         case StartDiscovery(known):
@@ -75,6 +79,8 @@ def _event_of(message: pb.OperatorEvent) -> CoordinatorEvent:
         case "reader_event":
             told = message.reader_event
             return ReaderEvent(OperatorId(told.enumerator), told.subtask, told.content)
+        case "report_backlog":
+            return ReportBacklog(message.report_backlog.is_processing)
         case "request_discovery":
             return RequestDiscovery()
         case "start_discovery":

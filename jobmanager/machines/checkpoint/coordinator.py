@@ -59,7 +59,7 @@ class CheckpointCoordinator:
         self._buffer = buffer
         self._commands = CheckpointCommands(graph, buffer)
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
-        self._requests = CheckpointRequests(graph.graph.job_id, settings, buffer)
+        self._requests = CheckpointRequests(graph.graph.job_id, operators, settings, buffer)
         self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, buffer)
         self._retention = RetainedCheckpoints(graph.graph.job_id, settings, buffer)
         self._failures = FailureCounter(settings.tolerable_failures)

@@ -17,6 +17,7 @@ from tidegate.jobmanager.machines.checkpoint.trigger import (
     request_of,
 )
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.events import SnapshotRequested
 from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
@@ -28,18 +29,24 @@ RETRY_MS = 1_000
 
 
 class CheckpointRequests:
-    def __init__(self, job_id: JobId, settings: CheckpointSettings, buffer: CommandBuffer) -> None:
+    def __init__(
+        self, job_id: JobId, operators: OperatorCoordinators, settings: CheckpointSettings, buffer: CommandBuffer
+    ) -> None:
         self._settings = settings
         self._buffer = buffer
         self._timer = f"job/{job_id}/{TRIGGER_TIMER}"
         self._queue = RequestQueue(settings)
         interval_ms = settings.interval_ms
-        self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
+        during_backlog_ms = settings.interval_during_backlog_ms
+        self._schedule = (
+            PeriodicSchedule(interval_ms, settings.min_pause_ms, during_backlog_ms) if interval_ms else None
+        )
         self._retry_ms = max(settings.min_pause_ms, min(interval_ms or 0, RETRY_MS))
         self._numbered = 0
         self._last_end_ms: int | None = None
         self.is_active = False
         """The periodic scheduler runs: the job and all of its tasks do."""
+        operators.watch_backlog(self.note_backlog)
 
     @property
     def is_periodic(self) -> bool:
@@ -61,8 +68,17 @@ class CheckpointRequests:
         """The periodic request, when there is to be one; the timer is armed for the next."""
         if not self.is_active or self._schedule is None:
             return None
-        self._arm(self._schedule.next(self._buffer.now_ms))
+        next_ms = self._schedule.next(self._buffer.now_ms)
+        if next_ms is not None:
+            self._arm(next_ms)
         return self.own(is_periodic=True)
+
+    def note_backlog(self, is_backlog: bool) -> None:
+        """Whether any source works off a backlog now: the interval follows."""
+        if self._schedule is not None:
+            earlier_ms = self._schedule.note_backlog(self._buffer.now_ms, is_backlog=is_backlog)
+            if earlier_ms is not None and self.is_active:
+                self._arm(earlier_ms)
 
     def own(self, *, is_periodic: bool) -> CheckpointRequest:
         """A request that no user has made."""

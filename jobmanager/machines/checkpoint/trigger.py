@@ -146,13 +146,20 @@ class RequestQueue:
 
 
 class PeriodicSchedule:
-    """Fixed rate: the next start is the last planned one plus the interval, whenever the checkpoint really started."""
+    """Fixed rate: the next start is the last planned one plus the interval, whenever the checkpoint really started.
 
-    def __init__(self, interval_ms: int, min_pause_ms: int) -> None:
+    While a source works off a backlog the interval is another one, or there is none. What is planned when that begins starts as
+    planned; when it ends, no more than the shorter interval is waited. Follows Flink's ``CheckpointCoordinator.setIsProcessingBacklog``
+    and its ``ScheduledTrigger``."""
+
+    def __init__(self, interval_ms: int, min_pause_ms: int, during_backlog_ms: int | None = None) -> None:
+        """``during_backlog_ms``: ``None``: as always; 0: none is planned then."""
         self._interval_ms = interval_ms
         self._min_pause_ms = min_pause_ms
-        self._planned_ms = 0
+        self._during_backlog_ms = interval_ms if during_backlog_ms is None else during_backlog_ms
+        self._planned_ms: int | None = None
         self._started_before = False
+        self._is_backlog = False
 
     def start(self, now_ms: int, random: SplitMix64) -> int:
         """The time of the first trigger: spread at random, but after a failover only the minimal pause away."""
@@ -161,10 +168,26 @@ class PeriodicSchedule:
         self._planned_ms = now_ms + delay_ms
         return self._planned_ms
 
-    def next(self, now_ms: int) -> int:
-        """After a trigger: the time of the next one, not before ``now_ms``."""
-        self._planned_ms = max(self._planned_ms + self._interval_ms, now_ms)
+    @property
+    def _current_ms(self) -> int:
+        return self._during_backlog_ms if self._is_backlog else self._interval_ms
+
+    def next(self, now_ms: int) -> int | None:
+        """After a trigger: the time of the next one, not before ``now_ms``; ``None``: none is planned."""
+        interval_ms, planned_ms = self._current_ms, self._planned_ms
+        self._planned_ms = (
+            max((now_ms if planned_ms is None else planned_ms) + interval_ms, now_ms) if interval_ms else None
+        )
         return self._planned_ms
+
+    def note_backlog(self, now_ms: int, *, is_backlog: bool) -> int | None:
+        """Notes whether any source works off a backlog. Returns the time of the next trigger where that moves forward."""
+        self._is_backlog = is_backlog
+        at_ms = now_ms + self._current_ms
+        if not self._current_ms or (self._planned_ms is not None and self._planned_ms <= at_ms):
+            return None
+        self._planned_ms = at_ms
+        return at_ms
 
     def move_to(self, at_ms: int) -> int:
         self._planned_ms = at_ms
@@ -172,5 +195,5 @@ class PeriodicSchedule:
 
     def bring_forward(self, at_ms: int) -> int:
         """Not later than ``at_ms``."""
-        self._planned_ms = min(self._planned_ms, at_ms)
+        self._planned_ms = at_ms if self._planned_ms is None else min(self._planned_ms, at_ms)
         return self._planned_ms

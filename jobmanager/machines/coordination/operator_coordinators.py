@@ -2,6 +2,7 @@
 
     OperatorEventReceived ──▶ coordinator ──▶ SendOperatorEvent, in the outbox of its TaskManager
     ReaderEvent ──────────────▶ passed on, unread, to the enumerator that runs on a TaskManager (docs/adr/0178)
+    ReportBacklog ────────────▶ the periodic checkpoints of the job: ``execution.checkpointing.interval-during-backlog``
 
 Laws. A coordinator is snapshotted in the same step in which its sources are triggered, and one outbox carries events and triggers in their
 order: what was sent before is in the reader's state of that checkpoint, what is sent after is in the coordinator's, and Flink's
@@ -13,7 +14,7 @@ Follows Flink's ``OperatorCoordinatorHolder.java``, whose subtask gateways close
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -32,6 +33,7 @@ from tidegate.model.coordinators.operator_events import (
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -49,7 +51,18 @@ class OperatorCoordinators:
         """``restored``: the checkpoint that the job begins with."""
         self._graph = graph
         self._buffer = buffer
+        self._backlog: frozenset[OperatorId] = frozenset()
+        self._watch_backlog: Callable[[bool], None] = lambda _: None
         self.reshape(restored)
+
+    def watch_backlog(self, watch: Callable[[bool], None]) -> None:
+        """``watch`` is called whenever a source begins or ends to work off a backlog: whether any does."""
+        self._watch_backlog = watch
+
+    def _note_backlog(self, backlog: frozenset[OperatorId]) -> None:
+        if backlog != self._backlog:
+            self._backlog = backlog
+            self._watch_backlog(bool(backlog))
 
     def reshape(self, restored: CheckpointManifest | None) -> None:
         """The graph has other numbers of subtasks: the job begins with this checkpoint, or ``None``: from its beginning."""
@@ -61,6 +74,7 @@ class OperatorCoordinators:
         }
         self._sent: dict[AttemptId, int] = {}
         self._received: dict[AttemptId, int] = {}
+        self._note_backlog(frozenset())
         for vertex in graph.graph.vertices:
             for operator in vertex.operators:
                 if operator.splits is not None:
@@ -86,6 +100,10 @@ class OperatorCoordinators:
                     self._answer(execution, told, event, source)
             case ReaderEvent():
                 self._pass_on(replace(event, subtask=execution.attempt.subtask))
+            case ReportBacklog(is_processing):
+                self._note_backlog(
+                    self._backlog - {told.operator_id} | ({told.operator_id} if is_processing else set())
+                )
             case AddSplits() | NoMoreSplits() | StartDiscovery() | DiscoveryNoted():
                 self._buffer.log("WARN", f"ignored {type(event).__name__} of a reader", attempt=received.attempt)
             case _:
@@ -137,6 +155,7 @@ class OperatorCoordinators:
         for subtask in subtasks:
             for operator_id in self._operators_of.get(subtask.vertex_id, ()):
                 self._sources[operator_id].on_subtask_reset(subtask.index, checkpoint_id)
+            self._note_backlog(frozenset(o for o in self._backlog if self._vertex_of[o] != subtask.vertex_id))
         over = [a for a in (*self._sent, *self._received) if self._graph.current(a) is None]
         for attempt in over:
             self._sent.pop(attempt, None)

@@ -32,6 +32,7 @@ from tidegate.model.coordinators.operator_events import (
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -121,6 +122,7 @@ class SourceOperator(Operator):
                     is_restored=has_state(context.restored, STATE_NAME),
                     request_split=self._split_request(),
                     send_source_event=self._event_sender(),
+                    report_backlog=self._backlog_reporter(),
                     spark_rows=context.spark_rows,
                     spark_service=context.spark_service,
                     watch=context.metrics.watch,
@@ -179,7 +181,7 @@ class SourceOperator(Operator):
                 self._start_discovery(known)
             case DiscoveryNoted():
                 pass  # for the TaskManager, which remembers until then what was found
-            case RequestSplit() | RequestDiscovery() | SplitsDiscovered():
+            case RequestSplit() | RequestDiscovery() | SplitsDiscovered() | ReportBacklog():
                 raise InternalError(
                     f"source '{self._name}' is sent {type(event.event).__name__}, which is for a coordinator"
                 )
@@ -191,6 +193,10 @@ class SourceOperator(Operator):
         if not self._is_coordinated or send is None:
             return None
         return lambda: send(RequestSplit())
+
+    def _backlog_reporter(self) -> Callable[[bool], None] | None:
+        send = self.context.send_operator_event
+        return None if send is None else lambda is_processing: send(ReportBacklog(is_processing))
 
     def _event_sender(self) -> Callable[[UserObject], None] | None:
         """For a source with an enumerator."""

@@ -201,7 +201,7 @@ class _Library:
             cache = library.Cache(int((3 - settings.write_buffer_ratio) * settings.memory_bytes / 3))
             shared = library.WriteBufferManager.new_write_buffer_manager_with_cache(buffers, False, cache)
             options.set_write_buffer_manager(shared)
-            options.set_write_buffer_size(max(1 << 20, min(settings.write_buffer_bytes, buffers // 2)))
+            options.set_write_buffer_size(min(settings.write_buffer_bytes, max(1 << 20, buffers // 2)))
         else:
             cache = library.Cache(settings.block_cache_bytes)
             options.set_write_buffer_size(settings.write_buffer_bytes)

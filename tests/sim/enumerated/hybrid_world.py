@@ -1,6 +1,7 @@
 """A hybrid source of numbers: parts whose splits are dealt, and parts whose splits are handed out.
 
-The laws of ``world``, and one more: no number of a part is emitted before all of the part before it were.
+The laws of ``world``, and two more: no number of a part is emitted before all of the part before it were, and the source reports a
+backlog until its last part.
 """
 
 from __future__ import annotations
@@ -122,6 +123,9 @@ class HybridWorld(World):
         before = sum(number < begins for number in self.emitted())
         if before < begins:
             raise LawBroken(f"{values} are emitted before {begins - before} numbers of the parts before theirs")
+        is_of_the_last = begins == self._bounds[-2]
+        if self.backlog is is_of_the_last:
+            raise LawBroken(f"{values} are emitted, and the backlog is reported as {self.backlog}")
 
     def held_in(self, checkpoint: Checkpoint) -> Counter[int]:
         (state,) = checkpoint.enumerator

@@ -149,6 +149,7 @@ class World:
         self._parallelism = self._draw.randint(1, 4)
         self.crashes = self.lost = self.repeated = self.rescaled = 0
         self.checkpoints = 0
+        self.backlog = False
         self._deploy()
 
     def make_source(self, draw: random.Random) -> Source[Any, Any]:
@@ -160,6 +161,12 @@ class World:
     def host(self, context: ReaderContext) -> SourceReader:
         ticks = count()
         return ReaderHost(self.source, context, lambda: float(next(ticks)))  # reads a few at a time
+
+    def on_backlog_reported(self, is_processing: bool) -> None:
+        """The enumerator says something else than it had said before."""
+        if is_processing == self.backlog:
+            raise LawBroken(f"the backlog is reported as {is_processing} again")
+        self.backlog = is_processing
 
     def on_emitted(self, values: list[int]) -> None:
         """A reader has emitted them."""
@@ -199,7 +206,10 @@ class World:
         self._before = restored.numbers() if restored is not None else []
         self._events: list[tuple[int, bytes]] = []
         self._pending: Checkpoint | None = None
-        self._enumerator = EnumeratorHost(self.source, self._parallelism, Inline(lambda: self.now_ms))
+        self.backlog = False
+        self._enumerator = EnumeratorHost(
+            self.source, self._parallelism, Inline(lambda: self.now_ms), self.on_backlog_reported
+        )
         states = restored.enumerator if restored is not None else [SplitState(Split("enumerator"))]
         self._enumerator.open(states)
         elements = [e for found in restored.readers.values() for e in found] if restored is not None else []

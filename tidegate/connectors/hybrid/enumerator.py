@@ -45,6 +45,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
         self._ended: set[int] = set()
 
     def start(self) -> None:
+        self._context.set_is_processing_backlog(not self._is_last)
         if self._unassigned is None:
             self._list()
 
@@ -86,6 +87,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit, HybridCheckpoint]):
     def _switch(self) -> None:
         self._part += 1
         self._source = self._parts[self._part].made(self._source)
+        self._context.set_is_processing_backlog(not self._is_last)
         self._ended.clear()
         self._unassigned = None
         self._list()

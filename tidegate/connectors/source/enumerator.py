@@ -70,6 +70,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         enumerator's thread. With a period it is called again and again, each time so long after the last one had ended."""
 
     @abstractmethod
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Says whether the source works off a backlog: records whose results may wait. Meanwhile the job takes checkpoints every
+        ``execution.checkpointing.interval-during-backlog``, if that is set. An enumerator that is restored says it again."""
+
+    @abstractmethod
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
         """From any thread: has this called in the enumerator's."""
 

@@ -64,7 +64,7 @@ class EnumeratorSource(base.Source):
         return [base.Split(SPLIT_ID)]
 
     def make_reader(self, context: base.ReaderContext) -> base.SourceReader:
-        return EnumeratorHost(self.source, self.readers)
+        return EnumeratorHost(self.source, self.readers, report_backlog=context.report_backlog)
 
     def produced_type(self) -> TypeInformation:
         return SAID
@@ -73,10 +73,17 @@ class EnumeratorSource(base.Source):
 class EnumeratorHost(base.SourceReader):
     """Calls the user's enumerator, and keeps what it says until that is emitted."""
 
-    def __init__(self, source: UserSource, readers: int, work: AsyncWork | None = None) -> None:
+    def __init__(
+        self,
+        source: UserSource,
+        readers: int,
+        work: AsyncWork | None = None,
+        report_backlog: Callable[[bool], None] | None = None,
+    ) -> None:
         self._source = source
         self._readers = readers
         self._work = work or AsyncWork(lambda: time.monotonic() * 1000)
+        self._report_backlog = report_backlog
         self._outbox: deque[ForReader] = deque()
         self._arrivals = Arrivals()
         self._registered: dict[int, ReaderInfo] = {}
@@ -92,7 +99,7 @@ class EnumeratorHost(base.SourceReader):
             self.give_back()
 
     def _restore(self, position: StateValue) -> None:
-        context = _Context(self._readers, self._registered, self._say, self._work, self._splits)
+        context = _Context(self._readers, self._registered, self._say, self._work, self._splits, self._report_backlog)
         if position is None:
             self._enumerator = self._source.create_enumerator(context)
         else:
@@ -200,7 +207,10 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
         say: Callable[[int, EnumeratorMessage], None],
         work: AsyncWork,
         splits: SimpleVersionedSerializer[SourceSplit],
+        report_backlog: Callable[[bool], None] | None,
     ) -> None:
+        self._report_backlog = report_backlog
+        self._is_backlog = False
         self._readers = readers
         self._registered = registered
         self._say = say
@@ -236,6 +246,11 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
     ) -> None:
         call: AsyncCall[UserObject] = AsyncCall(callable, handler, period_ms)
         self._work.call(call, initial_delay_ms)
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        if is_processing_backlog != self._is_backlog and self._report_backlog is not None:
+            self._report_backlog(is_processing_backlog)
+        self._is_backlog = is_processing_backlog
 
     def run_in_coordinator_thread(self, runnable: Callable[[], None]) -> None:
         self._work.run_later(runnable)

@@ -4,6 +4,7 @@
     the reader that looks for new splits ── RequestDiscovery ──▶ SourceCoordinator ── StartDiscovery ──▶ that reader
     the reader that looks for new splits ── SplitsDiscovered ──▶ SourceCoordinator ── DiscoveryNoted ──▶ that reader
     reader ── ReaderEvent ──▶ JobManager ── ReaderEvent ──▶ enumerator, which answers through the edge between them
+    enumerator ── ReportBacklog ──▶ JobManager, which takes checkpoints less often meanwhile
 
 What a split is only its source knows: to the JobManager it is an id and opaque bytes. Follows Flink's ``RequestSplitEvent.java``,
 ``AddSplitEvent.java`` and ``NoMoreSplitsEvent.java``.
@@ -59,6 +60,13 @@ class ReaderEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportBacklog:
+    """From an enumerator: whether its source works off a backlog now. It holds until the next one, or until the enumerator restarts."""
+
+    is_processing: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RequestDiscovery:
     """A reader would look for new splits. It knows those that were in the state of any reader when it started, and asks for the others."""
 
@@ -91,6 +99,7 @@ CoordinatorEvent = (
     | AddSplits
     | NoMoreSplits
     | ReaderEvent
+    | ReportBacklog
     | RequestDiscovery
     | StartDiscovery
     | SplitsDiscovered

@@ -35,7 +35,6 @@ from tidegate.model.options.cluster import (
     LogFormat,
     LogLevel,
     RestOptions,
-    SlotOptions,
     TaskManagerOptions,
     TaskOptions,
 )
@@ -48,7 +47,12 @@ from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.queryable_state import QueryableStateOptions
 from tidegate.model.options.resource_manager import ResourceManagerDriver, ResourceManagerOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
-from tidegate.model.options.scheduling import AdaptiveSchedulerOptions, SchedulerExecutionMode, SchedulerType
+from tidegate.model.options.scheduling import (
+    AdaptiveSchedulerOptions,
+    SchedulerExecutionMode,
+    SchedulerType,
+    SlotOptions,
+)
 from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
 

@@ -68,8 +68,8 @@ class CheckpointingOptions:
     INTERVAL_DURING_BACKLOG = optional(
         f"{_P}.interval-during-backlog",
         DURATION,
-        "The interval while a source reports backlog; 0: none then.",
-        kind=LATER,
+        "The interval while a source works off a backlog, as a hybrid source does before its last part; 0: none is planned then. "
+        "Not shorter than `execution.checkpointing.interval`.",
     )
     TIMEOUT = option(f"{_P}.timeout", DURATION, "10 min", "A checkpoint that takes longer is aborted.", minimum=10)
     MIN_PAUSE = option(
@@ -193,11 +193,10 @@ class CheckpointingOptions:
         f"{_P}.write-buffer-size",
         INT,
         "4096",
-        "Bytes of the buffer in front of a state file.",
+        "Pieces of a state file that are smaller are gathered until there are so many bytes, and written at once.",
         "state.storage.fs.write-buffer-size",
         "state.backend.fs.write-buffer-size",
         minimum=1,
-        kind=LATER,
     )
     INCREMENTAL = option(
         f"{_P}.incremental",

@@ -73,6 +73,16 @@ def _unaligned_is_alone(options: Options) -> list[str]:
     return []
 
 
+def _backlog_makes_checkpoints_rarer(options: Options) -> list[str]:
+    interval, during_backlog = CheckpointingOptions.INTERVAL, CheckpointingOptions.INTERVAL_DURING_BACKLOG
+    interval_ms, during_backlog_ms = options.get(interval), options.get(during_backlog)
+    if interval_ms is not None and during_backlog_ms and during_backlog_ms < interval_ms:
+        return [
+            f"{_as_set(options, during_backlog)} is below {_as_set(options, interval)}; use 0 for none during backlog"
+        ]
+    return []
+
+
 def _storage_has_a_directory(options: Options) -> list[str]:
     storage, directory = CheckpointingOptions.STORAGE, CheckpointingOptions.DIRECTORY
     if options.get(storage) is CheckpointStorageKind.FILESYSTEM and not options.get(directory):
@@ -122,6 +132,7 @@ def _as_set(options: Options, option: DeclaredOption) -> str:
 
 _CHECKS: tuple[Callable[[Options], list[str]], ...] = (
     _unaligned_is_alone,
+    _backlog_makes_checkpoints_rarer,
     _storage_has_a_directory,
     _backend_is_built,
     _parallelism_fits,

@@ -303,7 +303,7 @@ class HeartbeatOptions:
 
 
 class ClusterOptions:
-    """Registration, and how processes end."""
+    """Registration, and what all processes have."""
 
     REGISTRATION_INITIAL_TIMEOUT = option(
         "cluster.registration.initial-timeout", DURATION, "100 ms", "First wait for an answer; doubles.", minimum=1
@@ -317,16 +317,12 @@ class ClusterOptions:
     REGISTRATION_REFUSED_DELAY = option(
         "cluster.registration.refused-registration-delay", DURATION, "30 s", "Pause after a refusal.", minimum=0
     )
-
-
-class SlotOptions:
-    """How long the JobManager waits for slots, and keeps those it does not use."""
-
-    REQUEST_TIMEOUT = option(
-        "slot.request.timeout", DURATION, "5 min", "A job that waits longer fails with NoResourceAvailable.", minimum=1
-    )
-    IDLE_TIMEOUT = option(
-        "slot.idle.timeout", DURATION, "50 s", "A slot that a job does not use is given back.", minimum=1
+    IO_POOL_SIZE = optional(
+        "cluster.io-pool.size",
+        INT,
+        "Threads for calls that wait for disks and stores: of checkpoint storage in the JobManager, of blobs in a TaskManager; "
+        "not set: 4 in each process.",
+        minimum=1,
     )
 
 

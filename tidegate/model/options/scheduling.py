@@ -87,3 +87,14 @@ class AdaptiveSchedulerOptions:
         "After so many failed checkpoints a job that waits for one changes its parallelism from the newest that is complete.",
         minimum=1,
     )
+
+
+class SlotOptions:
+    """How long the JobManager waits for slots, and keeps those it does not use."""
+
+    REQUEST_TIMEOUT = option(
+        "slot.request.timeout", DURATION, "5 min", "A job that waits longer fails with NoResourceAvailable.", minimum=1
+    )
+    IDLE_TIMEOUT = option(
+        "slot.idle.timeout", DURATION, "50 s", "A slot that a job does not use is given back.", minimum=1
+    )

@@ -15,6 +15,7 @@ from tidegate.model.coordinators.operator_events import (
     DiscoveryNoted,
     NoMoreSplits,
     OperatorEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -360,6 +361,14 @@ def test_what_was_found_is_reported_from_when_the_coordinator_has_noted_it_until
     after(machine, found, told(2, SplitsDiscovered((second,)), "more"), coordinator_says(1, DiscoveryNoted(1)))
     after(machine, mail(K.TRIGGER, 5), coordinator_says(2, DiscoveryNoted(2)), mail(K.CONFIRM, 5))
     assert report_of(machine).events.discovered == ((5, second),)
+
+
+def test_the_next_jobmanager_hears_whether_there_is_a_backlog_as_it_was_said_last() -> None:
+    machine = running()
+    after(machine, told(1, ReportBacklog(True), "begins"), told(2, RequestSplit(), "request"))
+    after(machine, told(3, ReportBacklog(False), "ends"), told(4, ReportBacklog(True), "begins again"))
+    commands = after(machine, GONE, NEXT)
+    assert [c.message for c in commands if isinstance(c, tv.Forward)] == ["request", "begins again"]
 
 
 def test_a_reader_that_waits_for_what_is_known_says_so_and_other_events_are_no_answer() -> None:

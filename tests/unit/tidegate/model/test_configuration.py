@@ -237,6 +237,17 @@ def test_merged_takes_the_other_on_top_and_checks_again() -> None:
         cluster.merged(Configuration.from_strings({"pipeline.max-parallelism": "4"}))
 
 
+def test_a_backlog_never_makes_checkpoints_more_frequent() -> None:
+    prefix = "execution.checkpointing.interval"
+    told = problems_of({prefix: "1 min", f"{prefix}-during-backlog": "10 s"})
+    assert f"{prefix}-during-backlog = 10 s" in told
+    assert "is below" in told
+    assert "use 0" in told
+    for fine in ("0", "1 min", "1 h"):
+        Configuration.from_strings({prefix: "1 min", f"{prefix}-during-backlog": fine})
+    Configuration.from_strings({f"{prefix}-during-backlog": "10 s"})
+
+
 def test_a_configuration_is_a_value() -> None:
     one = Configuration.from_strings({"rest.port": "1"}, "-D")
     other = Configuration.from_strings({"rest.port": "1"}, "elsewhere")

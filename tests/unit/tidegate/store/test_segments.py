@@ -10,6 +10,7 @@ from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import CorruptData, StorageError
 from tidegate.store.files import LocalCalls, LocalFiles, Part
 from tidegate.store.segments import MEMORY_STATE_MAX_BYTES, open_segment_source, open_segment_store
+from tidegate.taskmanager.runtime.environment import RuntimeSettings
 
 ATTEMPT = f"{'a' * 32}_{'b' * 32}_0_3"
 
@@ -65,6 +66,35 @@ def test_a_file_is_synced_before_it_gets_its_name_and_the_directory_after(tmp_pa
     calls = RecordedCalls()
     open_segment_store(str(tmp_path), ATTEMPT, 1, 0, LocalFiles(calls)).write("x", [b"0123", b"4"])
     assert calls.story == ["write", "write", "write", "fsync"]  # its directory is synced before _metadata
+
+
+class CountedCalls(LocalCalls):
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def write(self, descriptor: int, data: Part) -> int:
+        self.sizes.append(memoryview(data).nbytes)
+        return super().write(descriptor, data)
+
+
+@pytest.mark.parametrize(
+    ("buffer_bytes", "sizes"),
+    [(1, [3, 2, 40, 1, 1]), (4, [3, 2, 40, 2]), (16, [5, 40, 2]), (4096, [47])],
+)
+def test_small_pieces_are_gathered_in_the_write_buffer_and_large_ones_pass(
+    tmp_path: Path, buffer_bytes: int, sizes: list[int]
+) -> None:
+    calls = CountedCalls()
+    store = open_segment_store(str(tmp_path), ATTEMPT, 1, 0, LocalFiles(calls), write_buffer_bytes=buffer_bytes)
+    handle = store.write("x", [b"abc", memoryview(b"de"), b"f" * 40, b"", b"g", b"h"])
+    assert bytes(open_segment_source(str(tmp_path)).read(handle)) == b"abcde" + b"f" * 40 + b"gh"
+    assert [size for size in calls.sizes if size] == sizes
+
+
+def test_the_write_buffer_is_an_option_of_the_job() -> None:
+    settings = RuntimeSettings.of({"state.storage.fs.write-buffer-size": "77"})
+    assert settings.write_buffer_bytes == 77
+    assert RuntimeSettings.of({}).write_buffer_bytes == 4096
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:

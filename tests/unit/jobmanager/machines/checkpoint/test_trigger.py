@@ -101,7 +101,7 @@ def test_the_schedule_keeps_its_rate_as_long_as_nothing_is_later_than_the_interv
     first = at = it.start(0, SplitMix64(seed))
     assert pause_ms <= first <= 100
     for number, late in enumerate(late_ms, start=1):
-        at = it.next(at + late)
+        at = it.next(at + late) or 0
         assert at == first + 100 * number
     assert it.start(10_000, SplitMix64(seed)) == 10_000 + pause_ms, "after a failover it is not drawn anew"
 
@@ -110,6 +110,38 @@ def test_a_trigger_that_is_very_late_is_followed_at_once() -> None:
     it = PeriodicSchedule(100, 0)
     it.start(0, SplitMix64(1))
     assert it.next(1_000) == 1_000
+
+
+def test_what_is_planned_when_a_backlog_begins_starts_and_the_next_one_is_further_away() -> None:
+    it = PeriodicSchedule(100, 0, 1_000)
+    first = it.start(0, SplitMix64(1))
+    assert it.note_backlog(10, is_backlog=True) is None, "later, never earlier"
+    assert it.next(first) == first + 1_000
+
+
+def test_the_end_of_a_backlog_waits_no_longer_than_the_usual_interval() -> None:
+    it = PeriodicSchedule(100, 0, 1_000)
+    first = it.start(0, SplitMix64(1))
+    it.note_backlog(10, is_backlog=True)
+    it.next(first)
+    assert it.note_backlog(first + 5, is_backlog=False) == first + 105
+    assert it.next(first + 105) == first + 205
+
+
+def test_an_interval_of_0_plans_none_until_the_backlog_ends() -> None:
+    it = PeriodicSchedule(100, 0, 0)
+    first = it.start(0, SplitMix64(1))
+    assert it.note_backlog(10, is_backlog=True) is None
+    assert it.next(first) is None
+    assert it.note_backlog(5_000, is_backlog=True) is None
+    assert it.note_backlog(10_000, is_backlog=False) == 10_100
+
+
+def test_without_an_interval_of_its_own_a_backlog_changes_nothing() -> None:
+    it = PeriodicSchedule(100, 0)
+    first = it.start(0, SplitMix64(1))
+    assert it.note_backlog(10, is_backlog=True) is None
+    assert it.next(first) == first + 100
 
 
 # ---- what fails the job -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tidegate.model.coordinators.operator_events import (
     NoMoreSplits,
     OperatorEvent,
     ReaderEvent,
+    ReportBacklog,
     RequestDiscovery,
     RequestSplit,
     SourceSplit,
@@ -49,6 +50,52 @@ def tell(cluster: Cluster, attempt: AttemptId, number: int, event: CoordinatorEv
     """Returns what is sent because of this."""
     told = e.OperatorEventReceived(attempt, OperatorEvent(SOURCE, number, event))
     return cluster.of(c.SendOperatorEvent, [*cluster.tell(told), *cluster.settle()])
+
+
+BACKLOG = {**PERIODIC, "execution.checkpointing.interval-during-backlog": "30 s"}
+
+
+def triggered(cluster: Cluster) -> int:
+    """Returns how many checkpoints have started."""
+    return len({trigger.checkpoint_id for trigger in cluster.of(c.TriggerCheckpoint)})
+
+
+def take_checkpoints(cluster: Cluster, duration_ms: int) -> int:
+    """Returns how many start in this time, when each completes at once."""
+    before = triggered(cluster)
+    for _ in range(duration_ms // 100):
+        cluster.pass_time(100)
+        for number in sorted({t.checkpoint_id for t in cluster.of(c.TriggerCheckpoint)})[before:]:
+            if cluster.checkpoints().in_progress:
+                cluster.complete_checkpoint(number)
+    return triggered(cluster) - before
+
+
+def test_checkpoints_are_rarer_while_a_source_works_off_a_backlog() -> None:
+    cluster = running_job(two_stage(2), BACKLOG)
+    reader = cluster.attempt("source", 0)
+    assert take_checkpoints(cluster, 10_000) in (10, 11)
+    tell(cluster, reader, 1, ReportBacklog(True))
+    assert take_checkpoints(cluster, 1_000) == 1, "it was planned before"
+    assert take_checkpoints(cluster, 20_000) == 0
+    tell(cluster, reader, 2, ReportBacklog(False))
+    assert take_checkpoints(cluster, 10_000) in (10, 11)
+
+
+def test_any_source_that_works_off_a_backlog_counts_and_a_restart_forgets_it() -> None:
+    cluster = running_job(two_stage(2), {**BACKLOG, "execution.checkpointing.interval-during-backlog": "0"})
+    reader = cluster.attempt("source", 0)
+    tell(cluster, reader, 1, ReportBacklog(True))
+    take_checkpoints(cluster, 2_000)
+    assert take_checkpoints(cluster, 20_000) == 0
+    assert tell(cluster, reader, 1, ReportBacklog(False)) == [], "it came before"
+    assert take_checkpoints(cluster, 5_000) == 0
+    cluster.fail(reader)
+    cluster.cancel_tasks()
+    cluster.pass_time(1_000)
+    cluster.start_tasks()
+    assert cluster.job_state() is JobState.RUNNING
+    assert take_checkpoints(cluster, 10_000) >= 9, "the new enumerator has not said anything"
 
 
 def test_what_one_reader_finds_is_noted_and_goes_to_the_one_that_waits() -> None:
