@@ -178,7 +178,8 @@ def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
             state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
         )
     options, schema = options_of(spec, AggregateOptions), spec.input_types[0].arrow_schema()
-    wanted = columns_in_state(spec.name, options.keys, options.aggregates, schema)
+    expires = options.ttl is not None
+    wanted = columns_in_state(spec.name, options.keys, options.aggregates, schema, expires=expires)
     return _compared(state.name, _without(_without(state.schema, KEY_GROUP), DELETED), wanted)
 
 

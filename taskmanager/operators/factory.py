@@ -48,6 +48,7 @@ from tidegate.taskmanager.operators.sources.source import SourceOperator
 from tidegate.taskmanager.operators.sources.watermarks import TimestampsWatermarksOperator
 from tidegate.taskmanager.operators.windows.sessions import MergingWindowOperator
 from tidegate.taskmanager.operators.windows.window import WindowOperator
+from tidegate.taskmanager.state.ttl import Ttl
 
 Options = TypeVar("Options", bound=OperatorOptions)
 _TWO = ("process_element1", "process_element2")
@@ -151,8 +152,9 @@ def _map_batches(spec: OperatorSpec) -> Operator:
 
 def _columnar_aggregate(spec: OperatorSpec) -> Operator:
     o, schema = options_of(spec, AggregateOptions), spec.input_types[0].arrow_schema()
-    make = ColumnarTotals if o.is_final else ColumnarAggregate
-    return make(spec.name, o.keys, o.aggregates, schema)
+    if o.is_final:  # at the end of the input nothing has expired, as in Flink, whose BATCH mode keeps no times
+        return ColumnarTotals(spec.name, o.keys, o.aggregates, schema)
+    return ColumnarAggregate(spec.name, o.keys, o.aggregates, schema, Ttl.of(o.ttl))
 
 
 def _window_local(spec: OperatorSpec) -> Operator:

@@ -71,10 +71,12 @@ class _TtlTableHandle:
         return value
 
     def _change(self, change: Callable[[StateValue], StateValue]) -> None:
-        """``change`` gets the value, or ``None`` when there is none that lives."""
+        """``change`` gets the value, or ``None`` when there is none that lives, or may still be shown (Flink:
+        ``TtlReduceFunction.java``, ``TtlAggregateFunction.java``)."""
         group, entry, now_ms = self._place.enter()
         found: Stamped | None = self._table.read(group, entry)
-        lives = found is not None and not self._place.is_expired(found[1], now_ms)
+        ttl = self._place.ttl
+        lives = found is not None and (ttl.shows_expired or not self._place.is_expired(found[1], now_ms))
         self._table.write(group, entry, (change(found[0] if found is not None and lives else None), now_ms))
 
 

@@ -20,6 +20,7 @@ from tidegate.functions.base import UserCode
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
 from tidegate.functions.state import MapStateDescriptor
+from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import OperatorId
@@ -140,6 +141,7 @@ class AggregateOptions(OperatorOptions):
     keys: Sequence[str]
     aggregates: Aggregates
     is_final: bool = False
+    ttl: StateTtlConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

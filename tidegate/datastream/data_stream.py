@@ -43,6 +43,7 @@ from tidegate.functions.interfaces import (
     ReduceFunction,
 )
 from tidegate.functions.state import MapStateDescriptor
+from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
@@ -211,10 +212,13 @@ class KeyedStream(DataStream):
         """The first record with the largest value of a field."""
         return self._field_reduce("max_by", position_to_max_by)
 
-    def agg(self, *aggregates: Aggregate) -> DataStream:
+    def agg(self, *aggregates: Aggregate, ttl: StateTtlConfig | None = None) -> DataStream:
         """Ours: running aggregates of columns, without windows. For each batch one row for every key in it: the key columns
         and the aggregates so far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or
-        bytes. Rows have no timestamps."""
+        bytes. Rows have no timestamps.
+
+        With ``ttl`` a key that no row has had for so long (processing time) is forgotten, and begins anew with its next row, as
+        keyed state of functions does."""
         keys = list(self._exchange_key.columns)
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
@@ -224,7 +228,7 @@ class KeyedStream(DataStream):
         fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
         named = [(a.output_name, a.function, a.column) for a in aggregates]
         output_type = ArrowTypeInfo(distinct(fields))
-        options = {"keys": keys, "aggregates": named}
+        options = {"keys": keys, "aggregates": named, "ttl": ttl if ttl is not None and ttl.is_enabled() else None}
         made = self._env.add_operator(
             "columnar_aggregate", "Aggregate", options, output_type, (self._transformation,), self._exchange_key
         )

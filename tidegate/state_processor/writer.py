@@ -33,7 +33,7 @@ from tidegate.state_processor.transformation import StateBootstrapTransformation
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.files import LocalFiles
 from tidegate.store.locations import normalized, open_files, storage_error
-from tidegate.store.segments import FileSegmentSource, FileSegmentStore, open_segment_source
+from tidegate.store.segments import FileSegmentSource, FileSegmentStore, SegmentForm, open_segment_source
 from tidegate.taskmanager.state.files.segments import StateDescription, element_schema, write_elements, write_keyed
 from tidegate.wire.manifest import METADATA_FILE
 
@@ -145,7 +145,9 @@ class SavepointWriter:
         except OSError as error:
             raise storage_error("make directory", location, error) from error
         try:
-            self._write(location, FileSegmentStore(files, directory, _NAME, 1, INLINE_BYTES), temporary_directory)
+            self._write(
+                location, FileSegmentStore(files, directory, _NAME, 1, SegmentForm(INLINE_BYTES)), temporary_directory
+            )
         except BaseException:
             files.delete_tree(directory)
             raise

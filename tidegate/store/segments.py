@@ -15,6 +15,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import xxhash
 
@@ -32,6 +33,15 @@ _HINT_MAX = 48
 """Characters of a file's name that are only for readers: names stay far below 255 bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentForm:
+    """What a job wants of its files of state: which are none, whether they are compressed, and how many bytes are gathered."""
+
+    inline_threshold_bytes: int
+    compresses: bool = False
+    write_buffer_bytes: int = 0
+
+
 class FileSegmentStore:
     """Files of one attempt in one checkpoint's directory, and in ``shared``, its URI or path, if there is one.
     Thread-safe."""
@@ -42,23 +52,19 @@ class FileSegmentStore:
         directory: str,
         attempt: str,
         checkpoint_id: int,
-        inline_threshold_bytes: int,
+        form: SegmentForm,
         shared: str = "",
-        *,
-        compresses: bool = False,
-        write_buffer_bytes: int = 0,
     ) -> None:
-        self._write_buffer_bytes = write_buffer_bytes
         self.written_bytes = 0
         """Bytes written so far, to files and inline."""
-        self.compresses = compresses
+        self.compresses = form.compresses
         """Whether the writers of files are to compress them."""
         self._files = files
         self._directory = directory
         self._shared = shared
         self._attempt = attempt
         self._checkpoint_id = checkpoint_id
-        self._inline_threshold_bytes = inline_threshold_bytes
+        self._form = form
         self._numbers = itertools.count()
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
@@ -66,7 +72,7 @@ class FileSegmentStore:
         file, which the JobManager makes so before it writes ``_metadata``. ``is_shared``: later checkpoints may name
         the file too. Raises ``StorageError``."""
         measured = _Measured(parts)
-        head = measured.take(self._inline_threshold_bytes)
+        head = measured.take(self._form.inline_threshold_bytes)
         if measured.is_over:
             self.written_bytes += measured.size_bytes
             return StateHandle(measured.size_bytes, measured.checksum, data=b"".join(head))
@@ -76,7 +82,7 @@ class FileSegmentStore:
         name = f"{hint}-{self._attempt}-{ending}"
         path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
-            self._files.write_new(path, gathered(itertools.chain(head, measured), self._write_buffer_bytes))
+            self._files.write_new(path, gathered(itertools.chain(head, measured), self._form.write_buffer_bytes))
         except FileNotFoundError:
             raise StorageError(f"cannot write {path}: its directory is gone; the checkpoint was aborted") from None
         except OSError as error:
@@ -150,16 +156,8 @@ def open_segment_store(
     if is_memory(location):
         return InlineSegmentStore(compresses=compresses)
     files, directory = open_files(location, local)
-    return FileSegmentStore(
-        files,
-        directory,
-        attempt,
-        checkpoint_id,
-        inline_threshold_bytes,
-        shared_location,
-        compresses=compresses,
-        write_buffer_bytes=write_buffer_bytes,
-    )
+    form = SegmentForm(inline_threshold_bytes, compresses, write_buffer_bytes)
+    return FileSegmentStore(files, directory, attempt, checkpoint_id, form, shared_location)
 
 
 def open_segment_source(location: str, local: LocalFiles | None = None) -> FileSegmentSource:

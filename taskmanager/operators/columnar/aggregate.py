@@ -27,9 +27,10 @@ from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan
 from tidegate.taskmanager.operators.columnar.grouping import group
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers, to_column, to_numbers
-from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, stored_schema
+from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, Expiry, stored_schema
 from tidegate.taskmanager.state.columnar.row_index import Slots
 from tidegate.taskmanager.state.columnar.row_layout import Rows
+from tidegate.taskmanager.state.ttl import Ttl
 
 STEP_ROWS = 1 << 14
 """Rows of a batch that are worked on at a time: what they touch then stays in the cache."""
@@ -38,15 +39,25 @@ STEP_ROWS = 1 << 14
 class ColumnarAggregate(Operator):
     works_on = "arrow"
 
-    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> None:
+    def __init__(
+        self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, ttl: Ttl | None = None
+    ) -> None:
         """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or unfit."""
+        self._ttl = ttl
         self._plan = plan_of_rows(name, keys, aggregates, schema)
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         keys, values = _fields_of(self._plan)
-        self.state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
+        self.state = ColumnarKeyedState(
+            self._plan.operator,
+            keys,
+            values,
+            owned,
+            context.max_parallelism,
+            expiry=None if self._ttl is None else Expiry(self._ttl, context.clock.now_ms),
+        )
         if context.restored is not None:
             assert context.segments is not None
             self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
@@ -73,14 +84,15 @@ class ColumnarAggregate(Operator):
 
     def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
         """The keys in ``data``, and what their partials are now."""
-        plan, rows = self._plan, self.state.rows
+        plan, state = self._plan, self.state
         partials = group(plan, data)
         keys = partials.columns[: len(plan.keys)]
-        located = rows.locate(keys)
-        held = rows.take(located.slots)
+        located = state.rows.locate(keys)
+        held = state.take(located)
         added = [to_numbers(column) for column in partials.columns[len(plan.keys) :]]
         totals = [_combined(part.scatter, old, new) for part, old, new in zip(plan.partials, held, added, strict=True)]
-        rows.put(located, totals)
+        state.put(located, totals)
+        state.sweep(len(located.slots))
         return keys, totals
 
 
@@ -123,9 +135,11 @@ class ColumnarTotals(ColumnarAggregate):
         )
 
 
-def columns_in_state(name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> pa.Schema:
+def columns_in_state(
+    name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, expires: bool = False
+) -> pa.Schema:
     """What such an operator writes. Raises ``SchemaMismatch``."""
-    return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)))
+    return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)), expires=expires)
 
 
 def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:

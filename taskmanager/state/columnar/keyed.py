@@ -1,20 +1,26 @@
 """Keyed state of fixed-width columns (``columnar_rows``), written and restored: segments of kind ``columnar_keyed``.
 
-    key_group │ key.<column> ... │ value.<column> ... │ deleted (levels above 0)
+    key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
 
 The snapshot thread copies some key groups at a time out of the frozen rows, lets the subtask's thread have them back, and
 only then writes them: never a second copy of the state, and never a pause for the disk.
+
+State that expires has the time of the last write in every row, a column like the others (Flink: ``TtlReducingState.java``). What has
+expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
+and what is restored leave it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.records.schema_evolution import Refusal, evolve
+from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -22,11 +28,12 @@ from tidegate.taskmanager.machines.incremental_snapshot import Increments, Segme
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
 from tidegate.taskmanager.state.columnar.row_layout import Rows
-from tidegate.taskmanager.state.columnar.rows import ColumnarRows, FrozenRows
+from tidegate.taskmanager.state.columnar.rows import ColumnarRows, FrozenRows, Located
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.files.segments import DELETED, Groups, StateDescription, read_keyed_batches
+from tidegate.taskmanager.state.ttl import Ttl
 
 STATE_NAME = "aggregates"
 KEY_PREFIX = "key."
@@ -35,6 +42,21 @@ PIECE_ROWS = 1 << 15
 """Copied at once by the snapshot thread: bounds what a snapshot holds besides the state."""
 RESTORE_ROWS = 1 << 16
 """At once: as many as a batch has, which the index is made for."""
+
+SWEEP_ROWS = 1 << 14
+"""Most rows that are looked at at once for whether they have expired: as many as a step of an aggregation has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The time-to-live of a state, and its clock: processing time."""
+
+    ttl: Ttl
+    now_ms: Callable[[], int]
+
+    def last_ms(self) -> int:
+        """Returns the time up to which what was written has expired now."""
+        return self.now_ms() - self.ttl.ms
 
 
 class ColumnarKeyedState:
@@ -48,22 +70,60 @@ class ColumnarKeyedState:
         owned: KeyGroupRange,
         max_parallelism: int,
         capacity: int | None = None,
+        expiry: Expiry | None = None,
     ) -> None:
-        self.rows = ColumnarRows(operator, keys, values, owned, max_parallelism, capacity)
+        held = values if expiry is None else [*values, pa.field(TTL_COLUMN, pa.int64(), nullable=False)]
+        self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, capacity)
         self.increments = Increments()
         self._operator = operator
         self._owned = owned
-        self._schema = stored_schema(keys, values)
+        self._schema = stored_schema(keys, values, expires=expiry is not None)
         self._keys = len(keys)
+        self._expiry = expiry
+        self._swept_to = 0
+
+    def take(self, located: Located) -> Rows:
+        """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
+        held = self.rows.take(located.slots)
+        if self._expiry is None:
+            return held
+        stamps, _ = held.pop()
+        gone = located.is_new.copy()
+        if not self._expiry.ttl.shows_expired:
+            gone |= stamps <= self._expiry.last_ms()
+        if not gone.any():
+            return held
+        return [
+            (np.where(gone, values.dtype.type(0), values), None if nulls is None else nulls | gone)
+            for values, nulls in held
+        ]
+
+    def put(self, located: Located, rows: Rows) -> None:
+        """New values of these keys, each once. State that expires lives from now on."""
+        if self._expiry is not None:
+            rows = [*rows, (np.full(len(located.slots), self._expiry.now_ms(), np.int64), None)]
+        self.rows.put(located, rows)
+
+    def sweep(self, accesses: int) -> None:
+        """After so many keys were asked for: looks whether some others have expired."""
+        if self._expiry is None or not self._expiry.ttl.sweep_size:
+            return
+        count = min(accesses * self._expiry.ttl.sweep_size, SWEEP_ROWS)
+        slots, groups, self._swept_to = self.rows.some_slots(self._swept_to, count)
+        stamps, _ = self.rows.take(slots)[-1]
+        expired = np.flatnonzero(stamps <= self._expiry.last_ms())
+        if len(expired):
+            self.rows.expire(slots[expired], groups[expired])
 
     def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenColumnarState:
         may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
         base = self.increments.begin(options) if options is not None else None
-        increments = self.increments if may_share else None
+        chained = partial(self.increments.written, checkpoint_id) if may_share else None
         types = {field.name: str(field.type) for field in self._schema}
         about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
         frozen = self.rows.freeze()
-        return FrozenColumnarState(checkpoint_id, frozen, self._schema, self._owned, about, base, increments)
+        last_ms = None if self._expiry is None else self._expiry.last_ms()
+        return FrozenColumnarState(frozen, self._schema, self._owned, about, base, chained, last_ms)
 
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
@@ -94,6 +154,8 @@ class ColumnarKeyedState:
             batch = batch.drop_columns([DELETED])
         data, is_same = self._evolved(batch)
         places = groups.astype(np.intp) - self._owned.start
+        if self._expiry is not None:
+            data, places = _living(data, places, self._expiry)
         for at in range(0, data.num_rows, RESTORE_ROWS):
             columns = data.slice(at, RESTORE_ROWS).columns
             values = [to_numbers(column) for column in columns[self._keys :]]
@@ -116,30 +178,42 @@ class ColumnarKeyedState:
         return plan.apply(batch), not plan.changes
 
 
-def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:
+def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expires: bool = False) -> pa.Schema:
     """Returns the schema of a file, without ``key_group`` and ``deleted``."""
     named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
-    return pa.schema([pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named])
+    stamps = [pa.field(TTL_COLUMN, pa.int64())] if expires else []
+    return pa.schema([*(pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named), *stamps])
+
+
+def _living(
+    data: pa.RecordBatch, places: npt.NDArray[np.intp], expiry: Expiry
+) -> tuple[pa.RecordBatch, npt.NDArray[np.intp]]:
+    """Rows that have not expired. What was stored without a time lives from now on (as since Flink 2.2)."""
+    stamps = data.column(TTL_COLUMN).fill_null(expiry.now_ms())
+    data = data.set_column(data.num_columns - 1, data.schema.field(TTL_COLUMN), stamps)
+    lives = np.asarray(stamps) > expiry.last_ms()
+    return (data, places) if lives.all() else (data.filter(pa.array(lives)), places[lives])
 
 
 class FrozenColumnarState(FrozenState):
     def __init__(
         self,
-        checkpoint_id: int,
         frozen: FrozenRows,
         schema: pa.Schema,
         owned: KeyGroupRange,
         about: StateDescription,
         base: SegmentChain | None,
-        increments: Increments | None,
+        chained: Callable[[SegmentChain], None] | None,
+        expired_ms: int | None = None,
     ) -> None:
-        self._checkpoint_id = checkpoint_id
+        """``chained`` takes what later snapshots may build upon; ``None``: they may not. ``expired_ms``: rows written up to this time are left out of what is written whole; ``None``: they never expire."""
+        self._expired_ms = expired_ms
         self._frozen = frozen
         self._schema = schema
         self._owned = owned
         self._about = about
         self._base = base
-        self._increments = increments
+        self._chained = chained
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         frozen, base, owned = self._frozen, self._base, self._owned
@@ -156,8 +230,8 @@ class FrozenColumnarState(FrozenState):
         frozen.written[whole.stop :] = True
         if plan.whole is not None:
             written += self._segments(store, self._pieces(whole, None), plan.whole, 0)
-        if self._increments is not None:
-            self._increments.written(self._checkpoint_id, plan.chain(frozen.epoch, written))
+        if self._chained is not None:
+            self._chained(plan.chain(frozen.epoch, written))
         return OperatorSnapshot(keyed=(*plan.kept, *written))
 
     def release(self) -> None:
@@ -166,7 +240,7 @@ class FrozenColumnarState(FrozenState):
     def _segments(
         self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
     ) -> Iterator[SegmentHandle]:
-        return write_segments(store, self._about, pieces, groups, level, is_shared=self._increments is not None)
+        return write_segments(store, self._about, pieces, groups, level, is_shared=self._chained is not None)
 
     def _changed(self, since: int) -> npt.NDArray[np.int64]:
         """How many rows of each group have changed after that epoch."""
@@ -206,12 +280,16 @@ class FrozenColumnarState(FrozenState):
     ) -> tuple[Groups, pa.RecordBatch]:
         slots = np.concatenate(held)
         values, _ = self._frozen.read(slots)
+        of = np.repeat(np.array(groups, np.int32) + self._owned.start, [len(part) for part in held])
+        if self._expired_ms is not None and since is None:
+            lives = values[-1][0] > self._expired_ms
+            slots, of = slots[lives], of[lives]
+            values = [(part[lives], None if nulls is None else nulls[lives]) for part, nulls in values]
         arrays = [*self._frozen.keys_of(slots), *_columns_of(values, self._schema)]
         schema = self._schema
         if since is not None:
             arrays.append(pa.array(np.zeros(len(slots), np.bool_)))
             schema = schema.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        of = np.repeat(np.array(groups, np.int32) + self._owned.start, [len(part) for part in held])
         return of, pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -6,7 +6,8 @@ Each round of probes is a few calls for all keys that are left, so what counts i
 visits every place of a part (its size is a power of two) and leaves no clusters to walk through.
 
 A part that is too full is written anew, twice as large: one key group at a time, and not all groups at the same fill, so
-that growing never stalls the subtask for long. Nothing is ever removed.
+that growing never stalls the subtask for long. Nothing is ever removed. A slot may get another key: what leads to it from its old key
+stays, finds it for the new one if anything, and goes when the part is written anew.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ class RowIndex:
         self._end = groups * _FIRST_SIZE
         self._table[: self._end] = EMPTY
         self._free: dict[int, list[int]] = {}
+        self._has_old_ways = False
+        """Some slot has had more than one key."""
+
+    def note_other_keys(self) -> None:
+        """Slots that are here already get other keys, with which they are inserted next."""
+        self._has_old_ways = True
 
     def find(self, groups: Places, hashes: Hashes, same: Same) -> Slots:
         """The slot of each key, or ``EMPTY``."""
@@ -116,6 +123,11 @@ class RowIndex:
         start = int(self._start[group])
         held = self._table[start : start + size]
         slots = held[held != EMPTY]
+        if self._has_old_ways:
+            once = np.unique(slots)
+            keys -= len(slots) - len(once)
+            self._count[group] -= len(slots) - len(once)
+            slots = once
         self._free.setdefault(size, []).append(start)
         share = 0.4 + 0.2 * (group % 16) / 16
         while size * share < keys:

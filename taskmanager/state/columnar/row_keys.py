@@ -114,6 +114,8 @@ class _Fixed:
         if nulls is not None:
             self._has_nulls = True
             self._nulls[slots] = nulls.take(rows)
+        elif self._has_nulls:
+            self._nulls[slots] = False  # the slot may have been of another key
 
     def hashes_of(self, slots: Slots) -> Hashes:
         return self.hashes((self._values.take(slots), self._nulls.take(slots) if self._has_nulls else None))
@@ -130,6 +132,8 @@ class _Bytes:
         self._kind = kind
         self._start = np.zeros(capacity, np.int64)
         self._length = np.zeros(capacity, np.int32)
+        self._room = np.zeros(capacity, np.int32)
+        """By slot: the longest text that it has had, in whose place a shorter one of another key goes."""
         self._heap = np.empty(capacity * _BYTES_FOR_EACH_SLOT, np.uint8)
         self._end = 0
 
@@ -163,14 +167,27 @@ class _Bytes:
     def put(self, prepared: tuple[Numbers, Numbers, Numbers], rows: Places, slots: Slots) -> None:
         starts, lengths, heap = prepared
         sizes = lengths.take(rows)
+        again = np.flatnonzero((sizes > 0) & (sizes <= self._room.take(slots)))
+        if len(again):
+            content = heap.take(_ranges(starts.take(rows[again]), sizes[again]))
+            self._heap[_ranges(self._start.take(slots[again]), sizes[again])] = content
+            self._length[slots[again]] = sizes[again]
+            left = np.delete(np.arange(len(slots)), again)
+            rows, slots, sizes = rows[left], slots[left], sizes[left]
+        self._append(starts.take(rows), sizes, heap, slots)
+
+    def _append(self, starts: Numbers, sizes: Numbers, heap: Numbers, slots: Slots) -> None:
         there = np.maximum(sizes, 0)
-        content = heap.take(_ranges(starts.take(rows), there))
+        content = heap.take(_ranges(starts, there))
         if self._end + len(content) > len(self._heap):
             larger = np.empty(2 * (len(self._heap) + len(content)), np.uint8)
             larger[: self._end] = self._heap[: self._end]
             self._heap = larger  # whoever reads the old one still finds there what it looks for
         self._heap[self._end : self._end + len(content)] = content
-        self._start[slots] = self._end + np.cumsum(there, dtype=np.int64) - there
+        is_null_or_empty = there == 0
+        placed = self._end + np.cumsum(there, dtype=np.int64) - there
+        self._start[slots] = np.where(is_null_or_empty, self._start.take(slots), placed)
+        self._room[slots] = np.maximum(self._room.take(slots), there)
         self._length[slots] = sizes
         self._end += len(content)
 

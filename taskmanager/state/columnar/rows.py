@@ -26,6 +26,7 @@ from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.model.errors import NoResourceAvailable
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.columnar.fixed_width import numpy_type
+from tidegate.taskmanager.state.columnar.free_slots import FreeSlots
 from tidegate.taskmanager.state.columnar.overlay import Overlay
 from tidegate.taskmanager.state.columnar.prefault import populated
 from tidegate.taskmanager.state.columnar.row_index import EMPTY, Places, RowIndex, Slots
@@ -51,7 +52,7 @@ Counts = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class Located:
     """Where keys are. ``groups`` count from the first owned one. ``is_new``: which of them were not there; their values are
-    zeros, or null where the column may be."""
+    zeros, or null where the column may be, unless rows expire: then a slot may still have the values of another key."""
 
     slots: Slots
     groups: Places
@@ -85,11 +86,18 @@ class ColumnarRows:
         self._last_page: Counts = np.full(owned.size, -1, np.int64)
         self._group_of_page = np.empty(self._capacity >> self._page_shift, np.int32)
         self._pages = 0
+        self._free = FreeSlots(owned.size, self._capacity)
         self._epoch = 0
         self._overlays: list[Overlay] = []
         self._snapshots: list[FrozenRows] = []
 
     def __len__(self) -> int:
+        """How many keys there are, without those that are known to have expired."""
+        return int(self._count.sum()) - len(self._free)
+
+    @property
+    def used_slots(self) -> int:
+        """How many rows have ever been needed at the same time: what the state takes of memory."""
         return int(self._count.sum())
 
     @property
@@ -118,13 +126,28 @@ class ColumnarRows:
         slots = self._index.find(groups, hashes, lambda rows, there: self._keys.same(prepared, rows, there))
         is_new = slots == EMPTY
         new = np.flatnonzero(is_new)
+        if len(self._free):
+            there = np.flatnonzero(~is_new)
+            were_free = self._free.remove(slots[there])
+            is_new[there] = False if were_free is None else were_free
         if len(new):
-            made = self._allocate(groups[new])
+            made = self._slots_for(groups[new])
             slots[new] = made
             self._keys.put(prepared, new, made)
             self._index.insert(groups[new], hashes[new], made)
             self._epochs[made] = self._epoch
         return Located(slots, groups, is_new)
+
+    def _slots_for(self, groups: Places) -> Slots:
+        """Slots of expired rows first, then others."""
+        if not len(self._free):
+            return self._allocate(groups)
+        made = self._free.take(groups, self._locked())
+        left = np.flatnonzero(made == EMPTY)
+        if len(left) < len(made):
+            self._index.note_other_keys()
+        made[left] = self._allocate(groups[left])
+        return made
 
     def add(self, keys: Sequence[pa.Array], groups: Places) -> Slots:
         """Slots for distinct keys of known groups (counted from the first owned one), none of which is there, after
@@ -185,6 +208,22 @@ class ColumnarRows:
         offsets = np.arange(filled.sum()) - np.repeat(np.cumsum(filled) - filled, filled)
         found: Slots = (np.repeat(starts, filled) + offsets).astype(np.int32)
         return found
+
+    def some_slots(self, begin: int, count: int) -> tuple[Slots, Places, int]:
+        """Slots that lie behind each other, those of no key left out; the groups that they are of, and where to go on."""
+        end = min(begin + count, self._pages << self._page_shift)
+        slots: Slots = np.arange(begin, end, dtype=np.int32)
+        pages = slots >> self._page_shift
+        groups = self._group_of_page.take(pages).astype(np.intp)
+        is_last = self._last_page.take(groups) == pages
+        size = 1 << self._page_shift
+        filled = ((self._count.take(groups) - 1) & (size - 1)) + 1
+        used = ~is_last | ((slots & (size - 1)) < filled)
+        return slots[used], groups[used], end if end < self._pages << self._page_shift else 0
+
+    def expire(self, slots: Slots, groups: Places) -> None:
+        """Their values will not be read again: new keys may have the slots."""
+        self._free.add(slots, groups)
 
     def freeze(self) -> FrozenRows:
         """References, and a copy of the numbers of rows by group."""

@@ -11,7 +11,7 @@ from tidegate.model.checkpoint import CheckpointOptions, StateHandle
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AttemptId
 from tidegate.store.files import MemoryFiles, Part
-from tidegate.store.segments import FileSegmentStore
+from tidegate.store.segments import FileSegmentStore, SegmentForm
 from tidegate.taskmanager.state.base import SegmentStore
 
 CHECKPOINTS = "/sim"
@@ -36,7 +36,12 @@ class SimStore:
 
     def open(self, options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
         return FileSegmentStore(
-            self._files, options.location, str(attempt), checkpoint_id, _INLINE_BYTES, options.shared_location
+            self._files,
+            options.location,
+            str(attempt),
+            checkpoint_id,
+            SegmentForm(_INLINE_BYTES),
+            options.shared_location,
         )
 
     def source(self, location: str) -> SimSource:

@@ -143,6 +143,15 @@ def test_what_has_expired_is_shown_once_when_so_configured(backend: str) -> None
 
 
 @backends
+def test_what_may_be_shown_is_added_to_as_long_as_it_is_there(backend: str) -> None:
+    """As in Flink's ``TtlReduceFunction`` and ``TtlAggregateFunction``, which ask for the unexpired value alike."""
+    job = Job(builder().return_expired_if_not_cleaned_up().build(), backend)
+    job.at(0, lambda s: (s.sum.add(1), s.mean.add(("a", 2.0))))
+    job.at(5000, lambda s: (s.sum.add(10), s.mean.add(("a", 4.0))))
+    assert job.at(5000, lambda s: (s.sum.get(), s.mean.get())) == (11, 3.0)
+
+
+@backends
 def test_a_full_snapshot_leaves_out_what_has_expired_only_when_so_configured(backend: str) -> None:
     for config, expected in ((builder().build(), 1), (builder().cleanup_full_snapshot().build(), 0)):
         job = Job(config, backend)
