@@ -19,6 +19,7 @@ import cloudpickle
 
 from tidegate.connectors.spark.query import materialize, partitioned
 from tidegate.connectors.spark.source import SparkSource, owned_directory, read_marker
+from tidegate.connectors.spark.spark_errors import explained
 from tidegate.model.errors import TidegateError, UserFunctionError
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
 
@@ -81,7 +82,7 @@ def query_partitions(
         raise
     except Exception as error:
         raise UserFunctionError(
-            f"{submission.task_name}: the Spark query raised {type(error).__name__}: {str(error).strip().splitlines()[0]}",
+            f"{submission.task_name}: the query of from_spark failed: {explained(error)}",
             details=str(error),
         ) from error
     return frame.mapInArrow(run.over_arrow, schema="nothing boolean").rdd._jrdd

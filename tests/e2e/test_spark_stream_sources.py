@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from tidegate.connectors.spark.query import describe_stream
 from tidegate.connectors.spark.sink import TAG, SparkEpoch, SparkSink
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.connectors.spark.writes import delta_writer, iceberg_writer, jdbc_writer
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.model.errors import ExternalError, InvalidJob, UserFunctionError
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings
 from tidegate.taskmanager.spark.session import Session, start_session
@@ -236,8 +238,13 @@ def raising(rows: DataFrame, epoch: SparkEpoch) -> None:
     raise KeyError("cents")
 
 
+def leaving(rows: DataFrame, epoch: SparkEpoch) -> None:
+    sys.exit("no such warehouse")
+
+
 HINDERED: list[tuple[Callable[[DataFrame, SparkEpoch], None], str]] = [
     (raising, "KeyError: 'cents'"),
+    (leaving, "SystemExit: no such warehouse"),
     (lambda rows, epoch: rows.write.parquet("/dev/null/out"), "/dev/null"),
     (lambda rows, epoch: rows.writeTo("not_there").append(), "TABLE_OR_VIEW_NOT_FOUND.*not_there"),
     (delta_writer("/tmp/table"), "delta.*name it with -D spark.jars.packages"),
@@ -309,6 +316,23 @@ REFUSED: list[tuple[Query, str]] = [
     (lambda spark: spark.readStream.table("not_there"), "from_spark_stream failed.*not_there"),
     (lambda spark: spark.readStream.format("pulsar").load(), "name it with -D spark.jars.packages"),
 ]
+
+
+def test_the_client_names_the_source_that_is_refused(session: Session) -> None:
+    """A program may have several."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(InvalidJob, match="source 'orders': .*has the operator Aggregate over a stream"):
+        env.from_spark_stream(lambda spark: rate(spark).groupBy("value").count(), source_name="orders")
+    with pytest.raises(
+        InvalidJob, match="source 'prices': .*reads a stream, which has no end: give it to from_spark_stream"
+    ):
+        env.from_spark(rate, source_name="prices")
+    with pytest.raises(InvalidJob, match="source 'prices': the query of from_spark failed: .*not_there"):
+        env.from_spark(lambda spark: spark.table("not_there"), source_name="prices")
+    with pytest.raises(
+        InvalidJob, match="source 'prices': the rows of from_spark cannot be handed out: .*CalendarInterval"
+    ):
+        env.from_spark(lambda spark: spark.sql("SELECT make_interval(1) AS every"), source_name="prices")
 
 
 @pytest.mark.parametrize(("query", "message"), REFUSED)

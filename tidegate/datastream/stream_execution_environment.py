@@ -24,6 +24,7 @@ from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.source.source import Source as EnumeratedSource
 from tidegate.connectors.spark.query import describe, describe_stream
 from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.spark.spark_errors import naming_the_source
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.datastream._graph.batch_execution import batch_configuration
 from tidegate.datastream._graph.committers import add_committers
@@ -147,7 +148,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         expression) one TaskManager writes the result once as Parquet below ``execution.checkpointing.dir``, and the
         parallelism may change at a restore. Raises ``InvalidJob`` when the query cannot be analysed."""
         options = {key: text for key, text in self._configuration.to_dict().items() if key.startswith("spark.")}
-        found = describe(query, self.get_parallelism(), options)
+        with naming_the_source(source_name):
+            found = describe(query, self.get_parallelism(), options)
         source = SparkSource(query, found.schema, bool(found.must_materialize) if materialize is None else materialize)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
@@ -172,7 +174,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         options = {key: text for key, text in self._configuration.to_dict().items() if key.startswith("spark.")}
         tasks = check_parallelism(self.get_parallelism() if partitions is None else partitions)
         interval = trigger_interval or Duration.of_millis(DEFAULT_TRIGGER_MS)
-        schema = describe_stream(query, tasks, options)
+        with naming_the_source(source_name):
+            schema = describe_stream(query, tasks, options)
         source = SparkStreamSource(query, schema, tasks, interval.to_millis() / 1000)
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.force_non_parallel()

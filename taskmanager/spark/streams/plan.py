@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tidegate.connectors.spark.query import arrow_schema_of, session_like_everywhere
+from tidegate.connectors.spark.query import arrow_schema_of, columns_of, session_like_everywhere
 from tidegate.connectors.spark.source import pinned
 from tidegate.connectors.spark.stream_link import Offsets
 from tidegate.connectors.spark.stream_plan import JavaObject, check_plan, children, is_stream, name_of, streams_in
@@ -72,7 +72,7 @@ class StreamPlan:
         plan = self._between(self._plan, ranges)
         java = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
         frame = DataFrame(java, self._spark)
-        if frame._jdf.rdd().getNumPartitions() > self._partitions:
+        if partitions_of(frame) > self._partitions:
             frame = frame.coalesce(self._partitions)
         return frame
 
@@ -106,18 +106,19 @@ class StreamPlan:
         return node.withNewChildren(sequence(self._jvm, below))
 
 
+def partitions_of(frame: DataFrame) -> int:
+    """By the plan that runs. That of ``DataFrame.rdd`` is another one, which makes objects of Java of all rows, and is planned for itself."""
+    return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
+
 def _check_schema(found: pa.Schema, declared: pa.Schema) -> None:
     """Raises ``SchemaMismatch``. Whether a column may be null is of no account: batches do not say it."""
     if found.names != declared.names or found.types != declared.types:
         raise SchemaMismatch(
-            f"the query of from_spark_stream gives the columns {_columns(found)} now, and gave {_columns(declared)} in the client: what it reads was "
+            f"the query of from_spark_stream gives the columns {columns_of(found)} now, and gave {columns_of(declared)} in the client: what it reads was "
             "changed since the job was submitted, or it depends on where it runs. Let it select the columns that it wants by name, each with "
             "its type, and restore the job from its last checkpoint"
         )
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _activate(jvm: JavaObject, session: SparkSession) -> None:

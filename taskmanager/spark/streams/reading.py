@@ -16,7 +16,7 @@ from tidegate.connectors.spark.stream_link import (
 )
 from tidegate.connectors.spark.stream_source import SparkStreamSource
 from tidegate.model.errors import InternalError
-from tidegate.taskmanager.spark.streams.plan import StreamPlan
+from tidegate.taskmanager.spark.streams.plan import StreamPlan, partitions_of
 from tidegate.taskmanager.spark.streams.push import Push
 from tidegate.taskmanager.spark.streams.written import WrittenFiles
 
@@ -67,7 +67,7 @@ class StreamRequests:
         partitions = 0
         if ends != starts:
             self._frame = self._plan.frame(starts, ends)
-            partitions = self._frame._jdf.rdd().getNumPartitions()
+            partitions = partitions_of(self._frame)
         return BatchPlanned(starts, ends, self._written.new(), partitions, self._plan.lags(ends))
 
     def _run(self, run: RunBatch) -> RequestDone:

@@ -119,7 +119,7 @@ class SparkDoor:
                         answer: Message = requests.answer(message, rest)
                         if message is opening:
                             answer = OperatorOpened(self._ports[0], self._ports[-1])
-                    except Exception as error:  # noqa: BLE001  (whatever Spark, py4j, or the user's code raise)
+                    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever Spark, py4j, or the user's code raise)
                         answer = self._failed(error)
                     link.send(answer)
                     message, rest = link.receive()
@@ -140,7 +140,7 @@ class SparkDoor:
             f"{self._task_name}: operator {opening.operator_id} asks the Spark driver, but is {found!r:.100}"
         )
 
-    def _failed(self, error: Exception) -> RequestFailed:
+    def _failed(self, error: Exception | SystemExit) -> RequestFailed:
         details = "".join(traceback.format_exception(error))
         if isinstance(error, TidegateError):
             return RequestFailed(error.message, error.details or details, is_users=error.domain == "user")

@@ -60,7 +60,7 @@ def describe(
 ) -> QueryDescription:
     """Analyse a query in a small local Spark in this process; no row is read.
 
-    Raises ``InvalidJob`` when the query fails to build, or gives no DataFrame.
+    Raises ``InvalidJob`` when the query fails to build, gives no DataFrame, or one without end.
     """
     from pyspark.sql import DataFrame
 
@@ -71,7 +71,12 @@ def describe(
             raise InvalidJob(f"the query of from_spark failed: {explained(error)}") from error
         if not isinstance(frame, DataFrame):
             raise InvalidJob(f"the query of from_spark must give a DataFrame, not {type(frame).__name__}")
-        return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
+        if frame.isStreaming:
+            raise InvalidJob("the query of from_spark reads a stream, which has no end: give it to from_spark_stream")
+        try:
+            return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
+        except Exception as error:
+            raise InvalidJob(f"the rows of from_spark cannot be handed out: {explained(error)}") from error
 
 
 def describe_stream(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidegate.model.errors import InvalidJob
 
 _SHOWN = 1000
 """Characters of an error's first line: some of Spark's are plans."""
@@ -24,6 +28,15 @@ _ADVICE = {
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
 """Spark's own name for what is wrong, with its sentence, which names the file or the table; its cause in the JVM does not."""
 _IN_PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+
+
+@contextmanager
+def naming_the_source(name: str) -> Iterator[None]:
+    """Where a query is refused: a program may have several. Raises ``InvalidJob``."""
+    try:
+        yield
+    except InvalidJob as error:
+        raise InvalidJob(f"source {name!r}: {error.message}", details=error.details) from error
 
 
 def explained(error: BaseException) -> str:
