@@ -117,8 +117,10 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     watch = run.submit(cluster)
     watch.wait_running()
     watch.wait_checkpoints(3)
+    wait_until(
+        lambda: sum(_subtasks_on(run, worker) for worker in workers) == 6, HANG_LIMIT_S, "all subtasks run in executors"
+    )
     on_workers = {worker.name: _subtasks_on(run, worker) for worker in workers}
-    assert sum(on_workers.values()) == 6, f"all subtasks run in executors: {on_workers}"
     assert watch.last is not None
     victim = max(
         workers, key=lambda worker: on_workers[worker.name]
