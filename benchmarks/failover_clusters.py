@@ -11,10 +11,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,11 +22,11 @@ from typing import Any
 import psutil
 
 from benchmarks.cluster import ROOT, START_LIMIT_S
+from benchmarks.waiting import wait_until
 from tests.servers.flink_environment import flink_environment
 
 ANSWER_S = 2.0
 """A standby of Flink may wait for the old leader: another request finds the next one."""
-LOOK_S = 0.02
 PARALLELISM = 2
 _JOB_ID = re.compile(r"\b[0-9a-f]{32}\b")
 _PORT = re.compile(r":(\d+)")
@@ -124,14 +124,9 @@ class HighlyAvailable(ABC):
         except (OSError, urllib.error.HTTPError, ValueError):
             return None
 
-    def wait(self, condition: Any, what: str) -> float:
+    def wait(self, condition: Callable[[], bool], what: str) -> float:
         """The moment."""
-        limit = time.monotonic() + START_LIMIT_S
-        while not condition():
-            if time.monotonic() > limit:
-                raise RuntimeError(f"{self.name}: not within {START_LIMIT_S} s: {what}; see {self.directory}")
-            time.sleep(LOOK_S)
-        return time.time()
+        return wait_until(condition, f"{self.name}: {what}; see {self.directory}", START_LIMIT_S)
 
     @abstractmethod
     def submit(self) -> str:

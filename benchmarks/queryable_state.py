@@ -27,8 +27,10 @@ from tidegate.queryablestate import QueryableStateClient
 KEYS = 1_000
 REQUEST = 100
 TURN_S = 6.0
+"""Measured: several heartbeats, by which records are counted."""
 TURNS = 3
 WARM_UP_S = 8.0
+"""Before the first turn: the first seconds of a job are slower than its others."""
 UNCOUNTED_S = 1.0
 """The begin of a turn, in which clients start to ask."""
 OPTIONS = {"queryable-state.enable": "true", "queryable-state.server.ports": "0"}

@@ -31,6 +31,7 @@ from rich.table import Table
 
 from benchmarks.cluster import ROOT, BenchCluster
 from benchmarks.flink_cluster import FlinkCluster, has_flink
+from benchmarks.waiting import wait_until
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SLOTS, LOW, HIGH = 4, 2, 3
@@ -40,7 +41,6 @@ CHECKPOINTS_BEFORE = 2
 SETTLE_S = 2.0
 """After the change: a gap that ends with it is seen as a whole."""
 LIMIT_S = 120.0
-LOOK_S = 0.02
 OPTIONS = {
     "jobmanager.scheduler": "adaptive",
     "jobmanager.adaptive-scheduler.rescale-trigger.max-delay": "0 s",
@@ -82,13 +82,7 @@ def _rest(cluster: Cluster, path: str, body: Any = None) -> Any:
 
 
 def _wait(condition: Callable[[], bool], what: str) -> float:
-    """The moment."""
-    limit = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > limit:
-            raise RuntimeError(f"not within {LIMIT_S:.0f} s: {what}")
-        time.sleep(LOOK_S)
-    return time.time()
+    return wait_until(condition, what, LIMIT_S)
 
 
 def beats_since(beats: Path, since: float) -> dict[int, list[float]]:

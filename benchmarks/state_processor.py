@@ -33,6 +33,7 @@ BATCH_ROWS = 250_000
 COUNTS = OperatorIdentifier.for_uid("counts")
 STATE = ValueStateDescriptor("last", Types.STRING())
 SAMPLE_S = 0.02
+"""Memory that is held for a shorter time may be missed."""
 
 
 class Peak:

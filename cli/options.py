@@ -45,6 +45,13 @@ def job_manager_option(command: Command) -> Command:
     )(command)
 
 
+def timeout_option(default_s: float, text: str, least: click.FloatRange) -> Callable[[Command], Command]:
+    """`--timeout`: the parameter `timeout_s`."""
+    return click.option(
+        "--timeout", "timeout_s", type=least, default=default_s, show_default=True, metavar="SECONDS", help=text
+    )
+
+
 def load_configuration(config: Path | None, definitions: Sequence[str], *forced: str) -> Configuration:
     """The layers of this command; `forced` are definitions that follow from other options. Raises `ConfigurationError`."""
     from tidegate.aio.settings import load_settings

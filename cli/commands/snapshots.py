@@ -15,21 +15,14 @@ from tidegate.cli.options import (
     configuration_options,
     job_manager_option,
     load_configuration,
+    timeout_option,
 )
 from tidegate.model.errors import Misuse
 
 if TYPE_CHECKING:
     from tidegate.cli.client import JobManagerClient
 
-TIMEOUT = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest wait; the operation goes on.",
-)
+TIMEOUT = timeout_option(60.0, "Longest wait; the operation goes on.", click.FloatRange(min=0, min_open=True))
 
 
 class _Savepoint(click.Command):

@@ -15,6 +15,7 @@ from tidegate.cli.options import (
     configuration_options,
     job_manager_option,
     load_configuration,
+    timeout_option,
 )
 
 
@@ -27,14 +28,8 @@ from tidegate.cli.options import (
     is_flag=True,
     help="The value of the last completed checkpoint; without it the one of now, which a failure may take back.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to ask again while the state is not served, as when the job restarts.",
+@timeout_option(
+    10.0, "How long to ask again while the state is not served, as when the job restarts.", click.FloatRange(min=0)
 )
 @job_manager_option
 @configuration_options

@@ -17,6 +17,7 @@ from tidegate.cli.options import (
     configuration_options,
     job_manager_option,
     load_configuration,
+    timeout_option,
 )
 from tidegate.model.errors import InvalidJob
 
@@ -38,15 +39,7 @@ _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.option(
     "--savepoint-path", "directory", metavar="DIR", help="Where the savepoint goes; default: the configured directory."
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=1),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the savepoint, and for the first checkpoint of the new version.",
-)
+@timeout_option(120.0, "For the savepoint, and for the first checkpoint of the new version.", click.FloatRange(min=1))
 @job_manager_option
 @configuration_options
 @click.argument("job_id", metavar="JOB")

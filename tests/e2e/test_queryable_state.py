@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.jobs import queried
 from tests.e2e.test_high_availability import WAITS_LONG, kept_in
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import JobWatch
+from tests.e2e.watching import JobWatch, Moment
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.queryablestate import QueryableStateClient
 from tidegate.state_reader import open_checkpoint
@@ -83,7 +83,7 @@ def test_live_and_consistent_values_across_kills_and_another_parallelism(tmp_pat
         assert all(a <= b for a, b in zip(consistent, counts(client, watch), strict=True)), "on another TaskManager"
 
 
-def _has_shape(parallelism: int):  # type: ignore[no-untyped-def]
+def _has_shape(parallelism: int) -> Callable[[Moment], bool]:
     return lambda moment: all(dict(v.task_counts) == {"RUNNING": parallelism} for v in moment.status.vertices)
 
 
