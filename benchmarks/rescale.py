@@ -3,8 +3,8 @@
     python -m benchmarks.rescale [--rounds 6] [--without-flink]
 
 One TaskManager with four slots each. A job whose subtasks note the time of each record, a hundred a second, with an exactly-once checkpoint every second, goes from
-parallelism 2 to 3 and back by ``PUT /jobs/:jobid/resource-requirements``. Both run Python functions in processes, both begin to rescale at once (Flink
-otherwise waits 30 s after the one before), and everything else is default.
+parallelism 2 to 3 and back by ``PUT /jobs/:jobid/resource-requirements``. Both run Python functions in processes, both begin to rescale at once (they
+otherwise wait 30 s after the one before), and everything else is default.
 
 Measured: the longest time in which no subtask puts out anything, and how long it is from the request until all subtasks of the new
 parallelism put something out.
@@ -44,13 +44,14 @@ LIMIT_S = 120.0
 OPTIONS = {
     "jobmanager.scheduler": "adaptive",
     "jobmanager.adaptive-scheduler.rescale-trigger.max-delay": "0 s",
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 s",
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "0 s",
     "execution.checkpointing.interval": f"{INTERVAL_MS} ms",
     "web.refresh-interval": "50 ms",
+    "rest.cache.execution-graph.timeout": "20 ms",
     "rest.cache.checkpoint-statistics.timeout": "20 ms",
 }
 FLINKS_OWN = {
-    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "0 s",
-    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "0 s",
     "python.execution-mode": "process",  # in threads, PyFlink 2.3 does not know the index of a subtask
 }
 
@@ -115,10 +116,11 @@ def _change(cluster: Cluster, job_id: str, beats: Path, parallelism: int) -> Cha
     _rest(cluster, f"/jobs/{job_id}/resource-requirements", dict.fromkeys(vertices, bounds))
 
     def all_go_on() -> bool:
-        """All are opened, and as many as there are splits of the numbers put something out: the source has made two."""
+        """All run, and as many as there are splits of the numbers put something out: the source has made two, and PyFlink opens no function without records."""
+        now = _rest(cluster, f"/jobs/{job_id}")["vertices"]
         new = [file for file in beats.iterdir() if file.name not in opened]
         going_on = sum(file.stat().st_size > 0 for file in new)
-        return {int(file.name.split("-")[0]) for file in new} == set(range(parallelism)) and going_on >= LOW
+        return all(vertex["tasks"]["RUNNING"] == parallelism for vertex in now) and going_on >= LOW
 
     done = _wait(all_go_on, f"parallelism {parallelism}")
     time.sleep(SETTLE_S)
