@@ -161,7 +161,7 @@ class Rescaling:
         self._note(now)
         found = self._step(now)
         if found is not _S.NOTHING or self.phase is not _P.STEADY:
-            self._note_new_slots()
+            self._note_begin()
         return found
 
     def _step(self, now: JobNow) -> ShapeStep:
@@ -257,9 +257,11 @@ class Rescaling:
         self.history.end(overtaken, self._buffer.now_ms)
         self.history.begin(trigger, self.bounds, self._buffer.now_ms)
 
-    def _note_new_slots(self) -> None:
+    def _note_begin(self) -> None:
+        """A job that is not adaptive changes only when asked: an earlier JobManager was."""
         if not self.history.is_under_way:
-            self.history.begin(TriggerCause.NEW_RESOURCE_AVAILABLE, self.bounds, self._buffer.now_ms)
+            trigger = TriggerCause.NEW_RESOURCE_AVAILABLE if self.is_adaptive else TriggerCause.UPDATE_REQUIREMENT
+            self.history.begin(trigger, self.bounds, self._buffer.now_ms)
 
     def _note(self, now: JobNow) -> None:
         """In which state the job is. It has the shape that it was to take when it runs and none is on its way."""

@@ -126,6 +126,17 @@ def test_a_job_without_the_adaptive_scheduler_has_one_once_it_is_asked() -> None
     assert told(cluster) == [("UPDATE_REQUIREMENT", "SUCCEEDED", 1)]
 
 
+def test_what_an_earlier_job_manager_was_asked_for_is_the_cause_of_the_next_ones_change() -> None:
+    cluster = Cluster()
+    cluster.register("tm", 4)
+    settings = {**CHECKPOINTED, "tidegate.jobmanager.adoption-timeout": "1 s"}
+    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), settings), first_attempt=1, asked=(wanted(4),)))
+    cluster.pass_time(1_000)
+    cluster.start_tasks()
+    cluster.settle()
+    assert told(cluster)[0] == ("UPDATE_REQUIREMENT", "", 1)
+
+
 def test_a_job_that_waits_for_the_slots_of_its_new_shape_is_still_on_its_way() -> None:
     cluster = running_job(two_stage(), CHECKPOINTED, slots=2)
     cluster.tell(wanted(4))
