@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.waiting import HANG_LIMIT_S
+from tests.e2e.watching import CALL_LIMIT_S, TERMINAL
+from tidegate.pb import jobmanager_pb2 as pb
 
 SLOTS = 2
 LIMIT_S = 600
@@ -38,11 +41,13 @@ def cluster(session_cluster: Cluster) -> Cluster:
 
 @pytest.fixture(autouse=True)
 def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The ends of the shared cluster's logs, printed where pytest shows them when a test failed."""
+    """The ends of the shared cluster's logs, printed where pytest shows them when a test failed; what it ran ends with it."""
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before and "session_cluster" in request.fixturenames:
-        print(request.getfixturevalue("session_cluster").logs())
+        cluster = request.getfixturevalue("session_cluster")
+        print(cluster.logs())
+        cancel_what_is_left(cluster)
 
 
 def ensure_taskmanagers(cluster: Cluster, count: int) -> None:
@@ -54,6 +59,16 @@ def ensure_taskmanagers(cluster: Cluster, count: int) -> None:
     for _ in range(count - len(cluster.task_managers)):
         cluster.add_taskmanager(SLOTS)
     cluster.wait_slots(count * SLOTS)
+
+
+def cancel_what_is_left(cluster: Cluster) -> None:
+    """Jobs of a test that failed keep no slots from the next one."""
+    left = cluster.stub.ListJobs(pb.ListJobsRequest(include_terminal=False), timeout=CALL_LIMIT_S).jobs
+    for job in left:
+        cluster.stub.CancelJob(pb.JobRequest(job_id=job.job_id), timeout=CALL_LIMIT_S)
+    for job in left:
+        watch = cluster.watch(job.job_id)
+        watch.wait_for(lambda moment: moment.status.state in TERMINAL, HANG_LIMIT_S, "a job that was left is over")
 
 
 @pytest.fixture
