@@ -39,6 +39,7 @@ soak: install
 	$(BIN)/python -m tests.sim.soak
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore tests/property
 	$(BIN)/python -m pytest -m slow
+	.ci/versions spark
 
 format: install
 	$(BIN)/ruff check --fix .

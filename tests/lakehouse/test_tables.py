@@ -1,6 +1,7 @@
 """Tables of Delta and Iceberg, written by ``to_spark`` and read by ``from_spark_stream``, through ``kill -9``: each record once.
 
-They exist for older releases of Spark than the newest: `.ci/versions` runs this with the lowest that is promised.
+They exist for older releases of Spark than the newest: `.ci/versions` runs this with the lowest that is promised, and `.ci/versions spark`
+with the newest that Delta knows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from tests.e2e.cluster import Cluster
@@ -23,22 +25,36 @@ from tidegate.taskmanager.spark.session import start_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SERVERS = Path(spark_reading.__file__).parent
+RELEASES = {
+    "4.0": (SERVERS / "lakehouse" / "pom.xml", "lakehouse", ["delta", "iceberg"]),
+    "4.2": (SERVERS / "lakehouse" / "spark_4_2" / "pom.xml", "delta-4.2", ["delta"]),
+}
+"""By Spark's version: the jars, their name in the cache, and whose tables they are."""
+VERSION = ".".join(pyspark.__version__.split(".")[:2])
+POM, NAME, KINDS = RELEASES.get(VERSION, RELEASES["4.2"])
+
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.skipif(VERSION not in RELEASES, reason=f"Delta has no release for Spark {VERSION}"),
     pytest.mark.timeout(600, method="signal"),
     pytest.mark.filterwarnings(
         "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"
     ),  # py4j's, of older releases
 ]
-POM = Path(spark_reading.__file__).parent / "lakehouse" / "pom.xml"
 
 
 def settings_of(warehouse: Path) -> dict[str, str]:
-    jars = sorted(fetched(POM, "lakehouse").glob("*.jar"))
-    return {
+    jars = sorted(fetched(POM, NAME).glob("*.jar"))
+    delta = {
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    if "iceberg" not in KINDS:
+        return delta
+    return {
+        **delta,
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.cache-enabled": "false",
@@ -86,7 +102,7 @@ class Table:
         wait_until(lambda: len(self.ids()) >= count, LIMIT_S, f"{count} rows are in the table")
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_row_is_in_the_table_once(lake: Cluster, spark: SparkSession, tmp_path: Path, kind: str) -> None:
     ensure_taskmanagers(lake, 3)
     table = Table(spark, kind, tmp_path)
@@ -104,7 +120,7 @@ def test_each_row_is_in_the_table_once(lake: Cluster, spark: SparkSession, tmp_p
     assert sorted(table.ids()) == list(range(total))
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_are_added_to_a_table_are_read_once(
     lake: Cluster, spark: SparkSession, warehouse: Path, tmp_path: Path, kind: str
 ) -> None:
