@@ -41,6 +41,8 @@ class Ended(Protocol):
     @property
     def host(self) -> str: ...
     @property
+    def stack(self) -> str: ...
+    @property
     def stopping(self) -> Outcome | None: ...
     @property
     def outcome(self) -> Outcome | None: ...
@@ -61,13 +63,14 @@ def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
     return outcome
 
 
-def describe_late_start(name: str, timeout_ms: int, is_plain: bool) -> str:
+def outcome_of_late_start(name: str, timeout_ms: int, is_plain: bool) -> Outcome:
     """``is_plain``: it does not begin with a query of Spark."""
     key = "subtask" if is_plain else "spark-query"
-    return (
+    why = (
         f"{name}: its process did not connect within {timeout_ms / 1000:g} s (tidegate.{key}.start-timeout); is there a free core in "
         "Spark, and can its executors reach this TaskManager?"
     )
+    return Outcome(ExecutionState.FAILED, ErrorInfo.of(SubtaskLost(why)))
 
 
 def describe_loss(name: str, pid: int, host: str, of_spark: ErrorInfo | None, exit_status: int | None) -> ErrorInfo:
@@ -90,8 +93,17 @@ def with_words_of_spark(late: ErrorInfo, of_spark: ErrorInfo | None) -> ErrorInf
     return replace(late, message=f"{late.message} {of_spark.message}")
 
 
-def describe_obstinacy(name: str, pid: int) -> str:
-    """Why a process is killed that was asked to stop."""
+def outcome_of_obstinacy(task: Ended) -> tuple[Outcome | None, str]:
+    """What the end of a task is called that is killed because it does not stop, and why it is. A failure that it was stopped for
+    stays its reason."""
+    why = _describe_obstinacy(task.name, task.pid)
+    if task.stopping is None or task.stopping.error is not None:
+        return task.stopping, why
+    details = f"its function stood at\n{task.stack}" if task.stack else ""
+    return replace(task.stopping, error=ErrorInfo.of(SubtaskLost(why, details=details))), why
+
+
+def _describe_obstinacy(name: str, pid: int) -> str:
     return (
         f"{name} does not stop: its function (process {pid}) goes on although it was interrupted, since it swallows every exception, works "
         "in native code without a pause, or is closed slowly; its process is killed "

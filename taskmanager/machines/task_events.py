@@ -177,6 +177,14 @@ class SubtaskStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SubtaskInterrupted:
+    """It was asked to stop and does not react. ``stack``: where its function stood."""
+
+    attempt: AttemptId
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskTold:
     """An acknowledgement, a decline, an end of data, an event for a coordinator. ``acknowledged``: the checkpoint, of an acknowledgement."""
 
@@ -230,6 +238,7 @@ SubtaskEvent = (
     SubtaskListening
     | SubtaskStateChanged
     | SubtaskTold
+    | SubtaskInterrupted
     | StreamBroke
     | SparkJobEnded
     | TaskFailed

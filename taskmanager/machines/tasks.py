@@ -30,12 +30,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
+from tidegate.model.errors import ErrorInfo, Fenced, InternalError, UnknownAttempt
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
-from tidegate.taskmanager.machines.lost_processes import LOST, describe_late_start, describe_obstinacy, outcome_of
+from tidegate.taskmanager.machines.lost_processes import LOST, outcome_of, outcome_of_late_start, outcome_of_obstinacy
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
     CUT_OFF,
@@ -62,6 +62,7 @@ from tidegate.taskmanager.machines.task_events import (
     StreamOpened,
     SubmittedTask,
     SubtaskEvent,
+    SubtaskInterrupted,
     SubtaskListening,
     SubtaskStateChanged,
     SubtaskTold,
@@ -88,6 +89,7 @@ class Task:
     phase: TaskPhase = TaskPhase.STARTING
     stopping: Outcome | None = None
     outcome: Outcome | None = None
+    stack: str = ""  # where its function stood when it was interrupted last
     early_mails: list[bytes] = field(default_factory=list)
     data_address: str | None = None
     pid: int = 0
@@ -187,6 +189,9 @@ class TaskTable:
                 return self._on_state_changed(task, event)
             case SubtaskTold():
                 return self._on_told(task, event)
+            case SubtaskInterrupted():
+                task.stack = event.stack
+                return ()
             case StreamBroke():
                 return self._on_stream_broke(task)
             case SparkJobEnded():
@@ -208,7 +213,9 @@ class TaskTable:
         refusal = fence(submitted.generation, self._generation)
         known = self._tasks.get(submitted.attempt)
         if refusal is None and known is not None and known.submitted != submitted:
-            refusal = _error(InternalError, f"attempt {submitted.attempt} is already here, with another deployment")
+            refusal = ErrorInfo.of(
+                InternalError(f"attempt {submitted.attempt} is already here, with another deployment")
+            )
         if refusal is not None:
             return (Refuse(refusal),)
         if known is not None or self.has_begun(submitted):
@@ -285,12 +292,12 @@ class TaskTable:
     def _on_stream_opened(self, event: StreamOpened) -> Sequence[TaskCommand]:
         task = self._tasks.get(event.attempt)
         if task is None:
-            return (RefuseStream(event.attempt, _error(UnknownAttempt, f"attempt {event.attempt} is not here")),)
+            return (RefuseStream(event.attempt, ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} is not here"))),)
         if event.token != task.token:
-            return (RefuseStream(event.attempt, _error(Fenced, f"wrong token for attempt {event.attempt}")),)
+            return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(f"wrong token for attempt {event.attempt}"))),)
         if task.phase is not TaskPhase.STARTING:
             why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
-            return (RefuseStream(event.attempt, _error(Fenced, why)),)
+            return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(why))),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
         mails, task.early_mails = (task.submitted.deploy, *task.early_mails), []
         return (StopTimers(event.attempt), AcceptStream(event.attempt, mails))
@@ -304,8 +311,8 @@ class TaskTable:
             task.account.on_state(event.state)
             if self._is_muted(task) or task.stopping:
                 return ()
-            address = task.data_address if event.state is ExecutionState.INITIALIZING else None
-            return (ReportState(task.attempt, event.state, None, address),)
+            is_listening = event.state is ExecutionState.INITIALIZING
+            return (ReportState(task.attempt, event.state, None, task.data_address if is_listening else None),)
         task.phase = TaskPhase.ENDED
         is_as_told = task.stopping is None or event.state is ExecutionState.FINISHED
         task.outcome = Outcome(event.state, event.error) if is_as_told else task.stopping
@@ -319,9 +326,8 @@ class TaskTable:
         """It stops: from now on its functions are being closed, which has its own time."""
         if task.stopping is None or self._generation is None:
             return ()
-        if not self._limits.cancellation_timeout_ms:
-            return (StopTimers(task.attempt),)
-        return (StartTimer(task.attempt, TimerKind.KILL, self._limits.cancellation_timeout_ms),)
+        limit_ms = self._limits.cancellation_timeout_ms
+        return (StartTimer(task.attempt, TimerKind.KILL, limit_ms) if limit_ms else StopTimers(task.attempt),)
 
     def _on_stream_broke(self, task: Task) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
@@ -350,21 +356,20 @@ class TaskTable:
             case TimerKind.START:
                 if task.phase is not TaskPhase.STARTING:
                     return ()
-                late = describe_late_start(
-                    task.name, self._start_timeout_ms(task.submitted), task.submitted.spark_query is None
-                )
-                task.outcome = Outcome(ExecutionState.FAILED, _error(SubtaskLost, late))
+                is_plain = task.submitted.spark_query is None
+                task.outcome = outcome_of_late_start(task.name, self._start_timeout_ms(task.submitted), is_plain)
                 return self._kill(task)
             case TimerKind.KILL:
                 if task.phase is TaskPhase.KILLED:
                     return ()
-                warning = (LogWarning(describe_obstinacy(task.name, task.pid)),) if task.outcome is None else ()
-                task.outcome = task.outcome or task.stopping
-                return (*warning, *self._kill(task))
+                if task.outcome is not None:
+                    return self._kill(task)
+                task.outcome, why = outcome_of_obstinacy(task)
+                return (LogWarning(why), *self._kill(task))
             case TimerKind.ESCALATE:
                 waited_s = self._limits.cancellation_timeout_ms / 1000
                 text = f"{task.name} was killed {waited_s:g} s ago and is still there (task.cancellation.timeout)"
-                return (Escalate(_error(InternalError, text)),)
+                return (Escalate(ErrorInfo.of(InternalError(text))),)
             case _:
                 assert_never(kind)
 
@@ -387,14 +392,9 @@ class TaskTable:
     def _kill(self, task: Task) -> Sequence[TaskCommand]:
         closing = (CloseStream(task.attempt),) if task.phase is TaskPhase.ATTACHED else ()
         task.phase = TaskPhase.KILLED
-        escalation: tuple[TaskCommand, ...] = ()
-        if self._limits.cancellation_timeout_ms > 0:
-            escalation = (StartTimer(task.attempt, TimerKind.ESCALATE, self._limits.cancellation_timeout_ms),)
+        limit_ms = self._limits.cancellation_timeout_ms
+        escalation = (StartTimer(task.attempt, TimerKind.ESCALATE, limit_ms),) if limit_ms > 0 else ()
         return (StopTimers(task.attempt), *closing, KillSubtask(task.attempt, task.pid, task.host), *escalation)
 
     def _is_muted(self, task: Task) -> bool:
         return task.is_disowned or task.owner != self._generation
-
-
-def _error(kind: type[InternalError] | type[SubtaskLost], message: str) -> ErrorInfo:
-    return ErrorInfo.of(kind(message))

@@ -196,6 +196,10 @@ class ControlStream:
     def metrics(self, metrics: TaskMetrics) -> None:
         self._outbox.put(subtask_pb2.FromSubtask(metrics=task_metrics_to_pb(metrics)))
 
+    def interrupted(self, stack: str) -> None:
+        """It does not react to its cancellation, and its function stands there."""
+        self._outbox.put(subtask_pb2.FromSubtask(interrupted=subtask_pb2.FromSubtask.Interrupted(stack=stack)))
+
     def print(self, text: str, is_error: bool = False, is_bare: bool = False) -> None:
         """Pass on whole lines that user code printed, or, bare, a sink."""
         self._outbox.print(text, is_error, is_bare)

@@ -27,8 +27,12 @@ SHOWN_FRAMES = 12
 """Chosen, not measured: the innermost ones, where the function stands."""
 
 
+NOT_REACTING = "the task does not react to its cancellation and is interrupted; it stands at"
+"""In the TaskManager's output, with the stack below."""
+
+
 class Interrupter:
-    """Made in the main thread, in which the subtask runs. ``tell`` takes lines for the TaskManager's output."""
+    """Made in the main thread, in which the subtask runs. ``tell`` takes the stack before each interrupt."""
 
     def __init__(self, mailbox: Mailbox, tell: Callable[[str], None], interval_s: float = 30.0) -> None:
         self._mailbox = mailbox
@@ -53,9 +57,7 @@ class Interrupter:
     def _run(self) -> None:
         delay_s = min(FIRST_AFTER_S, self.interval_s)
         while not self._is_over.wait(delay_s):
-            self._tell(
-                "the task does not react to its cancellation and is interrupted; it stands at\n" + self._stack() + "\n"
-            )
+            self._tell(self._stack())
             self._is_wanted = True
             signal.pthread_kill(self._thread, SIGNAL)
             delay_s = min(FIRST_AFTER_S, self.interval_s) if self._mailbox.size() else self.interval_s

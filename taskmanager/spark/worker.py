@@ -39,7 +39,7 @@ from tidegate.taskmanager.runtime.subtask_faults import SubtaskFaults
 from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.interruption import Interrupter
+from tidegate.taskmanager.spark.interruption import NOT_REACTING, Interrupter
 from tidegate.taskmanager.spark.memory import (
     WorkerSettings,
     cancellation_interval_s,
@@ -77,7 +77,7 @@ def run_attempt(
     if settings.directory:
         write_on_signal(Path(settings.directory))
     mailbox = Mailbox()
-    interrupter = Interrupter(mailbox, lambda text: stream.print(text, is_error=True))
+    interrupter = Interrupter(mailbox, lambda stack: _tell_where_it_stands(stream, stack))
 
     def deliver(mail: Mail) -> None:
         mailbox.put(mail)
@@ -114,6 +114,11 @@ def run_attempt(
         claim.remove()
     if stored is not None and not has_finished:
         raise SubtaskLost(f"{_name(deployment)} did not finish: what it stored is dropped")
+
+
+def _tell_where_it_stands(stream: ControlStream, stack: str) -> None:
+    stream.interrupted(stack)
+    stream.print(f"{NOT_REACTING}\n{stack}\n", is_error=True)
 
 
 def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:

@@ -41,6 +41,7 @@ events: st.SearchStrategy[TaskManagerEvent] = st.one_of(
     st.builds(tv.CancelRequested, generations, attempts),
     st.builds(tv.StreamOpened, attempts, st.sampled_from(["token", "guess"]), st.just(7), st.just("here")),
     st.builds(tv.SubtaskStateChanged, attempts, states),
+    st.builds(tv.SubtaskInterrupted, attempts, st.just("where it stands")),
     st.builds(tv.SubtaskTold, attempts, st.just("ack")),
     st.builds(tv.StreamBroke, attempts),
     st.builds(tv.SparkJobEnded, attempts, st.sampled_from([None, ERROR])),

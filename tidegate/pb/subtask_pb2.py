@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tidegate.pb import common_pb2 as tidegate_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tidegate/pb/subtask.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto\"\x9d\x0b\n\x0b\x46romSubtask\x12/\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.tidegate.pb.FromSubtask.HelloH\x00\x12\x37\n\tlistening\x18\x02 \x01(\x0b\x32\".tidegate.pb.FromSubtask.ListeningH\x00\x12>\n\rstate_changed\x18\x03 \x01(\x0b\x32%.tidegate.pb.FromSubtask.StateChangedH\x00\x12\x33\n\x0b\x61\x63knowledge\x18\x04 \x01(\x0b\x32\x1c.tidegate.pb.AcknowledgementH\x00\x12\x33\n\x07\x64\x65\x63line\x18\x05 \x01(\x0b\x32 .tidegate.pb.FromSubtask.DeclineH\x00\x12\x39\n\x0b\x65nd_of_data\x18\x06 \x01(\x0b\x32\".tidegate.pb.FromSubtask.EndOfDataH\x00\x12+\n\x07metrics\x18\x07 \x01(\x0b\x32\x18.tidegate.pb.TaskMetricsH\x00\x12\x31\n\x06output\x18\x08 \x01(\x0b\x32\x1f.tidegate.pb.FromSubtask.OutputH\x00\x12\x33\n\x07threads\x18\t \x01(\x0b\x32 .tidegate.pb.FromSubtask.ThreadsH\x00\x12\x33\n\x07request\x18\n \x01(\x0b\x32 .tidegate.pb.FromSubtask.RequestH\x00\x12\x31\n\x06stacks\x18\x0b \x01(\x0b\x32\x1f.tidegate.pb.FromSubtask.StacksH\x00\x12\x34\n\x0eoperator_event\x18\x0c \x01(\x0b\x32\x1a.tidegate.pb.OperatorEventH\x00\x12>\n\rstate_queried\x18\r \x01(\x0b\x32%.tidegate.pb.FromSubtask.StateQueriedH\x00\x1a\x42\n\x05Hello\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x0c\n\x04host\x18\x04 \x01(\t\x1a\x1c\n\tListening\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x1a@\n\x0cStateChanged\x12\r\n\x05state\x18\x01 \x01(\t\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error\x1aS\n\x07\x44\x65\x63line\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tidegate.pb.Error\x1a\x0b\n\tEndOfData\x1a\x39\n\x06Output\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0f\n\x07is_bare\x18\x03 \x01(\x08\x1a\x33\n\x07Threads\x12(\n\x07threads\x18\x01 \x03(\x0b\x32\x17.tidegate.pb.ThreadInfo\x1a\x33\n\x06Stacks\x12)\n\x06stacks\x18\x01 \x03(\x0b\x32\x19.tidegate.pb.SampledStack\x1aL\n\x0cStateQueried\x12\x10\n\x08query_id\x18\x01 \x01(\x03\x12*\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1a.tidegate.pb.KvStateAnswer\x1a\xc7\x01\n\x07Request\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x03\x12*\n\nfetch_blob\x18\x02 \x01(\x0b\x32\x14.tidegate.pb.BlobRefH\x00\x12=\n\x0f\x61lign_watermark\x18\x03 \x01(\x0b\x32\".tidegate.pb.AlignWatermarkRequestH\x00\x12\x35\n\x11register_kv_state\x18\x04 \x01(\x0b\x32\x18.tidegate.pb.KvStateInfoH\x00\x42\t\n\x07requestB\t\n\x07message\"\xcb\n\n\tToSubtask\x12/\n\x06\x64\x65ploy\x18\x01 \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.DeployH\x00\x12\x31\n\x07\x63onnect\x18\x02 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.ConnectH\x00\x12\x31\n\x07trigger\x18\x03 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.TriggerH\x00\x12\x31\n\x07\x63onfirm\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.ConfirmH\x00\x12-\n\x05\x61\x62ort\x18\x05 \x01(\x0b\x32\x1c.tidegate.pb.ToSubtask.AbortH\x00\x12/\n\x06\x63\x61ncel\x18\x06 \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.CancelH\x00\x12:\n\x0c\x64ump_threads\x18\x07 \x01(\x0b\x32\".tidegate.pb.ToSubtask.DumpThreadsH\x00\x12\x31\n\x07refused\x18\x08 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.RefusedH\x00\x12/\n\x06\x61nswer\x18\t \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.AnswerH\x00\x12\x39\n\rsample_stacks\x18\n \x01(\x0b\x32 .tidegate.pb.SampleStacksOptionsH\x00\x12\x34\n\x0eoperator_event\x18\x0b \x01(\x0b\x32\x1a.tidegate.pb.OperatorEventH\x00\x12*\n\x05\x66\x61ult\x18\x0c \x01(\x0b\x32\x19.tidegate.pb.SubtaskFaultH\x00\x12\x38\n\x0bquery_state\x18\r \x01(\x0b\x32!.tidegate.pb.ToSubtask.QueryStateH\x00\x1a\x1c\n\x06\x44\x65ploy\x12\x12\n\ndeployment\x18\x01 \x01(\x0c\x1a:\n\x07\x43onnect\x12/\n\tproducers\x18\x01 \x03(\x0b\x32\x1c.tidegate.pb.ProducerAddress\x1ag\n\x07Trigger\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x02 \x01(\x03\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointOptions\x1a\x34\n\x07\x43onfirm\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x12\n\nmay_finish\x18\x02 \x01(\x08\x1aX\n\x05\x41\x62ort\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12 \n\x13latest_completed_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_latest_completed_id\x1a\x08\n\x06\x43\x61ncel\x1a\r\n\x0b\x44umpThreads\x1a:\n\nQueryState\x12\x10\n\x08query_id\x18\x01 \x01(\x03\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04keys\x18\x03 \x01(\x0c\x1a,\n\x07Refused\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x1a\xbb\x01\n\x06\x41nswer\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x03\x12\x0f\n\x07is_last\x18\x02 \x01(\x08\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tidegate.pb.ErrorH\x00\x12&\n\x04\x62lob\x18\x04 \x01(\x0b\x32\x16.tidegate.pb.BlobChunkH\x00\x12\x38\n\twatermark\x18\x05 \x01(\x0b\x32#.tidegate.pb.AlignWatermarkResponseH\x00\x42\x08\n\x06\x61nswerB\t\n\x07messageb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tidegate/pb/subtask.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto\"\xf8\x0b\n\x0b\x46romSubtask\x12/\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.tidegate.pb.FromSubtask.HelloH\x00\x12\x37\n\tlistening\x18\x02 \x01(\x0b\x32\".tidegate.pb.FromSubtask.ListeningH\x00\x12>\n\rstate_changed\x18\x03 \x01(\x0b\x32%.tidegate.pb.FromSubtask.StateChangedH\x00\x12\x33\n\x0b\x61\x63knowledge\x18\x04 \x01(\x0b\x32\x1c.tidegate.pb.AcknowledgementH\x00\x12\x33\n\x07\x64\x65\x63line\x18\x05 \x01(\x0b\x32 .tidegate.pb.FromSubtask.DeclineH\x00\x12\x39\n\x0b\x65nd_of_data\x18\x06 \x01(\x0b\x32\".tidegate.pb.FromSubtask.EndOfDataH\x00\x12+\n\x07metrics\x18\x07 \x01(\x0b\x32\x18.tidegate.pb.TaskMetricsH\x00\x12\x31\n\x06output\x18\x08 \x01(\x0b\x32\x1f.tidegate.pb.FromSubtask.OutputH\x00\x12\x33\n\x07threads\x18\t \x01(\x0b\x32 .tidegate.pb.FromSubtask.ThreadsH\x00\x12\x33\n\x07request\x18\n \x01(\x0b\x32 .tidegate.pb.FromSubtask.RequestH\x00\x12\x31\n\x06stacks\x18\x0b \x01(\x0b\x32\x1f.tidegate.pb.FromSubtask.StacksH\x00\x12\x34\n\x0eoperator_event\x18\x0c \x01(\x0b\x32\x1a.tidegate.pb.OperatorEventH\x00\x12>\n\rstate_queried\x18\r \x01(\x0b\x32%.tidegate.pb.FromSubtask.StateQueriedH\x00\x12;\n\x0binterrupted\x18\x0e \x01(\x0b\x32$.tidegate.pb.FromSubtask.InterruptedH\x00\x1a\x42\n\x05Hello\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x0c\n\x04host\x18\x04 \x01(\t\x1a\x1c\n\tListening\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x1a@\n\x0cStateChanged\x12\r\n\x05state\x18\x01 \x01(\t\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error\x1aS\n\x07\x44\x65\x63line\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tidegate.pb.Error\x1a\x0b\n\tEndOfData\x1a\x39\n\x06Output\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0f\n\x07is_bare\x18\x03 \x01(\x08\x1a\x33\n\x07Threads\x12(\n\x07threads\x18\x01 \x03(\x0b\x32\x17.tidegate.pb.ThreadInfo\x1a\x33\n\x06Stacks\x12)\n\x06stacks\x18\x01 \x03(\x0b\x32\x19.tidegate.pb.SampledStack\x1a\x1c\n\x0bInterrupted\x12\r\n\x05stack\x18\x01 \x01(\t\x1aL\n\x0cStateQueried\x12\x10\n\x08query_id\x18\x01 \x01(\x03\x12*\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1a.tidegate.pb.KvStateAnswer\x1a\xc7\x01\n\x07Request\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x03\x12*\n\nfetch_blob\x18\x02 \x01(\x0b\x32\x14.tidegate.pb.BlobRefH\x00\x12=\n\x0f\x61lign_watermark\x18\x03 \x01(\x0b\x32\".tidegate.pb.AlignWatermarkRequestH\x00\x12\x35\n\x11register_kv_state\x18\x04 \x01(\x0b\x32\x18.tidegate.pb.KvStateInfoH\x00\x42\t\n\x07requestB\t\n\x07message\"\xcb\n\n\tToSubtask\x12/\n\x06\x64\x65ploy\x18\x01 \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.DeployH\x00\x12\x31\n\x07\x63onnect\x18\x02 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.ConnectH\x00\x12\x31\n\x07trigger\x18\x03 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.TriggerH\x00\x12\x31\n\x07\x63onfirm\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.ConfirmH\x00\x12-\n\x05\x61\x62ort\x18\x05 \x01(\x0b\x32\x1c.tidegate.pb.ToSubtask.AbortH\x00\x12/\n\x06\x63\x61ncel\x18\x06 \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.CancelH\x00\x12:\n\x0c\x64ump_threads\x18\x07 \x01(\x0b\x32\".tidegate.pb.ToSubtask.DumpThreadsH\x00\x12\x31\n\x07refused\x18\x08 \x01(\x0b\x32\x1e.tidegate.pb.ToSubtask.RefusedH\x00\x12/\n\x06\x61nswer\x18\t \x01(\x0b\x32\x1d.tidegate.pb.ToSubtask.AnswerH\x00\x12\x39\n\rsample_stacks\x18\n \x01(\x0b\x32 .tidegate.pb.SampleStacksOptionsH\x00\x12\x34\n\x0eoperator_event\x18\x0b \x01(\x0b\x32\x1a.tidegate.pb.OperatorEventH\x00\x12*\n\x05\x66\x61ult\x18\x0c \x01(\x0b\x32\x19.tidegate.pb.SubtaskFaultH\x00\x12\x38\n\x0bquery_state\x18\r \x01(\x0b\x32!.tidegate.pb.ToSubtask.QueryStateH\x00\x1a\x1c\n\x06\x44\x65ploy\x12\x12\n\ndeployment\x18\x01 \x01(\x0c\x1a:\n\x07\x43onnect\x12/\n\tproducers\x18\x01 \x03(\x0b\x32\x1c.tidegate.pb.ProducerAddress\x1ag\n\x07Trigger\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x14\n\x0ctimestamp_ms\x18\x02 \x01(\x03\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointOptions\x1a\x34\n\x07\x43onfirm\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x12\n\nmay_finish\x18\x02 \x01(\x08\x1aX\n\x05\x41\x62ort\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12 \n\x13latest_completed_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x16\n\x14_latest_completed_id\x1a\x08\n\x06\x43\x61ncel\x1a\r\n\x0b\x44umpThreads\x1a:\n\nQueryState\x12\x10\n\x08query_id\x18\x01 \x01(\x03\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04keys\x18\x03 \x01(\x0c\x1a,\n\x07Refused\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x1a\xbb\x01\n\x06\x41nswer\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x03\x12\x0f\n\x07is_last\x18\x02 \x01(\x08\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tidegate.pb.ErrorH\x00\x12&\n\x04\x62lob\x18\x04 \x01(\x0b\x32\x16.tidegate.pb.BlobChunkH\x00\x12\x38\n\twatermark\x18\x05 \x01(\x0b\x32#.tidegate.pb.AlignWatermarkResponseH\x00\x42\x08\n\x06\x61nswerB\t\n\x07messageb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,47 +33,49 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidegate.pb.subtask_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FROMSUBTASK']._serialized_start=69
-  _globals['_FROMSUBTASK']._serialized_end=1506
-  _globals['_FROMSUBTASK_HELLO']._serialized_start=790
-  _globals['_FROMSUBTASK_HELLO']._serialized_end=856
-  _globals['_FROMSUBTASK_LISTENING']._serialized_start=858
-  _globals['_FROMSUBTASK_LISTENING']._serialized_end=886
-  _globals['_FROMSUBTASK_STATECHANGED']._serialized_start=888
-  _globals['_FROMSUBTASK_STATECHANGED']._serialized_end=952
-  _globals['_FROMSUBTASK_DECLINE']._serialized_start=954
-  _globals['_FROMSUBTASK_DECLINE']._serialized_end=1037
-  _globals['_FROMSUBTASK_ENDOFDATA']._serialized_start=1039
-  _globals['_FROMSUBTASK_ENDOFDATA']._serialized_end=1050
-  _globals['_FROMSUBTASK_OUTPUT']._serialized_start=1052
-  _globals['_FROMSUBTASK_OUTPUT']._serialized_end=1109
-  _globals['_FROMSUBTASK_THREADS']._serialized_start=1111
-  _globals['_FROMSUBTASK_THREADS']._serialized_end=1162
-  _globals['_FROMSUBTASK_STACKS']._serialized_start=1164
-  _globals['_FROMSUBTASK_STACKS']._serialized_end=1215
-  _globals['_FROMSUBTASK_STATEQUERIED']._serialized_start=1217
-  _globals['_FROMSUBTASK_STATEQUERIED']._serialized_end=1293
-  _globals['_FROMSUBTASK_REQUEST']._serialized_start=1296
-  _globals['_FROMSUBTASK_REQUEST']._serialized_end=1495
-  _globals['_TOSUBTASK']._serialized_start=1509
-  _globals['_TOSUBTASK']._serialized_end=2864
-  _globals['_TOSUBTASK_DEPLOY']._serialized_start=2195
-  _globals['_TOSUBTASK_DEPLOY']._serialized_end=2223
-  _globals['_TOSUBTASK_CONNECT']._serialized_start=2225
-  _globals['_TOSUBTASK_CONNECT']._serialized_end=2283
-  _globals['_TOSUBTASK_TRIGGER']._serialized_start=2285
-  _globals['_TOSUBTASK_TRIGGER']._serialized_end=2388
-  _globals['_TOSUBTASK_CONFIRM']._serialized_start=2390
-  _globals['_TOSUBTASK_CONFIRM']._serialized_end=2442
-  _globals['_TOSUBTASK_ABORT']._serialized_start=2444
-  _globals['_TOSUBTASK_ABORT']._serialized_end=2532
-  _globals['_TOSUBTASK_CANCEL']._serialized_start=2534
-  _globals['_TOSUBTASK_CANCEL']._serialized_end=2542
-  _globals['_TOSUBTASK_DUMPTHREADS']._serialized_start=2544
-  _globals['_TOSUBTASK_DUMPTHREADS']._serialized_end=2557
-  _globals['_TOSUBTASK_QUERYSTATE']._serialized_start=2559
-  _globals['_TOSUBTASK_QUERYSTATE']._serialized_end=2617
-  _globals['_TOSUBTASK_REFUSED']._serialized_start=2619
-  _globals['_TOSUBTASK_REFUSED']._serialized_end=2663
-  _globals['_TOSUBTASK_ANSWER']._serialized_start=2666
-  _globals['_TOSUBTASK_ANSWER']._serialized_end=2853
+  _globals['_FROMSUBTASK']._serialized_end=1597
+  _globals['_FROMSUBTASK_HELLO']._serialized_start=851
+  _globals['_FROMSUBTASK_HELLO']._serialized_end=917
+  _globals['_FROMSUBTASK_LISTENING']._serialized_start=919
+  _globals['_FROMSUBTASK_LISTENING']._serialized_end=947
+  _globals['_FROMSUBTASK_STATECHANGED']._serialized_start=949
+  _globals['_FROMSUBTASK_STATECHANGED']._serialized_end=1013
+  _globals['_FROMSUBTASK_DECLINE']._serialized_start=1015
+  _globals['_FROMSUBTASK_DECLINE']._serialized_end=1098
+  _globals['_FROMSUBTASK_ENDOFDATA']._serialized_start=1100
+  _globals['_FROMSUBTASK_ENDOFDATA']._serialized_end=1111
+  _globals['_FROMSUBTASK_OUTPUT']._serialized_start=1113
+  _globals['_FROMSUBTASK_OUTPUT']._serialized_end=1170
+  _globals['_FROMSUBTASK_THREADS']._serialized_start=1172
+  _globals['_FROMSUBTASK_THREADS']._serialized_end=1223
+  _globals['_FROMSUBTASK_STACKS']._serialized_start=1225
+  _globals['_FROMSUBTASK_STACKS']._serialized_end=1276
+  _globals['_FROMSUBTASK_INTERRUPTED']._serialized_start=1278
+  _globals['_FROMSUBTASK_INTERRUPTED']._serialized_end=1306
+  _globals['_FROMSUBTASK_STATEQUERIED']._serialized_start=1308
+  _globals['_FROMSUBTASK_STATEQUERIED']._serialized_end=1384
+  _globals['_FROMSUBTASK_REQUEST']._serialized_start=1387
+  _globals['_FROMSUBTASK_REQUEST']._serialized_end=1586
+  _globals['_TOSUBTASK']._serialized_start=1600
+  _globals['_TOSUBTASK']._serialized_end=2955
+  _globals['_TOSUBTASK_DEPLOY']._serialized_start=2286
+  _globals['_TOSUBTASK_DEPLOY']._serialized_end=2314
+  _globals['_TOSUBTASK_CONNECT']._serialized_start=2316
+  _globals['_TOSUBTASK_CONNECT']._serialized_end=2374
+  _globals['_TOSUBTASK_TRIGGER']._serialized_start=2376
+  _globals['_TOSUBTASK_TRIGGER']._serialized_end=2479
+  _globals['_TOSUBTASK_CONFIRM']._serialized_start=2481
+  _globals['_TOSUBTASK_CONFIRM']._serialized_end=2533
+  _globals['_TOSUBTASK_ABORT']._serialized_start=2535
+  _globals['_TOSUBTASK_ABORT']._serialized_end=2623
+  _globals['_TOSUBTASK_CANCEL']._serialized_start=2625
+  _globals['_TOSUBTASK_CANCEL']._serialized_end=2633
+  _globals['_TOSUBTASK_DUMPTHREADS']._serialized_start=2635
+  _globals['_TOSUBTASK_DUMPTHREADS']._serialized_end=2648
+  _globals['_TOSUBTASK_QUERYSTATE']._serialized_start=2650
+  _globals['_TOSUBTASK_QUERYSTATE']._serialized_end=2708
+  _globals['_TOSUBTASK_REFUSED']._serialized_start=2710
+  _globals['_TOSUBTASK_REFUSED']._serialized_end=2754
+  _globals['_TOSUBTASK_ANSWER']._serialized_start=2757
+  _globals['_TOSUBTASK_ANSWER']._serialized_end=2944
 # @@protoc_insertion_point(module_scope)

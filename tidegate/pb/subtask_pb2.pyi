@@ -201,6 +201,26 @@ class FromSubtask(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
+    class Interrupted(_message.Message):
+        """It does not react to Cancel: its function was interrupted where it stood."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        STACK_FIELD_NUMBER: _builtins.int
+        stack: _builtins.str
+        """the innermost frames, as text"""
+        def __init__(
+            self,
+            *,
+            stack: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["stack", b"stack"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
     class StateQueried(_message.Message):
         """The answer to QueryState."""
 
@@ -275,6 +295,7 @@ class FromSubtask(_message.Message):
     STACKS_FIELD_NUMBER: _builtins.int
     OPERATOR_EVENT_FIELD_NUMBER: _builtins.int
     STATE_QUERIED_FIELD_NUMBER: _builtins.int
+    INTERRUPTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -301,6 +322,8 @@ class FromSubtask(_message.Message):
     def operator_event(self) -> _common_pb2.OperatorEvent: ...
     @_builtins.property
     def state_queried(self) -> Global___FromSubtask.StateQueried: ...
+    @_builtins.property
+    def interrupted(self) -> Global___FromSubtask.Interrupted: ...
     def __init__(
         self,
         *,
@@ -317,12 +340,13 @@ class FromSubtask(_message.Message):
         stacks: Global___FromSubtask.Stacks | None = ...,
         operator_event: _common_pb2.OperatorEvent | None = ...,
         state_queried: Global___FromSubtask.StateQueried | None = ...,
+        interrupted: Global___FromSubtask.Interrupted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "interrupted", b"interrupted", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "interrupted", b"interrupted", "listening", b"listening", "message", b"message", "metrics", b"metrics", "operator_event", b"operator_event", "output", b"output", "request", b"request", "stacks", b"stacks", "state_changed", b"state_changed", "state_queried", b"state_queried", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks", "operator_event", "state_queried"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads", "request", "stacks", "operator_event", "state_queried", "interrupted"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

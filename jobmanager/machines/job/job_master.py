@@ -90,7 +90,7 @@ class JobMaster(JobParts):
             case _E.FINISHED:
                 self._on_finished(execution)
             case _E.CANCELED if execution.state is _E.CANCELING:
-                self._move(execution, _E.CANCELED)
+                self._move(execution, _E.CANCELED, event.error)
             case _E.CANCELED | _E.FAILED:
                 what = f"{self.executions.describe(execution)} {event.state.value.lower()} without saying why"
                 self._on_failed(execution, event.error or ErrorInfo.of(SubtaskLost(what)))
@@ -244,8 +244,8 @@ class JobMaster(JobParts):
         self.scheduler.on_finished(execution)
         self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
 
-    def _move(self, execution: Execution, state: ExecutionState) -> None:
-        self.executions.move(execution, state, self._buffer.now_ms)
+    def _move(self, execution: Execution, state: ExecutionState, why: ErrorInfo | None = None) -> None:
+        self.executions.move(execution, state, self._buffer.now_ms, why)
         self._buffer.changed(self.job_id)
         self._proceed()
 

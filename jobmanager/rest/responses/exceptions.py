@@ -3,6 +3,9 @@
 A failure that the job lived through is an entry with its task. The one that it died of is, as in Flink, reported by an entry of
 the scheduler, without a task ("Recovery is suppressed by ..."), with the task's failure under ``concurrentExceptions``
 (``RootExceptionHistoryEntry.fromGlobalFailure``).
+
+A task that was killed because it did not end when it was cancelled is an entry as well: it says why, and where its function stood.
+In Flink its TaskManager would be lost instead.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from tidegate.jobmanager.machines.views import AttemptView, FailureView, JobView
 from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
 from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.model.options import RestartStrategyType
-from tidegate.model.states import JobState
+from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.values import JsonObject
 
 _JOB_EXCEPTION = "org.apache.flink.runtime.JobException"
@@ -32,20 +35,29 @@ def exceptions(
     """Failures here have no labels, so that a filter by label leaves none. ``faults``: those made on purpose, oldest first."""
     entries = [] if label_filter else list(_entries(job, endpoints))
     if not label_filter:
-        entries = _with(entries, [{**fault, "concurrentExceptions": []} for fault in faults])
+        beside = (*_killed(job, _places(job), endpoints), *faults)
+        entries = _with(entries, [{**one, "concurrentExceptions": []} for one in beside])
     return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
 
 
 def failures(job: JobView, maximum: int, faults: Sequence[JsonObject] = ()) -> JsonObject:
     """Returns the failures for people: every entry says what failed where, the last one too."""
     places = _places(job)
-    entries = _with([_entry(failure, places, _NONE) for failure in reversed(job.failures)], faults)
+    failed = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
+    entries = _with(failed, (*_killed(job, places, _NONE), *faults))
     return {"entries": entries[:maximum], "truncated": len(entries) > maximum}
 
 
-def _with(entries: list[JsonObject], faults: Sequence[JsonObject]) -> list[JsonObject]:
+def _with(entries: list[JsonObject], beside: Sequence[JsonObject]) -> list[JsonObject]:
     """Newest first; of one moment a failure stands before the fault that it came from."""
-    return sorted([*entries, *reversed(faults)], key=lambda entry: -int(entry["timestamp"])) if faults else entries
+    return sorted([*entries, *reversed(beside)], key=lambda entry: -int(entry["timestamp"])) if beside else entries
+
+
+def _killed(job: JobView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:
+    """Those that were cancelled and did not end by themselves. What they were cancelled for is a failure or a request of its own."""
+    for attempt, (_, view) in places.items():
+        if view.state is ExecutionState.CANCELED and view.failure is not None:
+            yield _entry(FailureView(view.end_ms or 0, view.failure, attempt), places, endpoints)
 
 
 def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:

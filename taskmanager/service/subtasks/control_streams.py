@@ -167,6 +167,8 @@ class SubtaskControl:
                 self._executor.post(
                     tv.SubtaskStateChanged(attempt, enum_from_text(ExecutionState, changed.state), error)
                 )
+            case "interrupted":
+                self._executor.post(tv.SubtaskInterrupted(attempt, message.interrupted.stack))
             case "metrics":
                 self._executor.measures.measured(attempt, message.metrics)
             case "threads":

@@ -11,6 +11,8 @@ from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, FAULT, JOB, running_job, vertex_id
 from tidegate.jobmanager.machines.commands import StartWorker
+from tidegate.jobmanager.machines.events import TaskStateChanged
+from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.states import ExecutionState
 from tidegate.pb.common_pb2 import Accumulator
 
@@ -54,6 +56,25 @@ async def test_attempts_that_are_over_stay_visible() -> None:
         path = f"/jobs/{JOB}/vertices/{SINK}/subtasks/0"
         assert (await ask(client, "GET", path, 200))["attempt"] == 1
         assert (await ask(client, "GET", f"{path}/attempts/0", 200))["status"] == "FAILED"
+
+
+async def test_a_task_that_was_killed_since_it_did_not_end_says_why() -> None:
+    cluster = running_job(configuration={"restart-strategy.type": "fixed-delay"})
+    cluster.fail(cluster.attempt("sink"))
+    stubborn = cluster.attempt("sink", 1)
+    cluster.now_ms += 5_000
+    why = ErrorInfo.of(SubtaskLost("it goes on although it was interrupted", details="it stood at\n  in spins"))
+    cluster.tell(TaskStateChanged(stubborn, ExecutionState.CANCELED, why))
+    cluster.cancel_tasks()
+    cluster.pass_time(2_000)
+    async with serving(Scene(cluster)) as client:
+        killed, failed = (await ask(client, "GET", f"/jobs/{JOB}/exceptions", 200))["exceptionHistory"]["entries"]
+        assert failed["taskName"] == "sink (1/2) - execution #0"
+        assert (killed["taskName"], killed["concurrentExceptions"]) == ("sink (2/2) - execution #0", [])
+        assert killed["timestamp"] == failed["timestamp"] + 5_000
+        assert killed["stacktrace"].endswith("it goes on although it was interrupted\nit stood at\n  in spins")
+        path = f"/jobs/{JOB}/vertices/{SINK}/subtasks/1/attempts/0"
+        assert (await ask(client, "GET", path, 200))["status"] == "CANCELED"
 
 
 # ---- figures -------------------------------------------------------------------------------------------------------------

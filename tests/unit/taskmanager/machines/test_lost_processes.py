@@ -10,7 +10,10 @@ from tests.unit.taskmanager.machines.test_tasks import (
     ATTEMPT,
     CANCEL,
     E_,
+    FAIL,
+    FREED,
     GENERATION,
+    INTERRUPTED,
     KILLING,
     LIMITS,
     OPENED,
@@ -30,6 +33,7 @@ from tidegate.taskmanager.machines.task_events import (
     StartTimer,
     StoredEdges,
     StreamBroke,
+    SubtaskInterrupted,
     SubtaskStateChanged,
     TaskEvent,
     TaskLimits,
@@ -103,6 +107,25 @@ def test_one_that_does_not_stop_is_killed_and_the_log_says_why() -> None:
     assert isinstance(warning, LogWarning)
     assert "map (1/2)#3 does not stop: its function (process 77) goes on" in warning.text
     assert "tidegate.task.unresponsive-timeout" in warning.text
+
+
+def test_the_end_of_one_that_was_killed_says_why_and_where_its_function_stood() -> None:
+    table = table_in(P.ATTACHED)
+    for event in (CANCEL, SubtaskInterrupted(ATTEMPT, "earlier"), INTERRUPTED, KILLING):
+        table.on(event, 0)
+    (report,) = [c for c in table.on(SparkJobEnded(ATTEMPT, None, -9), 0) if isinstance(c, ReportState)]
+    assert report.state is E_.CANCELED
+    assert report.error is not None
+    assert "map (1/2)#3 does not stop: its function (process 77) goes on" in report.error.message
+    assert report.error.details == f"its function stood at\n{INTERRUPTED.stack}"
+
+
+def test_a_failure_that_it_was_stopped_for_stays_the_reason_of_one_that_is_killed() -> None:
+    table = table_in(P.ATTACHED)
+    for event in (FAIL, INTERRUPTED, KILLING):
+        table.on(event, 0)
+    (report,) = [c for c in table.on(SparkJobEnded(ATTEMPT, None, -9), 0) if isinstance(c, ReportState)]
+    assert (report.state, report.error) == (E_.FAILED, FREED)
 
 
 NOT_STORED = ErrorInfo.of(StorageError("what it gave could not be stored"))

@@ -27,6 +27,7 @@ from tidegate.taskmanager.machines.task_events import (
     SparkJobEnded,
     StreamBroke,
     StreamOpened,
+    SubtaskInterrupted,
     SubtaskListening,
     SubtaskStateChanged,
     SubtaskTold,
@@ -58,6 +59,7 @@ EVENTS: dict[str, TaskManagerEvent] = {
     "it listens": SubtaskListening(ATTEMPT, "here:1"),
     "it runs": SubtaskStateChanged(ATTEMPT, ExecutionState.RUNNING),
     "it has finished": SubtaskStateChanged(ATTEMPT, ExecutionState.FINISHED),
+    "it is interrupted": SubtaskInterrupted(ATTEMPT, "where it stands"),
     "it says something": SubtaskTold(ATTEMPT, "message"),
     "its stream breaks": StreamBroke(ATTEMPT),
     "its Spark job ends": SparkJobEnded(ATTEMPT),
@@ -104,6 +106,7 @@ a second stream             | RefuseStream             | RefuseStream           
 it listens                  | ·                        | ·                                                | ·                                                            | ·                                                    | ·
 it runs                     | ·                        | ReportState                                      | ·                                                            | ·                                                    | ReportState
 it has finished             | ·                        | StopTimers, CloseStream, StartTimer              | StopTimers, CloseStream, StartTimer                          | StopTimers, CloseStream, StartTimer                  | StopTimers, CloseStream, StartTimer
+it is interrupted           | ·                        | ·                                                | ·                                                            | ·                                                    | ·
 it says something           | ·                        | Forward                                          | ·                                                            | ·                                                    | Forward
 its stream breaks           | ·                        | StopTimers, CloseStream, KillSubtask, StartTimer | StopTimers, CloseStream, KillSubtask, StartTimer             | StopTimers, CloseStream, KillSubtask, StartTimer     | StopTimers, CloseStream, KillSubtask, StartTimer
 its Spark job ends          | ·                        | StopTimers, CloseStream, ReportState, RemoveTask | StopTimers, CloseStream, RemoveTask                          | StopTimers, CloseStream, RemoveTask, ReportSlotFreed | StopTimers, CloseStream, ReportState, RemoveTask

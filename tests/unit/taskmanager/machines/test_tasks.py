@@ -31,6 +31,7 @@ from tidegate.taskmanager.machines.task_events import (
     StartTimer,
     StreamBroke,
     StreamOpened,
+    SubtaskInterrupted,
     SubtaskListening,
     SubtaskStateChanged,
     SubtaskTold,
@@ -100,6 +101,7 @@ FAIL = TaskFailed(ATTEMPT, FREED)
 RUNNING = SubtaskStateChanged(ATTEMPT, E_.RUNNING)
 DONE = SubtaskStateChanged(ATTEMPT, E_.FINISHED)
 TOLD = SubtaskTold(ATTEMPT, "ack")
+INTERRUPTED = SubtaskInterrupted(ATTEMPT, 'File "job.py", line 3, in spins')
 START, KILLING = TimerFired(ATTEMPT, TimerKind.START), TimerFired(ATTEMPT, TimerKind.KILL)
 ESCALATION = TimerFired(ATTEMPT, TimerKind.ESCALATE)
 
@@ -109,6 +111,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (None, CANCEL, ["Refuse"], None),
     (None, OPENED, ["RefuseStream"], None),
     (None, SubtaskListening(ATTEMPT, "x"), [], None),
+    (None, INTERRUPTED, [], None),
     (None, RUNNING, [], None),
     (None, TOLD, [], None),
     (None, StreamBroke(ATTEMPT), [], None),
@@ -124,6 +127,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.STARTING, CANCEL, KILL, P.KILLED),
     (P.STARTING, OPENED, ["StopTimers", "AcceptStream"], P.ATTACHED),
     (P.STARTING, SubtaskListening(ATTEMPT, "x"), [], P.STARTING),
+    (P.STARTING, INTERRUPTED, [], P.STARTING),
     (P.STARTING, RUNNING, [], P.STARTING),
     (P.STARTING, TOLD, [], P.STARTING),
     (P.STARTING, StreamBroke(ATTEMPT), [], P.STARTING),
@@ -141,6 +145,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.ATTACHED, CANCEL, ["SendCancel", "StartTimer"], P.ATTACHED),
     (P.ATTACHED, OPENED, ["RefuseStream"], P.ATTACHED),
     (P.ATTACHED, SubtaskListening(ATTEMPT, "x"), [], P.ATTACHED),
+    (P.ATTACHED, INTERRUPTED, [], P.ATTACHED),
     (P.ATTACHED, RUNNING, ["ReportState"], P.ATTACHED),
     (P.ATTACHED, DONE, ["StopTimers", "CloseStream", "StartTimer"], P.ENDED),
     (P.ATTACHED, TOLD, ["Forward"], P.ATTACHED),
@@ -160,6 +165,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.ENDED, CANCEL, [], P.ENDED),
     (P.ENDED, OPENED, ["RefuseStream"], P.ENDED),
     (P.ENDED, SubtaskListening(ATTEMPT, "x"), [], P.ENDED),
+    (P.ENDED, INTERRUPTED, [], P.ENDED),
     (P.ENDED, RUNNING, [], P.ENDED),
     (P.ENDED, TOLD, [], P.ENDED),
     (P.ENDED, StreamBroke(ATTEMPT), [], P.ENDED),
@@ -177,6 +183,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.KILLED, CANCEL, [], P.KILLED),
     (P.KILLED, OPENED, ["RefuseStream"], P.KILLED),
     (P.KILLED, SubtaskListening(ATTEMPT, "x"), [], P.KILLED),
+    (P.KILLED, INTERRUPTED, [], P.KILLED),
     (P.KILLED, RUNNING, [], P.KILLED),
     (P.KILLED, TOLD, [], P.KILLED),
     (P.KILLED, StreamBroke(ATTEMPT), [], P.KILLED),
@@ -233,7 +240,8 @@ FAILED_WORD = SubtaskStateChanged(ATTEMPT, E_.FAILED, USERS)
         ((CANCEL, FAILED_WORD), E_.CANCELED, None),
         ((CANCEL, DONE), E_.FINISHED, None),
         ((CANCEL, BROKE), E_.CANCELED, None),
-        ((CANCEL, KILLING), E_.CANCELED, None),
+        ((CANCEL, KILLING), E_.CANCELED, "subtask-lost"),
+        ((FAIL, KILLING), E_.FAILED, "subtask-lost"),
         ((FAIL, CANCELED_WORD), E_.FAILED, "subtask-lost"),
         ((FAIL, CANCEL, CANCELED_WORD), E_.FAILED, "subtask-lost"),
         ((CANCEL, FAIL, CANCELED_WORD), E_.CANCELED, None),
