@@ -184,9 +184,39 @@ def _connected(port: str, secret: str) -> JavaObject:
     launch: Any = java_gateway.launch_gateway  # which only connects when these are set
     os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET] = port, secret
     try:
-        return launch()
+        gateway: JavaObject = launch()
     finally:
         del os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET]
+    guard_converters_of_numpy()
+    return gateway
+
+
+class OfNumpy:
+    """A converter of PySpark's that is asked for values of numpy only. Asked for any other, as for each argument of the first call into the JVM, it imports
+    PySpark's helpers of tests to find out whether there is a numpy, and they import pandas: 0.4 s of each start (``pyspark/sql/types.py``)."""
+
+    def __init__(self, converter: Any) -> None:
+        self._converter = converter
+
+    def can_convert(self, value: object) -> bool:
+        kinds = type(value).__mro__
+        return any(kind.__module__.partition(".")[0] == "numpy" for kind in kinds) and self._converter.can_convert(
+            value
+        )
+
+    def convert(self, value: object, client: object) -> JavaObject:
+        return self._converter.convert(value, client)
+
+
+def guard_converters_of_numpy() -> None:
+    """Put ``OfNumpy`` around those that PySpark has registered at Py4J."""
+    from py4j import protocol
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    converters: list[Any] = protocol.INPUT_CONVERTER
+    for place, converter in enumerate(converters):
+        if isinstance(converter, NumpyArrayConverter | NumpyScalarConverter):
+            converters[place] = OfNumpy(converter)
 
 
 def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, timeout_s: float) -> tuple[int, str]:

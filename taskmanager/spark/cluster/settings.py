@@ -53,6 +53,12 @@ _CLUSTER_DEFAULTS = {
 _PATH = "spark.executorEnv.PYTHONPATH"
 _EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
+_COMPILED_LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Ten times HotSpot's defaults. A start makes so many methods warm, none of them hot, that the optimizing compiler took 1.7 of the 5.3 s of processor time of
+the JVM. What queries run for long passes these numbers in a moment: an aggregation over 20 million rows took 4.9 to 7.6 s, and 5.9 to 7.6 s without."""
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -126,7 +132,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     found |= _FIXED | (_ON_DEMAND if settings.on_demand else {})
     found["spark.master"] = settings.master
     log4j = settings.directory / "log4j2.properties"
-    options = _JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())
+    options = f"{_COMPILED_LATER} {_JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())}"
     users = settings.properties.get("spark.driver.extraJavaOptions", "")
     found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
     return found
