@@ -22,7 +22,7 @@ from tests.e2e.jobs import stages
 from tests.e2e.test_batch_stages import NUMBERS, result
 from tests.e2e.test_spark_streams import LIMIT_S, kill_source, kill_task_manager, killed
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import Moment
+from tests.e2e.watching import Moment, exceptions_of
 from tests.ports import free_port
 from tests.servers.kafka_broker import KafkaBroker
 
@@ -93,7 +93,7 @@ def options_of(spark: SparkCluster, cores: int) -> list[str]:
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
     """Two workers of Spark, and a cluster without TaskManagers yet."""
-    cluster = Cluster(tmp_path / "cluster")
+    cluster = Cluster(tmp_path / "cluster", {"tidegate.testing.allow-faults": "true"})
     spark = SparkCluster(cluster.directory, cluster.tmp, workers=2)
     try:
         with cluster:
@@ -134,6 +134,38 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     assert len(run.seen()) >= 6 + 6
     log = cluster.task_managers[0].log.read_text()
     assert re.search(r"spark://", log)
+
+
+def test_an_executor_that_is_killed_on_purpose_is_replaced_and_listed_with_what_followed(
+    spark: tuple[Cluster, SparkCluster], tmp_path: Path
+) -> None:
+    """All that ran in it dies, its worker lives, and the job's exceptions have the fault beside the failure."""
+    cluster, workers = spark[0], spark[1].workers
+    run = CountsRun(tmp_path / "run", held=True, seconds=3, rows=30_000)
+    watch = run.submit(cluster, settings=QUICK_RESTART)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    moment = watch.last
+    assert moment is not None
+    before = {worker.name: {member.pid for member in worker.subtasks()} for worker in workers}
+    [vertex, *_] = [vertex for vertex in moment.status.vertices if vertex.parallelism == 2]
+    done = cluster.cli("fault", "kill-executor", "-m", cluster.address, watch.job_id, vertex.vertex_id, "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Done on purpose: the executor of "), done.stdout
+    watch.wait_running_again(moment.status.restarts, moment.at, limit_s=HANG_LIMIT_S)
+    now = {member.pid for worker in workers for member in worker.subtasks()}
+    assert any(pids and not pids & now for pids in before.values()), (before, now)
+    assert all(worker.is_alive() for worker in workers)
+    listed = cluster.cli("fault", "list", "-m", cluster.address).stdout
+    assert "on purpose: the executor of " in listed
+    assert "running again: " in listed
+    entries = exceptions_of(cluster.rest_port, watch.job_id)
+    fault, *_ = [entry for entry in entries if entry["exceptionName"] == "tidegate.FaultOnPurpose"]
+    assert any("SubtaskLost" in entry["exceptionName"] for entry in entries), entries
+    assert "running again: " in fault["stacktrace"]
+    run.release()
+    watch.wait_finished(HANG_LIMIT_S)
+    run.assert_exact()
 
 
 def test_subtasks_leave_a_worker_that_is_decommissioned_and_nothing_has_failed(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import JobWatch
+from tests.e2e.watching import JobWatch, exceptions_of
 
 DEAF = ("sleeps", "ignores_sigterm")
 """An interrupt brings them back."""
@@ -52,7 +52,7 @@ def test_stubborn_functions_are_cancelled_and_their_slots_are_free_when_their_pr
         cluster.cancel(watch)
         print(f"{kind} was cancelled after {time.monotonic() - began:.1f} s")
         wait_gone(processes[kind], kind)
-        killed = exceptions_of(cluster, watch)
+        killed = [entry["stacktrace"] for entry in exceptions_of(cluster.rest_port, watch.job_id)]
         assert len(killed) == (kind in DUMB), killed
         for trace in killed:
             assert f"(process {processes[kind].pid}) goes on although it was interrupted" in trace
@@ -76,13 +76,6 @@ def test_a_process_that_ends_without_a_word_is_told_of_with_its_exit(
     pid = (run_directory / kind).read_text()
     assert f"(pid {pid} on " in str(failed.status.failure)
     assert end in str(failed.status.failure)
-
-
-def exceptions_of(cluster: Cluster, watch: JobWatch) -> list[str]:
-    """By REST, which the page shows too."""
-    address = f"http://127.0.0.1:{cluster.cluster_status().rest_port}/jobs/{watch.job_id}/exceptions"
-    with urllib.request.urlopen(address, timeout=HANG_LIMIT_S) as answer:
-        return [entry["stacktrace"] for entry in json.load(answer)["exceptionHistory"]["entries"]]
 
 
 def thread_dump(cluster: Cluster) -> list[str]:

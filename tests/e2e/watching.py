@@ -5,8 +5,10 @@ Times are measured here, by the clock of the test: a detection counts from the k
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,14 @@ from tidegate.pb import jobmanager_pb2_grpc as rpc
 
 CALL_LIMIT_S = 60
 TERMINAL = ("FINISHED", "FAILED", "CANCELED")
+
+
+def exceptions_of(rest_port: int, job_id: str) -> list[dict[str, Any]]:
+    """What has failed, was killed or was made to fail, newest first, by REST."""
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{rest_port}/jobs/{job_id}/exceptions", timeout=CALL_LIMIT_S
+    ) as answer:
+        return list(json.load(answer)["exceptionHistory"]["entries"])
 
 
 @dataclass(frozen=True)
