@@ -16,6 +16,7 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.records.arrow_arrays import arrow_array
 from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
 from tidegate.model.values import FieldValue
@@ -75,7 +76,7 @@ def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
     if pa.types.is_floating(kind):
         return _checked_encoder(kind, _is_no_bool, "a number"), _decode_plain
     fast = pa.types.is_boolean(kind) or pa.types.is_binary(kind)
-    return (lambda values: pa.array(values, kind)), _decode_plain if fast else _decode_slowly
+    return (lambda values: arrow_array(values, kind)), _decode_plain if fast else _decode_slowly
 
 
 def _inferring_encoder(kind: pa.DataType) -> Encoder:
@@ -84,7 +85,7 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
     is_integer = pa.types.is_integer(kind)
 
     def encode_inferring(values: Sequence[FieldValue]) -> pa.Array:
-        found = pa.array(values)
+        found = arrow_array(values)
         if found.type == kind:
             return found
         seen = found.type
@@ -105,7 +106,7 @@ def _checked_encoder(kind: pa.DataType, fits: Callable[[FieldValue], bool], what
         for value in values:
             if value is not None and not fits(value):
                 raise Misfit(value, f"it is not {what}")
-        return pa.array(values, kind)
+        return arrow_array(values, kind)
 
     return encode_checked
 
@@ -197,7 +198,7 @@ def pickle_value(value: FieldValue) -> bytes:
 
 def pickle_column(values: Sequence[FieldValue]) -> pa.Array:
     """Encodes any objects by pickling each."""
-    return pa.array([pickle_value(value) for value in values], pa.binary())
+    return arrow_array([pickle_value(value) for value in values], pa.binary())
 
 
 def unpickle_column(column: pa.Array) -> list[FieldValue]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,9 @@ from tidegate.model.ids import BlobKey
 
 LOCAL_EXECUTOR = "tidegate.cli.embedded.local:LocalClusterExecutor"
 """``module:class``, imported by name when nothing is installed: this package must not import the CLI."""
+
+PREPARING = "Preparing the job for a cluster of its own ..."
+"""The first line of `python job.py`: what follows, imports and the job graph, takes seconds on a busy machine."""
 
 
 class Executor(Protocol):
@@ -74,6 +78,8 @@ def current_executor() -> Executor:
     context = _context.get()
     if context.executor is not None:
         return context.executor
+    if LOCAL_EXECUTOR.partition(":")[0] not in sys.modules:
+        sys.stderr.write(f"{PREPARING}\n")
     try:
         kind: Callable[[], Executor] = own_object(LOCAL_EXECUTOR)
     except (ImportError, AttributeError) as error:

@@ -1,0 +1,51 @@
+"""Columns of plain values without pandas, which ``pyarrow.array`` imports first: a second of silence when a small program begins.
+
+Where pandas is loaded, and for other values than whole columns of ``int``, ``float``, ``str`` or ``bytes``, it is ``pyarrow.array``.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+
+import pyarrow as pa
+
+from tidegate.model.values import FieldValue
+
+
+def arrow_array(values: Sequence[FieldValue], kind: pa.DataType | None = None) -> pa.Array:
+    """Returns what ``pyarrow.array(values, kind)`` does. Raises what it raises."""
+    if "pandas" not in sys.modules:
+        found = _plain_column(values)
+        if found is not None and kind in (None, found.type):
+            return found
+    return pa.array(values, kind)
+
+
+def _plain_column(values: Sequence[FieldValue]) -> pa.Array | None:
+    """Returns ``None`` for what Arrow has to look at itself: nothing, nulls, mixed values, numbers of more than 64 bits, half characters."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    kind = kinds.pop()
+    try:
+        if kind is int:
+            return _numbers(pa.int64(), array("q", values))
+        if kind is float:
+            return _numbers(pa.float64(), array("d", values))
+        if kind is str:
+            return _texts(pa.string(), [value.encode() for value in values])
+        return _texts(pa.binary(), values) if kind is bytes else None
+    except (OverflowError, UnicodeEncodeError):
+        return None
+
+
+def _numbers(kind: pa.DataType, numbers: array[int] | array[float]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _texts(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array:
+    ends = array("i", accumulate(map(len, values), initial=0))
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
