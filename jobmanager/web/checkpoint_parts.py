@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import CheckpointView, JobView
@@ -71,6 +72,9 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: Check
         "words": explained(view, everybody, names, now_ms, _root(names, told)),
         "missing": names[:MAX_MISSING],
         "missing_count": len(names),
+        "missing_of": {
+            numbers[vertex_id]: n for vertex_id, n in Counter(vertex.vertex_id for vertex, _ in missing).items()
+        },
         "open": [
             [numbers[vertex.vertex_id], subtask.index, cause]
             for (vertex, subtask), cause in zip(missing, told, strict=False)

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from types import TracebackType
 from typing import TypeVar
 
@@ -100,6 +101,13 @@ def pipeline(parallelism: int = 2) -> JobGraph:
             ("enrich -> filter", "Sink: alerts", Partitioner.GLOBAL),
         ],
     )
+
+
+def long_pipeline(vertices: int, parallelism: int = 8) -> JobGraph:
+    """One after the other, and each with a name that has no room in a line of a telephone."""
+    names = [f"enrich orders of all warehouses with customer master data, step {n}" for n in range(vertices)]
+    stages = [vertex(name, parallelism, source=name == names[0]) for name in names]
+    return graph(stages, [(a, b, Partitioner.HASH) for a, b in pairwise(names)])
 
 
 def chained(head: JobVertex, *names: str) -> JobVertex:

@@ -10,10 +10,10 @@ from playwright.sync_api import expect
 
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
-from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
+from tests.browser.stage import Stage, job_of, long_pipeline, pipeline, pipeline_scene, take
 from tests.browser.views import VIEWS, api, settled, url_of
 from tests.contract.rest.scene import Scene, waiting_for_three
-from tests.unit.jobmanager.machines.cluster_kit import Cluster, running_job, until_triggered
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.service.faults import FaultMaker
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
@@ -250,6 +250,35 @@ def test_what_users_named_is_text(open_page: OpenPage) -> None:
         expect(page.locator("h1")).to_have_text(name)
         assert page.locator("main img, main b b").count() == 0
         assert page.title() == f"{name} · tidegate"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_job_of_many_vertices_with_long_names_fits(open_page: OpenPage, width: int) -> None:
+    scene = Scene(running_job(long_pipeline(40), {**CHECKPOINTED}, slots=8))
+    until_triggered(scene.cluster, 1)
+    take(scene.cluster, 1)
+    with Stage(scene) as stage:
+        stage.look()
+        job = scene.machine.jobs()[0]
+        for address in {**VIEWS, "travel": "#/jobs/{job}/checkpoints/1"}.values():
+            page = settled(
+                open_page(stage.url + address.format(job=job.job_id, vertex=job.vertices[2].vertex_id), width)
+            )
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+                f"{address} is wider than {width}"
+            )
+            page.close()
+
+
+def test_a_vertex_none_of_whose_subtasks_has_acknowledged_says_so_beyond_those_that_are_listed(
+    open_page: OpenPage,
+) -> None:
+    scene = Scene(running_job(long_pipeline(20), {**CHECKPOINTED}, slots=8))
+    until_triggered(scene.cluster, 1)
+    with Stage(scene) as stage:
+        page = settled(open_page(f"{stage.url}#/jobs/{job_of(scene)}/checkpoints/1"))
+        expect(page.locator(".lane-group").first).to_contain_text("2 more have not acknowledged")
+        expect(page.locator(".lane-group").nth(19)).to_contain_text("8 have not acknowledged")
 
 
 def test_of_a_thousand_subtasks_those_in_sight_are_drawn(open_page: OpenPage) -> None:

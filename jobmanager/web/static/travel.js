@@ -176,13 +176,13 @@ function timeline(job, tracks, open, totalMs, state, checkpoint, critical, rende
       { class: "lanes" },
       h("div", { class: "axis", "aria-hidden": "true" }, [0, 0.25, 0.5, 0.75, 1].map((share) => h("span", { style: { left: `${share * 100}%` } }, duration(totalMs * share)))),
       h("div", { class: "marks", "aria-hidden": "true" }, ["sent", "sealed", "completed"].map((name) => checkpoint.moments_ms[name] !== null && h("i", { key: name, style: { left: left(Math.min(totalMs, checkpoint.moments_ms[name])) } })), h("i", { key: "head", class: "head", style: { left: left(state.atMs ?? totalMs) } })),
-      job.vertices.map((vertex, number) => laneGroup(vertex, tracks.filter((each) => each.vertex === number), open.filter((each) => each.vertex === number), { left, totalMs, checkpoint }, critical, state, render)),
+      job.vertices.map((vertex, number) => laneGroup(vertex, tracks.filter((each) => each.vertex === number), open.filter((each) => each.vertex === number), checkpoint.missing_of?.[number] ?? 0, { left, totalMs, checkpoint }, critical, state, render)),
       checkpoint.manager && managerLane(checkpoint, left),
     ),
   );
 }
 
-function laneGroup(vertex, tracks, open, { left, totalMs, checkpoint }, critical, state, render) {
+function laneGroup(vertex, tracks, open, missing, { left, totalMs, checkpoint }, critical, state, render) {
   const slowest = [...tracks].sort((a, b) => critical.has(b.key) - critical.has(a.key) || b.endMs - a.endMs);
   const limit = state.shown[vertex.id] || SHOWN;
   const shown = slowest.slice(0, limit).sort((a, b) => a.subtask - b.subtask);
@@ -191,12 +191,13 @@ function laneGroup(vertex, tracks, open, { left, totalMs, checkpoint }, critical
     render();
   };
   const rest = tracks.length - shown.length;
+  const silent = missing - Math.min(open.length, limit); // of very many some are listed
   return h(
     "div",
     { key: vertex.id, class: "lane-group" },
     h("h3", {}, vertex.name, rest > 0 && h("span", { class: "muted small" }, `the slowest ${limit} of ${whole(tracks.length)}`)),
     h("ul", {}, open.slice(0, limit).map((each) => openLane(each, totalMs, checkpoint)), shown.map((each) => lane(each, vertex, left, critical.has(each.key), checkpoint))),
-    open.length > limit && h("p", { class: "small muted" }, `${whole(open.length - limit)} more have not acknowledged`),
+    silent > 0 && h("p", { class: "small muted" }, `${whole(silent)} ${open.length > 0 ? "more " : ""}${silent === 1 ? "has" : "have"} not acknowledged`),
     rest > 0 && h("button", { type: "button", class: "link small", onclick: more }, `Show ${Math.min(rest, MORE)} more`),
   );
 }

@@ -1,6 +1,6 @@
-"""Columns of plain values without pandas, which ``pyarrow.array`` imports first: a second of silence when a small program begins.
+"""Short columns of plain values without pandas, which ``pyarrow.array`` imports first: a second of silence when a small program begins.
 
-Where pandas is loaded, and for other values than whole columns of ``int``, ``float``, ``str`` or ``bytes``, it is ``pyarrow.array``.
+Where pandas is loaded, for longer ones, and for other values than whole columns of ``int``, ``float``, ``str`` or ``bytes``, it is ``pyarrow.array``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import pyarrow as pa
 
 from tidegate.model.values import FieldValue
 
+SHORT_ROWS = 100
+"""Longer columns of text take several times as long as in Arrow: there the import is worth it."""
+
 
 def arrow_array(values: Sequence[FieldValue], kind: pa.DataType | None = None) -> pa.Array:
     """Returns what ``pyarrow.array(values, kind)`` does. Raises what it raises."""
-    if "pandas" not in sys.modules:
+    if len(values) <= SHORT_ROWS and "pandas" not in sys.modules:
         found = _plain_column(values)
         if found is not None and kind in (None, found.type):
             return found
