@@ -18,7 +18,7 @@ from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan
 from tidegate.taskmanager.operators.columnar.sketch_aggregates import JOINT, joint_accumulator
 from tidegate.taskmanager.operators.keys.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
 from tidegate.taskmanager.operators.keys.sorted_codes import SortedKeys
-from tidegate.taskmanager.state.columnar.window_buckets import order_of_windows
+from tidegate.taskmanager.state.columnar.window_runs import order_of_windows
 
 
 class Accumulators:

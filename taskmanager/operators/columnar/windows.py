@@ -45,7 +45,7 @@ from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
 
 Int64s = npt.NDArray[np.int64]
 
@@ -85,12 +85,14 @@ class ColumnarWindow(Operator):
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
         form = WindowFormat(self._name, WINDOW, self._keys, times, combined_by(self._aggregates))
-        self._state = ColumnarWindowState(form, self._merge, owned, context.max_parallelism)
+        memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
+        self._state = ColumnarWindowState(form, self._merge, owned, context.max_parallelism, memory)
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
         context.metrics.watch("stateRows", lambda: self._state.rows)
         context.metrics.watch("stateBytes", lambda: self._state.bytes_held)
+        context.metrics.watch("stateBytesOnDisk", lambda: self._state.bytes_on_disk)
         context.metrics.watch("stateBytesPerRow", lambda: self._state.bytes_per_row)
         context.metrics.watch("stateBytesForNextCheckpoint", lambda: self._state.bytes_kept)
 

@@ -30,7 +30,9 @@ class _Added:
 class Appended:
     """Column 0 of a batch is the number of its window. Epochs count freezes; 0 is the restored state."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        """``limit_bytes``: when more than these wait, nothing is kept either; ``None``: not bounded."""
+        self._limit_bytes = limit_bytes
         self._epoch = 0
         self._since: int | None = None
         """Everything since this epoch is kept; ``None``: nothing is, since no checkpoint asks for it."""
@@ -59,7 +61,8 @@ class Appended:
         windows = rows.column(0).to_numpy()
         self._added.append(_Added(self._epoch, int(windows.min()), int(windows.max()), rows))
         self._rows += rows.num_rows
-        if self._rows * APPENDED_SHARE > state_rows:
+        is_too_large = self._limit_bytes is not None and self.kept_bytes > self._limit_bytes
+        if is_too_large or self._rows * APPENDED_SHARE > state_rows:
             self._added, self._rows, self._since = [], 0, self._epoch + 1
 
     def take(self, last: int) -> None:

@@ -2,24 +2,37 @@
 
     add ─▶ inbox ──64k rows──▶ sorted by window, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
                                                                      bucket over 1M rows and more than one group ─▶ cut in two
+                                                  memory over its limit ─▶ the largest bucket, merged ─▶ one more run on disk
     take(last) ◀── the head of every run: it is sorted by window, so that is a slice; what is taken is merged
 
 Column 0 of a batch is the number of its window. Rows of many small windows lie together in one run: what costs is rows,
 not windows. Newer runs hold a key as often as it came: the more rows are merged at a time, the more of them share a key, and the less
 often what is there already is merged again. One ``add`` merges at most one bucket, some 2 million rows in 30 to 80 ms, however many keys
-and windows there are. Batches are never changed, only replaced, so what is frozen is a tuple of references.
+and windows there are; with a limit to its memory it also writes what it is over it, bucket by bucket (``machines.state.spilling`` decides). Batches are
+never changed, only replaced, so what is frozen is a tuple of references.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.machines.state.spilling import decide_combine, decide_parts, decide_spill, is_worth_keeping
+from tidegate.taskmanager.state.columnar.spill_files import WriteRun
+from tidegate.taskmanager.state.columnar.window_runs import (
+    GroupsOf,
+    Merge,
+    Run,
+    SpilledRun,
+    cut,
+    gathered,
+    rows_of_runs,
+    split_run,
+    windows_of,
+)
 
 INBOX_ROWS = 1 << 16
 BUCKET_ROWS = 1 << 20
@@ -31,11 +44,6 @@ FEW_BATCHES = 8
 FEW = 4
 """Buckets that together hold no more than this part of one become one again."""
 
-Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""Batches to one batch with each (window, key) once, sorted by window."""
-GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
-"""Key group of each row."""
-
 
 @dataclass(slots=True)
 class _Bucket:
@@ -46,6 +54,27 @@ class _Bucket:
     runs: list[pa.RecordBatch] = field(default_factory=list)
     newer_rows: int = 0
     """Rows of all runs but the first, which is the base."""
+    nbytes: int = 0
+    """Bytes of ``runs``, which are in memory."""
+    spilled: list[SpilledRun] = field(default_factory=list)
+    """On disk, the oldest first."""
+
+    @staticmethod
+    def of(groups: KeyGroupRange, rows: pa.RecordBatch, spilled: list[SpilledRun]) -> _Bucket:
+        """One run in memory, and these on disk."""
+        return _Bucket(groups, [rows], 0, rows.nbytes, spilled)
+
+    @property
+    def rows(self) -> int:
+        there: int = sum(run.num_rows for run in (*self.spilled, *self.runs))
+        return there
+
+    @property
+    def first(self) -> int | None:
+        """Returns the number of the first window; ``None``: there is none."""
+        return min(
+            (*(run.first for run in self.spilled), *(int(windows_of(run)[0]) for run in self.runs)), default=None
+        )
 
     def is_due(self, min_merge_rows: int) -> bool:
         return len(self.runs) > 1 and self.newer_rows >= max(self.runs[0].num_rows, min_merge_rows)
@@ -54,19 +83,17 @@ class _Bucket:
         if self.runs:
             self.newer_rows += rows.num_rows
         self.runs.append(rows)
+        self.nbytes += rows.nbytes
 
-    def take(self, last: int) -> list[pa.RecordBatch]:
-        """The part of each run that has windows up to ``last``; the bucket keeps the others."""
-        heads, rests = [], []
-        for run in self.runs:
-            head, rest = _split(run, last)
-            if head is not None:
-                heads.append(head)
-            if rest is not None:
-                rests.append(rest)
-        self.runs = rests
-        self.newer_rows = sum(run.num_rows for run in rests[1:])
-        return heads
+    def take(self, last: int) -> list[Run]:
+        """The part of each run that has windows up to ``last``; the bucket keeps the others. Raises ``StorageError``, and nothing is taken then."""
+        on_disk = [run.split(last) for run in self.spilled]
+        in_memory = [split_run(run, last) for run in self.runs]
+        self.spilled = [rest for _, rest in on_disk if rest is not None]
+        self.runs = [rest for _, rest in in_memory if rest is not None]
+        self.newer_rows = sum(run.num_rows for run in self.runs[1:])
+        self.nbytes = sum(run.nbytes for run in self.runs)
+        return [head for head, _ in (*on_disk, *in_memory) if head is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +102,7 @@ class FrozenBuckets:
 
     inbox: tuple[pa.RecordBatch, ...]
     firsts: tuple[int, ...]
-    buckets: tuple[tuple[pa.RecordBatch, ...], ...]
+    buckets: tuple[tuple[Run, ...], ...]
 
     @property
     def rows(self) -> int:
@@ -86,9 +113,9 @@ class FrozenBuckets:
     @property
     def a_run(self) -> pa.RecordBatch:
         """Some rows; there must be any."""
-        return next(self._runs())
+        return rows_of_runs([next(self._runs())])[0]
 
-    def _runs(self) -> Iterator[pa.RecordBatch]:
+    def _runs(self) -> Iterator[Run]:
         yield from self.inbox
         for runs in self.buckets:
             yield from runs
@@ -97,9 +124,17 @@ class FrozenBuckets:
         """Each (window, key) once, bucket by bucket. Any thread."""
         if len(self.buckets) == 1:
             parts = [*self.buckets[0], *self.inbox]
-            return iter([merge(parts)] if parts else [])
-        inbox = _gathered(self.inbox) if self.inbox else None
+            return iter([merge(rows_of_runs(parts))] if parts else [])
+        inbox = gathered(self.inbox) if self.inbox else None
         return _join(self.buckets, inbox, self.firsts, merge, groups_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Spilling:
+    """What is over ``limit_bytes`` of memory is given to ``write``."""
+
+    limit_bytes: int
+    write: WriteRun
 
 
 class WindowBuckets:
@@ -110,7 +145,10 @@ class WindowBuckets:
         groups_of: GroupsOf,
         bucket_rows: int = BUCKET_ROWS,
         min_merge_rows: int = MIN_MERGE_ROWS,
+        spilling: Spilling | None = None,
     ) -> None:
+        """``spilling``: ``None``: everything is held in memory."""
+        self._spilling = spilling
         self._bucket_rows = bucket_rows
         self._min_merge_rows = min_merge_rows
         self._owned = owned
@@ -118,21 +156,25 @@ class WindowBuckets:
         self._groups_of = groups_of
         self._inbox: list[pa.RecordBatch] = []
         self._inbox_rows = 0
+        self._inbox_bytes = 0
         self._buckets = [_Bucket(owned)]
         self._first: int | None = None
         """No window before this one holds anything; ``None``: none does at all."""
 
     def add(self, partials: pa.RecordBatch) -> None:
-        """In any order; a key may be there several times."""
+        """In any order; a key may be there several times. Raises ``StorageError`` when what is over the limit cannot be written: it is all still there."""
         if not partials.num_rows:
             return
-        first = int(_windows(partials).min())
+        first = int(windows_of(partials).min())
         self._first = first if self._first is None else min(first, self._first)
         self._inbox.append(partials)
         self._inbox_rows += partials.num_rows
+        self._inbox_bytes += partials.nbytes
         if self._inbox_rows >= INBOX_ROWS:
             self._empty_inbox()
         self._merge_one()
+        if self._spilling is not None:
+            self._spill(self._spilling)
 
     def holds_up_to(self, last: int) -> bool:
         """Returns whether any window up to number ``last`` has rows."""
@@ -144,53 +186,62 @@ class WindowBuckets:
         if not self.holds_up_to(last):
             return iter(())
         inbox = None
-        if self._inbox and min(int(_windows(rows).min()) for rows in self._inbox) <= last:
-            inbox, rest = _split(_gathered(self._inbox), last)
-            self._inbox = [] if rest is None else [rest]
-            self._inbox_rows = 0 if rest is None else rest.num_rows
+        if self._inbox and min(int(windows_of(rows).min()) for rows in self._inbox) <= last:
+            inbox, rest = split_run(gathered(self._inbox), last)
+            self._hold_in_inbox([] if rest is None else [rest])
         firsts = self._firsts()
         heads = [tuple(bucket.take(last)) for bucket in self._buckets]
         self._join_small_buckets()
-        kept = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
-        self._first = min((int(_windows(run).min()) for run in kept), default=None)
+        kept = [int(windows_of(rows).min()) for rows in self._inbox]
+        self._first = min((*kept, *(b.first for b in self._buckets if b.first is not None)), default=None)
         return _join(heads, inbox, firsts, self._merge, self._groups_of)
 
     @property
     def rows(self) -> int:
         """Returns how many rows are held; a (window, key) counts as often as it is there."""
-        held: int = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
-        return self._inbox_rows + held
+        return self._inbox_rows + sum(bucket.rows for bucket in self._buckets)
 
     @property
     def bytes_held(self) -> int:
-        """Returns the bytes of the columns of all rows that are held."""
-        runs = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
-        held: int = sum(run.nbytes for run in runs)
-        return held
+        """Returns the bytes of the columns of all rows, in memory and on disk."""
+        return self._inbox_bytes + sum(bucket.nbytes for bucket in self._buckets) + self.bytes_on_disk
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Returns the bytes of the columns of rows that are on disk."""
+        return sum(run.nbytes for bucket in self._buckets for run in bucket.spilled)
 
     def freeze(self) -> FrozenBuckets:
-        return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(tuple(bucket.runs) for bucket in self._buckets))
+        return FrozenBuckets(
+            tuple(self._inbox), self._firsts(), tuple((*bucket.spilled, *bucket.runs) for bucket in self._buckets)
+        )
 
     def _firsts(self) -> tuple[int, ...]:
         return tuple(bucket.groups.start for bucket in self._buckets)
 
+    def _hold_in_inbox(self, batches: list[pa.RecordBatch]) -> None:
+        self._inbox = batches
+        self._inbox_rows = sum(rows.num_rows for rows in batches)
+        self._inbox_bytes = sum(rows.nbytes for rows in batches)
+
     def _empty_inbox(self) -> None:
-        batches, self._inbox, self._inbox_rows = self._inbox, [], 0
+        batches = self._inbox
+        self._hold_in_inbox([])
         if len(self._buckets) == 1 and len(batches) <= FEW_BATCHES:
             for batch in batches:
-                self._buckets[0].append(_gathered([batch]))
+                self._buckets[0].append(gathered([batch]))
             return
-        for index, part in _cut(_gathered(batches), self._firsts(), self._groups_of):
+        apart = self._spilling is not None
+        for index, part in cut(gathered(batches), self._firsts(), self._groups_of, apart=apart):
             self._buckets[index].append(part)
 
     def _join_small_buckets(self) -> None:
         """After a large window has gone: many almost empty buckets would cost more than one."""
-        if len(self._buckets) == 1:
+        if len(self._buckets) == 1 or any(bucket.spilled for bucket in self._buckets):
             return
         rows = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
         if rows <= self._bucket_rows // FEW:
-            self._inbox += [run for bucket in self._buckets for run in bucket.runs]
-            self._inbox_rows = sum(run.num_rows for run in self._inbox)
+            self._hold_in_inbox([*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)])
             self._buckets = [_Bucket(self._owned)]
 
     def _merge_one(self) -> None:
@@ -200,52 +251,49 @@ class WindowBuckets:
         if not bucket.is_due(self._min_merge_rows):
             return
         merged = self._merge(bucket.runs)
-        if merged.num_rows <= self._bucket_rows or bucket.groups.size < 2:
-            self._buckets[index] = _Bucket(bucket.groups, [merged])
+        if merged.num_rows <= self._bucket_rows or bucket.groups.size < 2 or bucket.spilled:
+            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket.spilled)
             return
         first, last = bucket.groups
         middle = (first + last + 1) // 2
         halves = [_Bucket(KeyGroupRange(first, middle - 1)), _Bucket(KeyGroupRange(middle, last))]
-        for half, part in _cut(merged, (first, middle), self._groups_of):
+        for half, part in cut(merged, (first, middle), self._groups_of, apart=self._spilling is not None):
             halves[half].append(part)
         self._buckets[index : index + 1] = halves
 
+    def _spill(self, spilling: Spilling) -> None:
+        """Until memory is within its limit."""
+        while True:
+            held = [bucket.nbytes for bucket in self._buckets]
+            index = decide_spill(held, self._inbox_bytes, spilling.limit_bytes)
+            if index is None:
+                return
+            if index < 0:
+                self._empty_inbox()
+            else:
+                self._spill_one(index, spilling.write)
 
-def _windows(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = rows.column(0).to_numpy()
-    return found
-
-
-def _gathered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Their rows in one batch, sorted by window."""
-    rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
-    order = order_of_windows(_windows(rows))
-    return rows if order is None else rows.take(pa.array(order))
-
-
-def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
-    """What sorts rows by window and leaves them in their order within one; ``None``: they are sorted."""
-    if bool((windows[1:] >= windows[:-1]).all()):
-        return None
-    low, high = int(windows.min()), int(windows.max())
-    if high - low < 1 << 16:
-        return np.argsort((windows - low).astype(np.uint16), kind="stable")  # a radix sort
-    return np.argsort(windows, kind="stable")
-
-
-def _split(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
-    """The windows up to ``last`` of a sorted run, and those after it; ``None`` where there are none."""
-    at = int(np.searchsorted(_windows(run), last, side="right"))
-    if at == 0 or at == run.num_rows:
-        return (None, run) if at == 0 else (run, None)
-    rest = run.slice(at)
-    if 2 * rest.nbytes < rest.get_total_buffer_size():  # do not keep the whole for the sake of its end
-        rest = rest.take(pa.array(np.arange(rest.num_rows)))
-    return run.slice(0, at), rest
+    def _spill_one(self, index: int, write: WriteRun) -> None:
+        """What a bucket has in memory; it stays there where merging frees enough."""
+        bucket = self._buckets[index]
+        merged = self._merge(bucket.runs) if len(bucket.runs) > 1 else bucket.runs[0]
+        if is_worth_keeping(bucket.nbytes, merged.nbytes):
+            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket.spilled)
+            return
+        if bucket.spilled:
+            spilled = [*bucket.spilled, write(merged)]
+            if decide_combine([run.num_rows for run in spilled]):
+                spilled = [write(self._merge(rows_of_runs(spilled)))]
+            self._buckets[index] = _Bucket(bucket.groups, spilled=spilled)
+            return
+        parts = [_Bucket(groups) for groups in decide_parts(bucket.groups, self._owned)]
+        for number, rows in cut(merged, [part.groups.start for part in parts], self._groups_of):
+            parts[number].spilled.append(write(rows))
+        self._buckets[index : index + 1] = parts
 
 
 def _join(
-    buckets: Sequence[Sequence[pa.RecordBatch]],
+    buckets: Sequence[Sequence[Run]],
     inbox: pa.RecordBatch | None,
     firsts: Sequence[int],
     merge: Merge,
@@ -254,24 +302,9 @@ def _join(
     """One batch for each bucket that has runs or a part of the (merged) inbox."""
     extra: list[list[pa.RecordBatch]] = [[] for _ in buckets]
     if inbox is not None:
-        for index, part in _cut(inbox, firsts, groups_of):
+        for index, part in cut(inbox, firsts, groups_of):
             extra[index].append(part)
     for runs, more in zip(buckets, extra, strict=True):
         parts = [*runs, *more]
         if parts:
-            yield merge(parts)
-
-
-def _cut(rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket that has any, in their order."""
-    if len(firsts) == 1:
-        yield 0, rows
-        return
-    owners = np.searchsorted(np.asarray(firsts), groups_of(rows), side="right") - 1
-    order = np.argsort(owners.astype(np.uint16), kind="stable")  # a radix sort
-    sorted_rows = rows.take(pa.array(order))
-    bounds = np.searchsorted(owners[order], np.arange(len(firsts) + 1))
-    for index in range(len(firsts)):
-        start, stop = int(bounds[index]), int(bounds[index + 1])
-        if stop > start:
-            yield index, sorted_rows.slice(start, stop - start)
+            yield merge(rows_of_runs(parts))

@@ -24,7 +24,8 @@ from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide_appended
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.columnar.window_buckets import FrozenBuckets, GroupsOf, Merge
+from tidegate.taskmanager.state.columnar.window_buckets import FrozenBuckets
+from tidegate.taskmanager.state.columnar.window_runs import GroupsOf, Merge
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import Rows, write_segments
 from tidegate.taskmanager.state.files.segments import (
@@ -133,6 +134,8 @@ class FrozenWindows(FrozenState):
     owned: KeyGroupRange
     merge: Merge
     groups_of: GroupsOf
+    parts_of: GroupsOf
+    """What buckets are cut by: finer than key groups, in their order."""
     checkpoint_id: int
     epoch: int
     buckets: FrozenBuckets | None
@@ -160,7 +163,7 @@ class FrozenWindows(FrozenState):
 
     def _whole(self, store: SegmentStore, buckets: FrozenBuckets) -> Iterator[SegmentHandle]:
         """Bucket by bucket: what is written is never there as a whole beside the state."""
-        pieces = map(self._piece, buckets.merged(self.merge, self.groups_of))
+        pieces = map(self._piece, buckets.merged(self.merge, self.parts_of))
         first = next(pieces)
         about = self.form.describe(first[1])
         return write_segments(store, about, itertools.chain([first], pieces), self.owned, is_shared=self._is_shared)

@@ -1,6 +1,7 @@
 """Keyed state of columnar windows: Arrow batches of partial aggregates by (window, key) that are only ever replaced.
 
     add(batch) ─▶ buckets by key group (``window_buckets``) ─▶ take(last) when event time has passed window ``last``
+             │                                   └─ memory over its limit ─▶ files of the attempt (``spill_files``)
              └──▶ what was added since the last checkpoint (``appended``) ─▶ a delta (``window_files``)
 
 Windows have numbers: number n is the time from ``n * slide + offset`` on (tumbling ones slide by their size). On disk they are times. Law 3
@@ -12,18 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
-from tidegate.model.errors import SchemaMismatch
+from tidegate.model.errors import ConfigurationError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
+from tidegate.taskmanager.machines.state.spilling import decide_limits
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.columnar.appended import Appended
-from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, Merge, WindowBuckets
+from tidegate.taskmanager.state.columnar.spill_files import SpillFiles
+from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, Spilling, WindowBuckets
 from tidegate.taskmanager.state.columnar.window_files import (
     STATE_NAME,
     FrozenWindows,
@@ -31,19 +35,48 @@ from tidegate.taskmanager.state.columnar.window_files import (
     WindowFormat,
     read_windows,
 )
+from tidegate.taskmanager.state.columnar.window_runs import Merge
 from tidegate.taskmanager.state.files.segments import Groups
+
+PART_BITS = 6
+"""A key group is 64 parts where state may go to disk: a subtask that owns two of them can be cut as finely as one that owns a hundred."""
+_FIBONACCI = np.uint32(0x9E3779B1)
+"""2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash, and not as its key group does."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMemory:
+    """What windows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files."""
+
+    budget_bytes: int = 0
+    directory: str = ""
 
 
 class ColumnarWindowState:
     """All windows of one subtask that have not ended. ``merge`` combines partials."""
 
-    def __init__(self, form: WindowFormat, merge: Merge, owned: KeyGroupRange, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        form: WindowFormat,
+        merge: Merge,
+        owned: KeyGroupRange,
+        max_parallelism: int,
+        memory: WindowMemory = WindowMemory(),
+    ) -> None:
         self._form = form
         self._merge = merge
         self._owned = owned
         self._max_parallelism = max_parallelism
-        self._buckets = WindowBuckets(owned, merge, self._groups_of)
-        self._appended = Appended()
+        self._limit_bytes, changes_bytes = decide_limits(memory.budget_bytes)
+        self._parts_of = self._groups_of
+        if self._limit_bytes is None:
+            self._buckets = WindowBuckets(owned, merge, self._groups_of)
+        else:
+            self._parts_of = self._fine_parts_of
+            parts = KeyGroupRange(owned.start << PART_BITS, ((owned.end + 1) << PART_BITS) - 1)
+            spilling = Spilling(self._limit_bytes, SpillFiles(form.operator, memory.directory).write)
+            self._buckets = WindowBuckets(parts, merge, self._parts_of, spilling=spilling)
+        self._appended = Appended(changes_bytes)
         self._increments = Increments()
         self._schema: pa.Schema | None = None
 
@@ -58,6 +91,11 @@ class ColumnarWindowState:
         return self._buckets.bytes_held
 
     @property
+    def bytes_on_disk(self) -> int:
+        """Returns the bytes of the columns of those that are on disk, since memory is bounded."""
+        return self._buckets.bytes_on_disk
+
+    @property
     def bytes_per_row(self) -> float:
         """Returns how much a partial takes on average: with all merged, a key of a window. 0: there are none."""
         rows = self.rows
@@ -70,7 +108,8 @@ class ColumnarWindowState:
 
     def add(self, partials: pa.RecordBatch) -> None:
         """Partials of windows that have not ended; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
-        not those of what is there (a restored state of other aggregates, say)."""
+        not those of what is there (a restored state of other aggregates, say); ``ConfigurationError`` when memory is too small for them;
+        ``StorageError`` when what is over the limit cannot be written."""
         self._hold(partials)
         if partials.num_rows:
             self._appended.add(partials, self._buckets.rows)
@@ -95,7 +134,7 @@ class ColumnarWindowState:
         epoch = self._appended.freeze(is_incremental=builds)
         increments = self._increments if builds else None
         buckets = self._buckets.freeze()
-        whose = (self._form, self._owned, self._merge, self._groups_of)
+        whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
         return FrozenWindows(*whose, checkpoint_id, epoch, buckets, since, increments)
 
     def confirmed(self, checkpoint_id: int) -> None:
@@ -125,12 +164,29 @@ class ColumnarWindowState:
             self._schema = partials.schema.remove_metadata()
         else:
             check_columns(self._form.operator, self._schema, partials.schema)
+        if self._limit_bytes is not None and partials.nbytes > self._limit_bytes:
+            raise ConfigurationError(
+                f"operator '{self._form.operator}': a batch of {partials.nbytes} bytes does not fit into the {self._limit_bytes} bytes that its "
+                "windows may take in memory, three quarters of the managed memory of its slot: set taskmanager.memory.managed.size to more"
+            )
         self._buckets.add(partials)
 
     def _groups_of(self, batch: pa.RecordBatch) -> Groups:
         if not self._form.keys:
             return np.full(batch.num_rows, self._owned.start, np.int32)
-        return key_groups(hash_columns([batch.column(n) for n in self._form.keys]), self._max_parallelism)
+        return key_groups(self._hashes(batch), self._max_parallelism)
+
+    def _fine_parts_of(self, batch: pa.RecordBatch) -> Groups:
+        """As ``_groups_of``, finer: those of a key group are one behind the other."""
+        if not self._form.keys:
+            return np.full(batch.num_rows, self._owned.start << PART_BITS, np.int32)
+        hashes = self._hashes(batch)
+        finer = (hashes.view(np.uint32) * _FIBONACCI) >> np.uint32(32 - PART_BITS)
+        found: Groups = (key_groups(hashes, self._max_parallelism) << PART_BITS) | finer.view(np.int32)
+        return found
+
+    def _hashes(self, batch: pa.RecordBatch) -> Groups:
+        return hash_columns([batch.column(name) for name in self._form.keys])
 
 
 def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:

@@ -217,7 +217,7 @@ class TaskManagerOptions:
     MANAGED_SIZE = optional(
         "taskmanager.memory.managed.size",
         MEMORY_SIZE,
-        "Memory for state caches, shared equally by the slots; not set: the managed fraction of the process size.",
+        "Memory for RocksDB and for windows over columns, shared equally by the slots; not set: the managed fraction of the process size.",
         "taskmanager.memory.size",
     )
     MANAGED_FRACTION = option(

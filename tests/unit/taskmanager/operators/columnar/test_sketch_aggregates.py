@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,11 @@ def check(running: Sequence[Running], batches: Sequence[ArrowBatch]) -> None:
             assert row[name] == (None if exact is None else pytest.approx(exact, rel=RELATIVE_ERROR))
 
 
+@pytest.mark.parametrize("managed", [0, 260_000])
 @pytest.mark.parametrize("kind", ["few", "wide", "text", "unique"])
-def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str) -> None:
+def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str, managed: int, tmp_path: Path) -> None:
+    """``managed``: with so little managed memory, most of the windows of unique keys are on disk."""
+    given = {"managed_memory_bytes": managed, "temp_dir": str(tmp_path)}
     rng = np.random.default_rng(3)
     batches = []
     for i in range(6):
@@ -84,7 +88,8 @@ def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str) -> None:
         keys = {"few": few, "wide": few * 2**50, "text": [f"k{x}" for x in few], "unique": np.arange(700) + 700 * i}
         batches.append(batch(rng, 700, pa.array(keys[kind]), i * 700))
     senders = [start(spec("columnar_window_local", options=options())) for _ in range(2)]
-    windows = [start(spec("columnar_window", options=options(input="partial")), i, 2) for i in range(2)]
+    receiving = spec("columnar_window", options=options(input="partial"))
+    windows = [start(receiving, i, 2, given=given) for i in range(2)]
     for i, one in enumerate(batches):
         if i == 3:
             for sender in senders:
@@ -92,14 +97,13 @@ def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str) -> None:
                 exchange(sender.out.batches, ["k"], windows)
                 sender.out.batches.clear()
             handles = [window.snapshot(1) for window in windows]
-            windows = [
-                start(spec("columnar_window", options=options(input="partial")), i, 2, restored=restored_of(handles))
-                for i in range(2)
-            ]
+            windows = [start(receiving, i, 2, restored=restored_of(handles), given=given) for i in range(2)]
         senders[i % 2].operator.process(one, 0)
     for sender in senders:
         sender.operator.on_watermark(END_OF_TIME)
         exchange(sender.out.batches, ["k"], windows)
+    if managed and kind == "unique":
+        assert all(window.out.watched["stateBytesOnDisk"]() > 0 for window in windows)
     for window in windows:
         window.operator.on_watermark(END_OF_TIME)
     check(windows, batches)

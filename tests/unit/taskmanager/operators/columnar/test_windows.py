@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,10 @@ def exchange(partials: Sequence[Any], keys: Sequence[str], windows: Sequence[Run
                 window.operator.process(ArrowBatch(part.data.take(pa.array(rows))), 0)
 
 
+def _pieces(batches: Sequence[Any], rows: int) -> list[ArrowBatch]:
+    return [ArrowBatch(one.data.slice(at, rows)) for one in batches for at in range(0, len(one), rows)]
+
+
 def key_columns(kind: str, rng: np.random.Generator, rows: int) -> dict[str, pa.Array]:
     few = rng.integers(-5, 40, rows)
     match kind:
@@ -109,19 +114,23 @@ KINDS = ["dense", "int32", "sparse", "null", "string", "float", "two", "wide", "
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("span", [900, 3500, 40_000])
-def test_two_steps_give_what_one_pass_gives(kind: str, span: int) -> None:
+@pytest.mark.parametrize(("span", "managed"), [(900, 0), (3500, 0), (40_000, 0), (40_000, 80_000)])
+def test_two_steps_give_what_one_pass_gives(kind: str, span: int, managed: int, tmp_path: Path) -> None:
+    """``managed``: with so little managed memory, a part of the windows is on disk."""
+    given = {"managed_memory_bytes": managed, "temp_dir": str(tmp_path)}
     rng = np.random.default_rng(1)
     batches = [batch(rng, 400, key_columns(kind, rng, 400), i * 700, i * 700 + span) for i in range(6)]
     keys = [n for n in batches[0].data.schema.names if n not in ("v", "f")]
     senders = [start(spec("columnar_window_local", options=options(keys, 17))) for _ in range(2)]
-    windows = [start(spec("columnar_window", options=options(keys, 17, input="partial")), i, 2) for i in range(2)]
+    receiving = spec("columnar_window", options=options(keys, 17, input="partial"))
+    windows = [start(receiving, i, 2, given=given) for i in range(2)]
     for i, one in enumerate(batches):
         senders[i % 2].operator.process(one, 0)
         senders[i % 2].operator.on_watermark(i * 700 - 1)
     for sender in senders:
         sender.operator.on_watermark(END_OF_TIME)
-        exchange(sender.out.batches, keys, windows)
+        exchange(_pieces(sender.out.batches, 100), keys, windows)
+    assert any(window.out.watched["stateBytesOnDisk"]() > 0 for window in windows) == (managed > 0)
     for window in windows:
         window.operator.on_watermark(END_OF_TIME)
     assert results(windows) == expected(batches, keys, 17)

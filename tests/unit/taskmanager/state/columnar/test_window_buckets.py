@@ -13,7 +13,7 @@ from tidegate.taskmanager.state.columnar import window_buckets
 from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, WindowBuckets
 
 OWNED = KeyGroupRange(8, 39)
-SMALL = {"bucket_rows": 1 << 16, "min_merge_rows": 1 << 14}
+SMALL: dict[str, Any] = {"bucket_rows": 1 << 16, "min_merge_rows": 1 << 14}
 """Sizes at which a test need not have millions of keys."""
 
 

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.columnar import window_buckets, windows
 from tidegate.taskmanager.state.columnar.appended import Appended
 from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowFormat, WindowTimes
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
 from tidegate.taskmanager.state.files import segment_streams
 
 MAX_PARALLELISM = 16
@@ -59,7 +60,10 @@ class Store:
         return memoryview(handle.data if handle.data is not None else self.files[handle.path])
 
 
-def state(index: int = 0, parallelism: int = 1) -> ColumnarWindowState:
+IN_MEMORY = WindowMemory()
+
+
+def state(index: int = 0, parallelism: int = 1, memory: WindowMemory = IN_MEMORY) -> ColumnarWindowState:
     schema = rows_of({}).schema
     plan = plan_of_partials("op", ["k"], AGGREGATES, schema).by_window()
 
@@ -68,7 +72,7 @@ def state(index: int = 0, parallelism: int = 1) -> ColumnarWindowState:
 
     owned = range_of(index, MAX_PARALLELISM, parallelism)
     form = WindowFormat("op", WINDOW, ("k",), WindowTimes(SIZE_MS, 0), combined_by(AGGREGATES))
-    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM)
+    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM, memory)
 
 
 def rows_of(content: Content) -> pa.RecordBatch:
@@ -110,9 +114,10 @@ class Job:
     states: list[ColumnarWindowState] = field(default_factory=list)
     model: Content = field(default_factory=dict)
     ended: int = -1
+    memory: WindowMemory = IN_MEMORY
 
     def __post_init__(self) -> None:
-        self.states = [state(index, self.parallelism) for index in range(self.parallelism)]
+        self.states = [state(index, self.parallelism, self.memory) for index in range(self.parallelism)]
 
     def add(self, more: Content) -> None:
         add(self.model, more)
@@ -140,9 +145,14 @@ class Job:
 
 
 def restored(
-    store: Store, snapshots: dict[int, OperatorSnapshot], old: int, parallelism: int, checkpoint_id: int | None
+    store: Store,
+    snapshots: dict[int, OperatorSnapshot],
+    old: int,
+    parallelism: int,
+    checkpoint_id: int | None,
+    memory: WindowMemory = IN_MEMORY,
 ) -> Job:
-    job = Job(store, parallelism)
+    job = Job(store, parallelism, memory=memory)
     plan = OperatorPlan(operator_state(snapshots, old), parallelism, MAX_PARALLELISM)
     for index, owner in enumerate(job.states):
         owner.restore(plan.of(index), store, checkpoint_id)
@@ -175,11 +185,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("budget", [0, 32_000])
 @pytest.mark.parametrize("seed", range(12))
-def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int) -> None:
+def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int, budget: int, tmp_path: Path) -> None:
+    """``budget``: with memory for a fifth of the state, the rest is on disk: when windows fire, in frozen states, after a restore and a rescale."""
     rng = random.Random(seed)
     store = Store(rng.choice([0, 3000]))
-    job = Job(store, rng.randint(1, 3))
+    memory = WindowMemory(budget, str(tmp_path))
+    job = Job(store, rng.randint(1, 3), memory=memory)
+    most_on_disk = 0
     kept: tuple[dict[int, OperatorSnapshot], int, Content, int] | None = None
     """The last confirmed checkpoint: snapshots, parallelism, content, and what had fired."""
     pending: list[tuple[int, list[FrozenWindows], Content, int]] = []
@@ -187,6 +201,7 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int) -> None
     for number in range(1, 40):
         for _ in range(rng.randint(0, 3)):
             job.add(some(rng, job.ended, rng.choice([1, 20, 400])))
+            most_on_disk = max(most_on_disk, *(owner.bytes_on_disk for owner in job.states))
         if rng.random() < 0.4:
             job.fire(job.ended + rng.randint(0, 2))
         what = rng.random()
@@ -199,7 +214,7 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int) -> None
             assert content(store, savepoint, job.parallelism, rng.randint(1, 4)) == job.model
         elif what < 0.8 and kept is not None:
             snapshots, old, expected, ended = kept
-            job = restored(store, snapshots, old, rng.randint(1, 4), number)
+            job = restored(store, snapshots, old, rng.randint(1, 4), number, memory)
             job.model, job.ended = dict(expected), rng.choice([ended, ended - 1])
             pending = []
             continue
@@ -218,6 +233,7 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int) -> None
                 owner.confirmed(checkpoint_id)
             kept = (snapshots, job.parallelism, expected, ended)
     assert kinds["whole"]
+    assert (most_on_disk > 0) == (budget > 0)
     SEEN.update(kinds)
 
 

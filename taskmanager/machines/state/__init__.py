@@ -1,0 +1,1 @@
+"""Decisions about state: what is in memory, and what is on disk."""

@@ -1,0 +1,97 @@
+"""Runs: rows sorted by the number of their window, which is column 0; in memory or on disk. How they are cut by window and by key group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
+"""Batches to one batch with each (window, key) once, sorted by window."""
+GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
+"""Key group of each row."""
+
+
+class SpilledRun(Protocol):
+    """A run on disk. Its file goes with the last reference to it."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of its columns."""
+
+    @property
+    def first(self) -> int:
+        """Returns the number of its first window."""
+
+    def read(self) -> pa.RecordBatch:
+        """Its rows, for as long as they are looked at. Any thread. Raises ``StorageError``."""
+
+    def split(self, last: int) -> tuple[SpilledRun | None, SpilledRun | None]:
+        """As ``split_run``; only the windows are read. Raises ``StorageError``."""
+
+
+Run: TypeAlias = pa.RecordBatch | SpilledRun
+
+
+def rows_of_runs(runs: Sequence[Run]) -> list[pa.RecordBatch]:
+    """All of them in memory."""
+    return [run if isinstance(run, pa.RecordBatch) else run.read() for run in runs]
+
+
+def windows_of(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = rows.column(0).to_numpy()
+    return found
+
+
+def gathered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Their rows in one batch, sorted by window."""
+    rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+    order = order_of_windows(windows_of(rows))
+    return rows if order is None else rows.take(pa.array(order))
+
+
+def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | None:
+    """What sorts rows by window and leaves them in their order within one; ``None``: they are sorted."""
+    if bool((windows[1:] >= windows[:-1]).all()):
+        return None
+    low, high = int(windows.min()), int(windows.max())
+    if high - low < 1 << 16:
+        return np.argsort((windows - low).astype(np.uint16), kind="stable")  # a radix sort
+    return np.argsort(windows, kind="stable")
+
+
+def split_run(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
+    """The windows up to ``last`` of a sorted run, and those after it; ``None`` where there are none."""
+    at = int(np.searchsorted(windows_of(run), last, side="right"))
+    if at == 0 or at == run.num_rows:
+        return (None, run) if at == 0 else (run, None)
+    rest = run.slice(at)
+    if 2 * rest.nbytes < rest.get_total_buffer_size():  # do not keep the whole for the sake of its end
+        rest = rest.take(pa.array(np.arange(rest.num_rows)))
+    return run.slice(0, at), rest
+
+
+def cut(
+    rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf, *, apart: bool = False
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each bucket that has any, in their order. ``firsts``: the first key group of each bucket. ``apart``: each has memory of its own, so
+    that it is free when that bucket lets it go."""
+    if len(firsts) == 1:
+        yield 0, rows
+        return
+    owners = np.searchsorted(np.asarray(firsts), groups_of(rows), side="right") - 1
+    order = np.argsort(owners.astype(np.uint16), kind="stable")  # a radix sort
+    bounds = np.searchsorted(owners[order], np.arange(len(firsts) + 1))
+    sorted_rows = None if apart else rows.take(pa.array(order))
+    for index in range(len(firsts)):
+        start, stop = int(bounds[index]), int(bounds[index + 1])
+        if stop > start and sorted_rows is not None:
+            yield index, sorted_rows.slice(start, stop - start)
+        elif stop > start:
+            yield index, rows.take(pa.array(order[start:stop]))
