@@ -61,13 +61,13 @@ class Measured:
         return self.million_rows_per_second / self.pyarrow
 
 
-def measure(rows: int, keys: int) -> Measured:
-    """Raises ``RuntimeError`` when the answer is wrong."""
+def measure(rows: int, keys: int, options: dict[str, str] | None = None) -> Measured:
+    """``options``: of the cluster. Raises ``RuntimeError`` when the answer is wrong."""
     measured = Measured(rows, keys)
     in_table = min(rows, MOST_IN_MEMORY) // PARALLELISM * PARALLELISM
     seconds, _ = in_memory.run(in_memory.build_table(in_table, PARALLELISM, keys), PARALLELISM)
     measured.pyarrow = in_table / seconds / 1e6
-    with BenchCluster(PARALLELISM) as cluster:
+    with BenchCluster(PARALLELISM, options) as cluster:
         output = cluster.directory / "windows"
         arguments = (rows, PARALLELISM, output, INTERVAL_MS, 0, keys)
         job_id = cluster.run("benchmarks/keyed_window_job.py", *map(str, arguments))

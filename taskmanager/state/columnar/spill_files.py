@@ -96,9 +96,10 @@ class SpillFiles:
                 writer.write_batch(rows)
         except OSError as error:
             _remove(path)
+            reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow puts more words around it
             raise kind_of(error)(
                 f"operator '{self.operator}': {rows.nbytes} bytes of its windows cannot be written to "
-                f"{self.directory or tempfile.gettempdir()}: {reason_of(error)}; make room there, set io.tmp.dirs to another directory, or "
+                f"{self.directory or tempfile.gettempdir()}: {reason}; make room there, set io.tmp.dirs to another directory, or "
                 "taskmanager.memory.managed.size to more. The job goes on from its last checkpoint"
             ) from error
         windows = windows_of(rows)
