@@ -1,15 +1,17 @@
 """Latency at half of the maximum load: from the making of a row in the source to the output of an operator by key.
 
     python -m benchmarks.latency [--seconds 20]
+    python -m benchmarks.latency --rates 1000,10000,100000 [--seconds 8]
 
 The maximum is measured first, by a run whose rate nobody limits. Exactly-once checkpoints every second; parallelism 2. Asked:
-p50 under 10 ms, p99 under 50 ms.
+p50 under 10 ms, p99 under 50 ms. With ``--rates`` these are the loads instead, for a map without state too.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -29,6 +31,13 @@ UNLIMITED = {"columns": 20_000_000, "records": 1_000_000}
 """Rows a second that nobody reaches."""
 PROBE_S = {"columns": 2, "records": 2}
 RESULTS = Path(__file__).resolve().parent / "results"
+PATHS = {
+    "columns_map": "columns, map without state",
+    "columns": "columns, aggregate by key",
+    "records_map": "functions of one record, map without state",
+    "records": "functions of one record, reduce by key",
+}
+SHARES = (50, 95, 99, 99.9)
 WARM_UP = 0.1
 """So much of the rows, the first, does not count."""
 
@@ -44,7 +53,7 @@ def maximum_rate(cluster: BenchCluster, path: str) -> float:
 
 
 def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int) -> Latencies:
-    output = cluster.directory / f"half-{path}"
+    output = cluster.directory / f"{path}-{rate}"
     cluster.wait(cluster.run(JOB, str(rate), str(seconds), str(PARALLELISM), str(output), path))
     found = [np.load(file) for file in sorted(output.glob("*.npy"))]
     return np.concatenate([one[int(len(one) * WARM_UP) :] for one in found]) / 1000
@@ -71,10 +80,30 @@ def report(console: Console, results: Path, *, seconds: int) -> None:
     console.print(f"drawn in {results / 'latency.png'}")
 
 
+def report_rates(console: Console, results: Path, rates: Sequence[int], *, seconds: int) -> None:
+    """Prints the table of all paths at these loads, and writes ``latency_rates.json``."""
+    table = Table("path", "rows/s", *(f"p{share:g} ms" for share in SHARES), "worst ms")
+    told: dict[str, dict[int, list[float]]] = {path: {} for path in PATHS}
+    with BenchCluster(PARALLELISM) as cluster:
+        for path, what in PATHS.items():
+            for rate in rates:
+                times = latencies_ms(cluster, path, rate, seconds)
+                figures = [*np.percentile(times, SHARES).tolist(), float(times.max())]
+                told[path][rate] = figures
+                table.add_row(what, f"{rate:,}", *(f"{figure:.1f}" for figure in figures))
+    console.print(table)
+    results.mkdir(exist_ok=True)
+    (results / "latency_rates.json").write_text(json.dumps(told, indent=1))
+
+
 @click.command(help=__doc__)
 @click.option("--seconds", default=20, show_default=True)
-def main(seconds: int) -> None:
-    report(Console(), RESULTS, seconds=seconds)
+@click.option("--rates", default="", help="Rows a second, by comma. Default: half of the maximum.")
+def main(seconds: int, rates: str) -> None:
+    if rates:
+        report_rates(Console(width=120), RESULTS, [int(rate) for rate in rates.split(",")], seconds=seconds)
+    else:
+        report(Console(), RESULTS, seconds=seconds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Job of the latency benchmark: rows at a fixed rate, through a function by key, each with the time when it was made.
 
     source (rate) ─▶ hash exchange ─▶ keyed operator ─▶ latency of each batch of rows, noted at the operator's output
+                  └▶ map, without an exchange ─▶ the same
 
-Arguments: rows a second, seconds, parallelism, output directory, path (``columns`` or ``records``).
+Arguments: rows a second, seconds, parallelism, output directory, path (``columns`` or ``records``, or ``columns_map`` or ``records_map`` without a key).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.dropping import Dropping
 from tidegate.common import Types, WatermarkStrategy
@@ -24,12 +26,17 @@ from tidegate.functions.interfaces import Function, MapFunction, RuntimeContext
 
 KEYS = 10_000
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+HALVED = pa.schema([("key", pa.int64()), ("made", pa.int64())])
 
 
 def rows(first: int, number: int) -> pa.RecordBatch:
     """Generated when they are due: the time of making is that of arrival."""
     key = np.arange(first, first + number, dtype=np.int64) * 7919 % KEYS
     return pa.RecordBatch.from_arrays([pa.array(key), pa.array(np.full(number, time.time_ns()))], names=["key", "made"])
+
+
+def with_half(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pc.divide(batch.column("key"), 2), batch.column("made")], schema=HALVED)
 
 
 class Noted(MapFunction):
@@ -51,17 +58,18 @@ class Noted(MapFunction):
 
 
 class NotedBatch(Function):
-    """The same for whole batches: every row of one has the latency at the batch's end."""
+    """The same for whole batches: every row of one has the latency at the batch's end. ``made``: the column with the time."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, made: str) -> None:
         self.directory = directory
+        self.made = made
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.found: list[npt.NDArray[np.int64]] = []
         self.index = runtime_context.get_index_of_this_subtask()
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        self.found.append((time.time_ns() - batch.column("max_made").to_numpy()) // 1000)
+        self.found.append((time.time_ns() - batch.column(self.made).to_numpy()) // 1000)
         return batch
 
     def close(self) -> None:
@@ -77,8 +85,14 @@ def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> N
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
     if path == "columns":
         totals = stream.key_by("key").agg(count().alias("n"), max("made"))
-        done = totals.map_batches(NotedBatch(output), totals.get_type().arrow_schema())
+        done = totals.map_batches(NotedBatch(output, "max_made"), totals.get_type().arrow_schema())
         done.sink_to(Dropping())
+    elif path == "columns_map":
+        mapped = stream.map_batches(with_half, HALVED)
+        mapped.map_batches(NotedBatch(output, "made"), HALVED).sink_to(Dropping())
+    elif path == "records_map":
+        mapped = stream.map(lambda row: (row[0] // 2, row[1]), output_type=PAIR)
+        mapped.map(Noted(output), output_type=PAIR).sink_to(Dropping())
     else:
         pairs = stream.map(lambda row: (row[0], row[1]), output_type=PAIR)
         reduced = pairs.key_by(lambda pair: pair[0], key_type=Types.LONG()).reduce(lambda a, b: b)
