@@ -38,6 +38,7 @@ class Appended:
         """Everything since this epoch is kept; ``None``: nothing is, since no checkpoint asks for it."""
         self._added: list[_Added] = []
         self._rows = 0
+        self._bytes = 0
         self._fired: int | None = None
         self._fired_at: dict[int, int | None] = {0: None}
 
@@ -48,7 +49,7 @@ class Appended:
 
     @property
     def kept_bytes(self) -> int:
-        return sum(added.rows.nbytes for added in self._added)
+        return self._bytes
 
     def begin(self) -> None:
         """The restored state may be built upon."""
@@ -61,16 +62,17 @@ class Appended:
         windows = rows.column(0).to_numpy()
         self._added.append(_Added(self._epoch, int(windows.min()), int(windows.max()), rows))
         self._rows += rows.num_rows
-        is_too_large = self._limit_bytes is not None and self.kept_bytes > self._limit_bytes
+        self._bytes += rows.nbytes
+        is_too_large = self._limit_bytes is not None and self._bytes > self._limit_bytes
         if is_too_large or self._rows * APPENDED_SHARE > state_rows:
-            self._added, self._rows, self._since = [], 0, self._epoch + 1
+            self._keep([])
+            self._since = self._epoch + 1
 
     def take(self, last: int) -> None:
         """Windows up to number ``last`` have fired, and some of them had rows."""
         self._fired = last if self._fired is None else max(self._fired, last)
         kept = (added if added.first > last else _after(added, last) for added in self._added if added.last > last)
-        self._added = list(kept)
-        self._rows = sum(added.rows.num_rows for added in self._added)
+        self._keep(list(kept))
 
     def freeze(self, *, is_incremental: bool) -> int:
         """Returns the new epoch. ``is_incremental``: later checkpoints may build upon this one."""
@@ -82,7 +84,8 @@ class Appended:
 
     def stop(self) -> None:
         """No checkpoint builds upon another."""
-        self._since, self._added, self._rows = None, [], 0
+        self._since = None
+        self._keep([])
         self._fired_at.clear()
 
     def since(self, epoch: int) -> tuple[pa.RecordBatch, ...] | None:
@@ -97,10 +100,14 @@ class Appended:
 
     def forget_before(self, epoch: int) -> None:
         """No delta will start before this epoch."""
-        self._added = [added for added in self._added if added.epoch >= epoch]
-        self._rows = sum(added.rows.num_rows for added in self._added)
+        self._keep([added for added in self._added if added.epoch >= epoch])
         for older in [known for known in self._fired_at if known < epoch]:
             del self._fired_at[older]
+
+    def _keep(self, added: list[_Added]) -> None:
+        self._added = added
+        self._rows = sum(one.rows.num_rows for one in added)
+        self._bytes = sum(one.rows.nbytes for one in added)
 
 
 def _after(added: _Added, last: int) -> _Added:

@@ -331,6 +331,28 @@ def test_without_incremental_checkpoints_nothing_is_kept() -> None:
         assert job.states[0]._appended.kept_bytes == 0
 
 
+@pytest.mark.usefixtures("small")
+def test_with_little_memory_what_was_added_is_kept_up_to_a_quarter_of_it(tmp_path: Path) -> None:
+    """Beyond that, the next checkpoint is whole, and the one after it a delta again."""
+    store, memory = Store(), WindowMemory(400_000, str(tmp_path))
+    job = Job(store, 1, memory=memory)
+    for at in range(0, 20_000, 1000):
+        job.add({(1, key): (1, key, key) for key in range(at, at + 1000)})
+    assert job.states[0].bytes_on_disk > 400_000
+    levels = []
+    for number, added in enumerate([1000, 1000, 4000, 1000], 1):
+        job.snapshots(2 * number)
+        for at in range(0, added, 1000):
+            job.add({(1, key): (1, 1, 1) for key in range(at, at + 1000)})
+            assert job.states[0].bytes_kept <= 100_000
+        snapshots = job.snapshots(2 * number + 1)
+        levels.append(max(segment.level for segment in snapshots[0].keyed))
+        assert content(store, snapshots, 1, 2) == job.model
+    assert levels[0] == 1
+    assert levels[2] == 0, "all of it, since more came than may be kept"
+    assert levels[3] == 1
+
+
 def test_a_delta_that_says_nothing_sensible_is_refused() -> None:
     store = Store()
     job = grown(store, 100)
