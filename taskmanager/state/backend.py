@@ -20,6 +20,7 @@ from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.queryable import QueryableState
+from tidegate.taskmanager.state.timers import TimerSet
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 
@@ -131,6 +132,10 @@ class KeyedBackend(ABC):
     @abstractmethod
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> MapCells:
         """Returns the cells of a MapState, whose ``value_type`` is that of the whole map."""
+
+    @abstractmethod
+    def timers(self, state_name: str) -> TimerSet:
+        """Returns the timers of one time domain. Once for each name."""
 
     @abstractmethod
     def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:

@@ -11,7 +11,8 @@ from tidegate.model.values import Key
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.entry import Namespace
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, KeyedTimerQueue
+from tidegate.taskmanager.state.timer_queue import KeyedTimerQueue
+from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 
 
 class UnkeyedTimers(TimerService):

@@ -38,6 +38,7 @@ from tidegate.taskmanager.state.heap.cells import HeapListCells, HeapMapCells, H
 from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.state.heap.snapshot import FrozenHeapTable
+from tidegate.taskmanager.state.heap.timers import HeapTimers
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 from tidegate.wire.state_columns import is_identity
 
@@ -108,6 +109,9 @@ class KeyedStateBackend(KeyedBackend):
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapMapCells:
         return HeapMapCells(self.table(state_name, "map", value_type, ttl))
+
+    def timers(self, state_name: str) -> HeapTimers:
+        return HeapTimers(self.table(state_name, "timers", None))
 
     def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
         return [(group, entry) for group, entry, _ in self._tables[state_name][1].entries()]

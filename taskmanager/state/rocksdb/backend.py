@@ -3,7 +3,8 @@
     handles ─▶ tables · list cells · map cells ─▶ rows of one database
     freeze  ─▶ view of the database ─▶ the same segments as every backend writes
 
-Timers stay on the heap, in a backend of that kind inside of this one: the queue that orders them is there anyway.
+Timers are rows too, with the earliest of them in memory (``timers``); with ``state.backend.rocksdb.timer-service.factory: HEAP`` they
+stay on the heap, in a backend of that kind inside of this one.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from tidegate.taskmanager.state.rocksdb.tables import (
     RocksMapCells,
     RocksSweep,
     RocksTable,
-    StateRows,
 )
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
+from tidegate.taskmanager.state.rocksdb.timers import RocksTimers
+from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerSet
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
-_ON_HEAP = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
+_TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 C = TypeVar("C", bound=RocksCells)
 
 
@@ -66,11 +67,11 @@ class RocksKeyedBackend(KeyedBackend):
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
         """Files are read when their state is asked for."""
-        timers = tuple(segment for segment in restored.keyed if segment.state_name in _ON_HEAP)
+        timers = tuple(segment for segment in restored.keyed if self._is_on_heap(segment.state_name))
         self._heap.restore(RestoredOperator(keyed=timers), source)
         for segment in restored.keyed:
             name = segment.state_name
-            if name in _ON_HEAP or not segment.key_groups.intersect(self.owned).size:
+            if self._is_on_heap(name) or not segment.key_groups.intersect(self.owned).size:
                 continue
             if name not in self._unclaimed:
                 self._unclaimed[name] = UnclaimedState(self.operator, name, self.owned, source, self._database.path)
@@ -79,8 +80,6 @@ class RocksKeyedBackend(KeyedBackend):
     def table(
         self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
     ) -> KeyedTable:
-        if value_type is None:
-            return self._heap.table(state_name, kind, value_type, ttl)
         return self._claimed(state_name, kind, value_type, ttl, RocksTable)
 
     def list_cells(
@@ -90,6 +89,13 @@ class RocksKeyedBackend(KeyedBackend):
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> RocksMapCells:
         return self._claimed(state_name, "map", value_type, ttl, RocksMapCells)
+
+    def timers(self, state_name: str) -> TimerSet:
+        if self._is_on_heap(state_name):
+            return self._heap.timers(state_name)
+        found = self._claimed(state_name, "timers", None, None, RocksTimers)
+        found.begin()
+        return found
 
     def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
         return self._states[state_name].entry_keys()
@@ -148,7 +154,9 @@ class RocksKeyedBackend(KeyedBackend):
         self._heap.close()
         self._database.close()
 
-    def _claimed(self, state_name: str, kind: str, value_type: TypeInformation, ttl: Ttl | None, make: type[C]) -> C:
+    def _claimed(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None, make: type[C]
+    ) -> C:
         wanted = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
         known = self._states.get(state_name)
         if known is not None:
@@ -160,7 +168,7 @@ class RocksKeyedBackend(KeyedBackend):
             return known
         if len(self._states) >= CHANGES_ID:
             raise InvalidJob(f"operator '{self.operator}' has more than {CHANGES_ID} states")
-        cells = make(self._database, StateRows(len(self._states), wanted), self._changes)
+        cells = make(self._database, make.row_form(len(self._states), wanted), self._changes)
         self._increments[state_name] = increments = Increments()
         restored = self._unclaimed.pop(state_name, None)
         if restored is not None:
@@ -170,6 +178,9 @@ class RocksKeyedBackend(KeyedBackend):
                 increments.restored(self._restored_checkpoint_id, chain)
         self._states[state_name] = cells
         return cells
+
+    def _is_on_heap(self, state_name: str) -> bool:
+        return self._database.settings.timers_on_heap and state_name in _TIMERS
 
     def _forget_changes(self) -> None:
         """Epochs that no later snapshot will look back upon."""

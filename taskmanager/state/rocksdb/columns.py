@@ -21,9 +21,15 @@ from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.files.segment_streams import Rows
 from tidegate.taskmanager.state.heap.entries import KEY, VALUE
 from tidegate.taskmanager.state.rocksdb.database import Pair, View
-from tidegate.taskmanager.state.rocksdb.key_columns import batch_of, key_columns, namespace_columns
+from tidegate.taskmanager.state.rocksdb.key_columns import (
+    batch_of,
+    key_columns,
+    namespace_columns,
+    timer_columns,
+    timestamp_column,
+)
 from tidegate.taskmanager.state.rocksdb.keys import decode_key, group_of
-from tidegate.taskmanager.state.rocksdb.tables import StateRows, entry_end
+from tidegate.taskmanager.state.rocksdb.tables import StateRows
 from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES, column, decode, stamp_of
 
 DELETED = "deleted"
@@ -70,7 +76,7 @@ def changed_batches(form: Form, view: View, entries: Iterable[bytes]) -> Iterato
     """What became of these entries."""
     batch = _Batch()
     for entry in entries:
-        key, namespace, _ = entry_end(entry)
+        key, namespace, _ = form.rows.parts(entry)
         found = _living(form, list(view.rows(entry)))
         _append(form, batch, entry, key, namespace, found)
         if len(batch.groups) >= BATCH_ENTRIES:
@@ -92,10 +98,10 @@ def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
         yield from _single_batches(form, rows)
         return
     batch = _Batch()
-    for entry, pairs in groupby(rows, lambda pair: pair[0][: entry_end(pair[0])[2]]):
+    for entry, pairs in groupby(rows, lambda pair: pair[0][: form.rows.parts(pair[0])[2]]):
         found = _living(form, pairs)
         if found:
-            key, namespace, _ = entry_end(entry)
+            key, namespace, _ = form.rows.parts(entry)
             _append(form, batch, entry, key, namespace, found)
             if len(batch.groups) >= BATCH_ENTRIES:
                 yield _columns(form, batch)
@@ -107,7 +113,6 @@ def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
 def _single_batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
     """One row for each entry: whole columns at a time."""
     layout = form.rows.layout
-    assert layout.value_type is not None
     last = form.expired_before_ms
     while chunk := list(islice(rows, BATCH_ENTRIES)):
         if last is not None:
@@ -115,6 +120,10 @@ def _single_batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
             if not chunk:
                 continue
         row_keys, contents = zip(*chunk, strict=True)
+        if layout.value_type is None:
+            groups, columns = timer_columns(layout.key_type, row_keys, form.namespaces, form.where)
+            yield groups, batch_of(columns)
+            continue
         groups, columns = key_columns(layout.key_type, row_keys, form.namespaces, form.where)
         if layout.ttl is not None:
             columns.append((layout.ttl_field, pa.array(list(map(stamp_of, contents)), pa.int64())))
@@ -134,22 +143,26 @@ def _append(form: Form, batch: _Batch, entry: bytes, key: Key, namespace: Namesp
     batch.spaces.append(namespace)
     batch.contents.append([content for _, content in found])
     if form.rows.layout.is_map:
-        end = entry_end(entry)[2]
+        end = form.rows.parts(entry)[2]
         batch.map_keys.append([decode_key(row, end)[0] for row, _ in found])
 
 
 def _columns(form: Form, batch: _Batch) -> Rows:
     layout, contents = form.rows.layout, batch.contents
     columns = [(layout.key_type.arrow_field(KEY), encode_column(layout.key_type, batch.keys, f"{form.where}, key"))]
-    columns += namespace_columns(form.namespaces, batch.spaces)
+    spaces = batch.spaces
+    if layout.value_type is None:
+        columns.append(timestamp_column([timestamp for timestamp, _ in spaces]))
+        spaces = [space for _, space in spaces]
+    columns += namespace_columns(form.namespaces, spaces)
     if layout.ttl is not None:
         stamps = [[stamp_of(content) for content in parts] for parts in contents]
         is_single = not pa.types.is_list(layout.ttl_field.type)
         stored = [s[0] if s else None for s in stamps] if is_single else stamps
         columns.append((layout.ttl_field, pa.array(stored, layout.ttl_field.type)))
         contents = [[content[STAMP_BYTES:] for content in parts] for parts in contents]
-    assert layout.value_type is not None
-    columns.append((layout.value_type.arrow_field(VALUE), _values(form, batch, contents)))
+    if layout.value_type is not None:
+        columns.append((layout.value_type.arrow_field(VALUE), _values(form, batch, contents)))
     if form.has_deleted:
         deleted = pa.array([not parts for parts in contents], pa.bool_())
         columns.append((pa.field(DELETED, pa.bool_(), nullable=False), deleted))

@@ -15,6 +15,7 @@ from typing import Any
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, StorageError
 from tidegate.model.options import RocksDBOptions
+from tidegate.model.options.rocksdb import PriorityQueueStateType
 from tidegate.taskmanager.state.rocksdb.keys import after
 
 Pair = tuple[bytes, bytes]
@@ -25,7 +26,8 @@ _Rocks = Any
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSettings:
-    """``memory_bytes`` is for block cache and write buffers together; 0: each has a size of its own."""
+    """``memory_bytes`` is for block cache and write buffers together; 0: each has a size of its own. ``cached_timers``: of a key
+    group, in memory."""
 
     directories: tuple[str, ...] = ()
     memory_bytes: int = 0
@@ -35,6 +37,8 @@ class RocksDBSettings:
     write_buffers: int = 2
     threads: int = 2
     bloom_filter_bits: float = 0.0
+    timers_on_heap: bool = False
+    cached_timers: int = 128
 
     @staticmethod
     def of(found: Configuration, managed_memory_bytes: int) -> RocksDBSettings:
@@ -53,6 +57,8 @@ class RocksDBSettings:
             bloom_filter_bits=found.get(RocksDBOptions.BLOOM_FILTER_BITS)
             if found.get(RocksDBOptions.BLOOM_FILTER)
             else 0.0,
+            timers_on_heap=found.get(RocksDBOptions.TIMER_SERVICE) is PriorityQueueStateType.HEAP,
+            cached_timers=found.get(RocksDBOptions.TIMER_CACHE_SIZE),
         )
 
 
@@ -106,6 +112,7 @@ class RocksDatabase:
 
     def __init__(self, settings: RocksDBSettings, directory: str, subtask: int = 0) -> None:
         """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed."""
+        self.settings = settings
         self._library = _Library.load()
         own = settings.directories
         parent = own[subtask % len(own)] if own else directory or None
@@ -141,6 +148,17 @@ class RocksDatabase:
         """Those that begin with ``prefix`` now, in order, from ``begin`` on."""
         options = self._library.bounded(prefix)  # a local name: rocksdict does not hold the bound that it reads
         yield from _walk(self._db.iter(options), prefix, begin or prefix, self.path)
+
+    def last(self, prefix: bytes) -> bytes | None:
+        """The key of the last row that begins with ``prefix``. Raises ``StorageError``."""
+        iterator = self._db.iter()
+        try:
+            iterator.seek_for_prev(after(prefix))
+            found: bytes | None = iterator.key() if iterator.valid() else None
+            iterator.status()
+        except Exception as error:  # rocksdict knows no other
+            raise _failed("read", self.path, error) from error
+        return found if found is not None and found.startswith(prefix) else None
 
     def put_all(self, rows: Sequence[Pair]) -> None:
         """At once, which is cheaper than one by one."""

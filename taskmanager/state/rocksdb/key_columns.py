@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.files.segments import PICKLED, Groups
-from tidegate.taskmanager.state.heap.entries import KEY, NAMESPACE, Columns, count_window_columns, time_window_columns
-from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, decode_key
+from tidegate.taskmanager.state.heap.entries import (
+    KEY,
+    NAMESPACE,
+    TIMESTAMP,
+    Columns,
+    count_window_columns,
+    time_window_columns,
+)
+from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, TIMESTAMP_BYTES, decode_key
 
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
 _NONE, _WINDOW, _COUNT, _INT, _TEXT = ord("n"), ord("w"), ord("c"), ord("i"), ord("s")
 _INTEGER_ROW = np.dtype([("state", ">u2"), ("group", ">u2"), ("form", "u1"), ("key", ">i8"), ("space", "u1")])
+_SIGN = np.uint64(1 << 63)
 _TEXT_START = PREFIX_BYTES + 5
 """Behind the form of the key and the four bytes of its length."""
 
@@ -47,6 +56,21 @@ def key_columns(
         spaces.append(decode_key(row, at)[0])
     columns: Columns = [(field, encode_column(key_type, keys, f"{where}, key"))]
     return _groups(row_keys), columns + namespace_columns(namespaces, spaces)
+
+
+def timer_columns(
+    key_type: TypeInformation, row_keys: Sequence[bytes], namespaces: frozenset[int], where: str
+) -> tuple[Groups, Columns]:
+    """Returns what ``key_columns`` does, of rows of timers, with a column of their times."""
+    cut = PREFIX_BYTES + TIMESTAMP_BYTES
+    flipped = np.frombuffer(b"".join([row[PREFIX_BYTES:cut] for row in row_keys]), ">u8").astype(np.uint64)
+    plain = [row[:PREFIX_BYTES] + row[cut:] for row in row_keys]
+    groups, columns = key_columns(key_type, plain, namespaces, where)
+    return groups, [columns[0], timestamp_column((flipped ^ _SIGN).view(np.int64)), *columns[1:]]
+
+
+def timestamp_column(timestamps: Sequence[int] | npt.NDArray[np.int64]) -> tuple[pa.Field, pa.Array]:
+    return pa.field(TIMESTAMP, pa.int64()), pa.array(timestamps, pa.int64())
 
 
 def namespace_columns(forms: frozenset[int], spaces: Sequence[Namespace]) -> Columns:

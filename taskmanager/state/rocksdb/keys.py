@@ -4,7 +4,7 @@
     '(' tuple  '{' frozenset  'w' TimeWindow  'c' CountWindow     'p' anything else: pickled without memo, so that the bytes depend on values alone
 
 A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
-rows of a list with 8 bytes that count upwards. No key begins with another one, so the rows of an entry are those with
+rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins with another one, so the rows of an entry are those with
 its bytes in front.
 """
 
@@ -23,6 +23,8 @@ from tidegate.model.values import Key
 
 PREFIX_BYTES = 4
 """Bytes of state and key group in front of every key."""
+TIMESTAMP_BYTES = 8
+"""What is between them and the key in rows of timers: 64 bits in the order of the times."""
 
 _INT64 = struct.Struct(">cq")
 _DOUBLE = struct.Struct(">cd")

@@ -14,12 +14,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.record_codec import decode_column
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
-from tidegate.taskmanager.state.entry import canonical_key
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -29,7 +27,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed,
     write_keyed,
 )
-from tidegate.taskmanager.state.heap.entries import KEY, EntryFormat, from_columns, namespaces_of
+from tidegate.taskmanager.state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"
@@ -120,6 +118,4 @@ def _load(
 
 
 def _entries(layout: EntryFormat, cells: RocksCells, groups: Groups, data: pa.RecordBatch) -> Sequence[bytes]:
-    keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
-    spaces = namespaces_of(data)
-    return [cells.rows.entry(g, e) for g, e in zip(groups.tolist(), zip(keys, spaces, strict=True), strict=True)]
+    return [cells.rows.entry(group, entry) for group, entry in removed_entries(layout, groups, data)]

@@ -12,8 +12,9 @@ nothing. ``ChangedEntries`` receives every change, for incremental snapshots.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
-from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
+from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.heap.entries import EntryFormat
@@ -31,13 +32,11 @@ class StateRows:
     """How the rows of one state look. Immutable but for ``namespaces``, the forms of namespaces seen so far."""
 
     def __init__(self, state_id: int, layout: EntryFormat) -> None:
-        assert layout.value_type is not None
         self.layout = layout
         self.prefix = place(state_id, 0)[:2]
         self.namespaces: set[int] = set()
-        self.element_type = element_type_of(layout)
-        self._state_id = state_id
-        self._encode = encoder_of(self.element_type)
+        self.state_id = state_id
+        self._encode = encoder_of(element_type_of(layout))
         self._is_stamped = layout.ttl is not None
         self._last: Entry = (self, None)
         self._last_row = b""
@@ -50,8 +49,14 @@ class StateRows:
         namespace = encode_key(space)
         self.namespaces.add(namespace[0])
         self._last = entry
-        self._last_row = found = place(self._state_id, group) + encode_key(key) + namespace
+        self._last_row = found = place(self.state_id, group) + encode_key(key) + namespace
         return found
+
+    def parts(self, row: bytes) -> tuple[Key, Namespace, int]:
+        """Key and namespace of a row, and where its entry ends."""
+        key, at = decode_key(row, PREFIX_BYTES)
+        namespace, end = decode_key(row, at)
+        return key, namespace, end
 
     def pack(self, value: StateValue) -> bytes:
         """Raises ``NotSerializable``."""
@@ -64,9 +69,8 @@ class StateRows:
 
 
 def element_type_of(layout: EntryFormat) -> TypeInformation:
-    """The type of what is in one row."""
-    value_type = layout.value_type
-    assert value_type is not None
+    """The type of what is in one row; a timer, which has no value, is there or not."""
+    value_type = layout.value_type or Types.BOOLEAN()
     if layout.is_list and isinstance(value_type, ListTypeInfo):
         return value_type.element_type
     if layout.is_map and isinstance(value_type, MapTypeInfo):
@@ -74,15 +78,10 @@ def element_type_of(layout: EntryFormat) -> TypeInformation:
     return value_type
 
 
-def entry_end(row_key: bytes) -> tuple[Key, Namespace, int]:
-    """Key and namespace of a row, and where its entry ends."""
-    key, at = decode_key(row_key, PREFIX_BYTES)
-    namespace, end = decode_key(row_key, at)
-    return key, namespace, end
-
-
 class RocksCells:
-    """What tables, lists and maps share: one state of a database."""
+    """What tables, lists, maps and timers share: one state of a database."""
+
+    row_form: ClassVar[type[StateRows]] = StateRows
 
     def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
         self.rows = rows
@@ -95,7 +94,7 @@ class RocksCells:
     def entry_keys(self) -> list[tuple[int, Entry]]:
         found: dict[bytes, tuple[int, Entry]] = {}
         for row, _ in self._database.rows(self.rows.prefix):
-            key, namespace, end = entry_end(row)
+            key, namespace, end = self.rows.parts(row)
             found.setdefault(row[:end], (group_of(row), (key, namespace)))
         return list(found.values())
 
@@ -134,7 +133,7 @@ class RocksTable(RocksCells):
 
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         for row, content in self._database.rows(self.rows.prefix):
-            key, namespace, _ = entry_end(row)
+            key, namespace, _ = self.rows.parts(row)
             yield group_of(row), (key, namespace), self.rows.unpack(content)
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
@@ -227,6 +226,7 @@ class RocksSweep:
         assert rows.layout.ttl is not None
         self._database = database
         self._prefix = rows.prefix
+        self._parts = rows.parts
         self._ttl_ms = rows.layout.ttl.ms
         self._changes = changes
         self._saved = 0
@@ -249,4 +249,4 @@ class RocksSweep:
         self._saved = 0
         for row in expired:
             self._database.delete(row)
-            self._changes.add(row[: entry_end(row)[2]])
+            self._changes.add(row[: self._parts(row)[2]])

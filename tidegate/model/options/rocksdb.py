@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from tidegate.model.options.option import BOOL, FLOAT, INT, LIST, MEMORY_SIZE, option, optional
+from enum import Enum
+
+from tidegate.model.options.option import BOOL, FLOAT, INT, LIST, MEMORY_SIZE, choice, option, optional
 
 _P = "state.backend.rocksdb"
+
+
+class PriorityQueueStateType(Enum):
+    """Where timers live."""
+
+    HEAP = "HEAP"
+    ROCKSDB = "ROCKSDB"
 
 
 class RocksDBOptions:
@@ -50,6 +59,20 @@ class RocksDBOptions:
         "2",
         "Write buffers in memory, the one that is written to disk included.",
         minimum=2,
+    )
+    TIMER_SERVICE = option(
+        f"{_P}.timer-service.factory",
+        choice(PriorityQueueStateType),
+        "ROCKSDB",
+        "Where timers live: `ROCKSDB`, as rows beside the other state, the earliest of them in memory; `HEAP`, all in memory, which is "
+        "faster while they fit.",
+    )
+    TIMER_CACHE_SIZE = option(
+        f"{_P}.timer-service.cache-size",
+        INT,
+        "128",
+        "Timers of each key group that are in memory, the earliest ones, when they live in RocksDB.",
+        minimum=1,
     )
     THREADS = option(f"{_P}.thread.num", INT, "2", "Threads for flushes and compactions.", minimum=1)
     BLOOM_FILTER = option(
