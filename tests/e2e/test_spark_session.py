@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tidegate.connectors.spark.query import frame_of_rows, session_for_rows
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings
 from tidegate.taskmanager.spark.session import Session, start_session
+from tidegate.taskmanager.spark.streams.plan import partitions_of
+
+THRESHOLD = "spark.sql.execution.arrow.localRelationThreshold"
 
 
 @pytest.fixture
@@ -45,3 +50,19 @@ def test_a_session_that_follows_another_one_is_the_active_one(tmp_path: Path) ->
             session.sql().readStream.schema("number long")
         finally:
             session.close()
+
+
+def test_rows_of_an_epoch_are_arrow_until_a_task_writes_them(session: Session) -> None:
+    """In a session that has the settings and views of the one that the job runs in, and changes none of its own."""
+    spark = session.sql()
+    spark.sql("SELECT 7 AS seven").createOrReplaceTempView("sevens")
+    spark.conf.set("tidegate.test", "kept")
+    before = spark.conf.get(THRESHOLD)
+    rows = pa.table({"id": range(25_000), "at": pa.array(range(25_000), pa.timestamp("us", "UTC"))})
+    frame = frame_of_rows(session_for_rows(spark), rows)
+    assert "LocalTableScan" not in frame._jdf.queryExecution().executedPlan().toString(), "Spark has decoded none"
+    assert partitions_of(frame) == 1
+    assert frame.toArrow().equals(rows)
+    assert frame.sparkSession.conf.get("tidegate.test") == "kept"
+    assert frame.sparkSession.table("sevens").collect()[0].seven == 7
+    assert spark.conf.get(THRESHOLD) == before

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.connectors.ports import bound
 from tidegate.connectors.spark.frame_job import SparkFrameJob
-from tidegate.connectors.spark.query import frame_of_job, frame_of_rows
+from tidegate.connectors.spark.query import frame_of_job, frame_of_rows, session_for_rows
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.connectors.spark.stream_link import Message, OpenOperator, OperatorOpened, RequestFailed, SparkLink
@@ -133,7 +133,7 @@ class SparkDoor:
         if isinstance(found, SparkStreamSource):
             return StreamRequests(self._session.sql(), found, place / "written")
         if isinstance(found, SparkSink):
-            return WriteRequests(found, partial(frame_of_rows, self._session.sql()))
+            return WriteRequests(found, partial(frame_of_rows, session_for_rows(self._session.sql())))
         if isinstance(found, SparkFrameJob):
             return FrameRequests(found.sink, partial(frame_of_job, self._session.sql(), found))
         raise InternalError(

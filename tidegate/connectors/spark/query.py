@@ -184,6 +184,16 @@ def session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSes
     return session
 
 
+def session_for_rows(spark: SparkSession) -> SparkSession:
+    """Returns a clone of a session, as ``foreachBatch`` has one, with its settings and views, for ``frame_of_rows``: rows stay in Arrow batches
+    until the tasks that write them. Spark would decode up to 48 MiB of them in its driver, and send each row to the tasks as a Java object."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
+    return session
+
+
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Returns a DataFrame of rows that are in this process, in as many partitions as their size calls for: Spark would make one for
     each row, up to the 1,024 cores of an embedded TaskManager."""
