@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,16 +96,24 @@ class Topic:
         self._count += count
         return self._count
 
-    def query(self, spark: SparkSession) -> DataFrame:
-        stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
-        lines = stream.option("subscribe", self.name).option("startingOffsets", "earliest").load()
-        parts = lines.selectExpr("split(CAST(value AS STRING), ',') AS parts")
-        return parts.selectExpr("CAST(parts[0] AS BIGINT) AS id", "CAST(parts[1] AS BIGINT) AS card")
+    def query(self) -> Callable[[SparkSession], DataFrame]:
+        """Knows nothing of the producer, which cannot travel with a job."""
+        servers, name = self.servers, self.name
+
+        def rows(spark: SparkSession) -> DataFrame:
+            stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+            lines = stream.option("subscribe", name).option("startingOffsets", "earliest").load()
+            parts = lines.selectExpr("split(CAST(value AS STRING), ',') AS parts")
+            return parts.selectExpr("CAST(parts[0] AS BIGINT) AS id", "CAST(parts[1] AS BIGINT) AS card")
+
+        return rows
 
 
 @contextlib.contextmanager
 def structured_streaming(topic: Topic, spark: SparkSession, table: Path, directory: Path) -> Iterator[None]:
-    writer = topic.query(spark).writeStream.format("delta").option("checkpointLocation", str(directory / "checkpoints"))
+    writer = (
+        topic.query()(spark).writeStream.format("delta").option("checkpointLocation", str(directory / "checkpoints"))
+    )
     query = writer.trigger(processingTime=f"{INTERVAL_MS} milliseconds").start(str(table))
     try:
         yield
@@ -122,7 +130,7 @@ def tidegate(topic: Topic, cluster: MiniCluster, table: Path, settings: dict[str
         env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
         env.enable_checkpointing(INTERVAL_MS)
         rows = env.from_spark_stream(
-            topic.query, partitions=PARTITIONS, trigger_interval=Duration.of_millis(INTERVAL_MS)
+            topic.query(), partitions=PARTITIONS, trigger_interval=Duration.of_millis(INTERVAL_MS)
         )
         rows.to_spark(delta_writer(str(table)))
         job = env.execute_async("kafka to delta")
