@@ -17,6 +17,7 @@ from tests.e2e.test_queryable_state import KEYS, SERVED, counts
 from tests.e2e.watching import JobWatch
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ValueStateDescriptor
+from tidegate.model.errors import Misuse
 from tidegate.queryablestate import QueryableStateClient
 from tidegate.state_processor import OperatorIdentifier, OperatorTransformation, SavepointReader, SavepointWriter
 
@@ -49,11 +50,27 @@ def test_a_job_goes_on_exactly_from_a_savepoint_all_of_which_went_through_tables
                 )
                 rewritten += state.is_keyed
         assert rewritten, "the job has keyed state"
+        check_windows(reader, are_there=style == "columns")
         writer.write(str(tmp_path / "rewritten"))
         run.release()
         watch = run.submit(cluster, parallelism=2, restore=str(tmp_path / "rewritten"))
         watch.wait_finished(_JOB_LIMIT_S)
         run.assert_exact()
+
+
+def check_windows(reader: SavepointReader, are_there: bool) -> None:
+    """The savepoint's open windows are those of the job's assigner, with some rows each."""
+    counting = OperatorIdentifier.for_uid("count")
+    if not are_there:
+        with pytest.raises(Misuse, match="has no windows in this savepoint"):
+            reader.read_window_state(counting)
+        return
+    windows = pa.concat_tables(reader.read_window_state(counting)).to_pylist()
+    assert windows
+    for row in windows:
+        assert row["window_start"] % counts_job.WINDOW_MS == 0
+        assert row["window_end"] == row["window_start"] + counts_job.WINDOW_MS
+        assert 0 < row["value.rows"] <= 16_000
 
 
 def test_values_uids_and_new_operators(tmp_path: Path) -> None:
