@@ -38,7 +38,7 @@ bench: install
 soak: install
 	$(BIN)/python -m tests.sim.soak
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore tests/property
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --ignore=tests/lakehouse
 	.ci/versions spark
 
 format: install

@@ -12,7 +12,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.test_spark_cluster import CORES, SparkCluster, options_of
 from tests.e2e.test_spark_streams import Run
 from tests.e2e.waiting import HANG_LIMIT_S
-from tests.lakehouse.test_tables import RELEASES, VERSION, Table, settings_of
+from tests.lakehouse.test_tables import Table, settings_of
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings
 from tidegate.taskmanager.spark.session import start_session
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.skipif(VERSION not in RELEASES, reason=f"Delta has no release for Spark {VERSION}"),
     pytest.mark.timeout(600, method="signal"),
     pytest.mark.filterwarnings(
         "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"
