@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tidegate.model.checkpoint import OperatorSnapshot, StateHandle
+from tidegate.store.verified_file import VerifiedFile
 
 
 class SegmentStore(Protocol):
@@ -39,6 +40,14 @@ class SegmentSource(Protocol):
     def read(self, handle: StateHandle) -> memoryview:
         """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe: files are read
         ahead (``read_ahead``)."""
+
+
+@runtime_checkable
+class PartialSource(Protocol):
+    """A ``SegmentSource`` that also knows how to read parts of a file."""
+
+    def open(self, handle: StateHandle) -> VerifiedFile | None:
+        """The file, held open; ``None`` where only ``read`` is possible. Raises ``CorruptData`` naming the file, or ``StorageError``."""
 
 
 class FrozenState(ABC):

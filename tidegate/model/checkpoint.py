@@ -100,6 +100,9 @@ class StateHandle:
     path: str = ""
     data: bytes | None = None
     is_shared: bool = False
+    block_checksums: bytes = b""
+    """xxh3-64 of each 128 KiB of a file that has more, 8 bytes each (big-endian), so that parts of it can be verified
+    (``tidegate/store/verified_file.py``). Empty for others, and in handles of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

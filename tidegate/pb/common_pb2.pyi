@@ -92,6 +92,7 @@ class StateHandle(_message.Message):
     PATH_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     IS_SHARED_FIELD_NUMBER: _builtins.int
+    BLOCK_CHECKSUMS_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     checksum: _builtins.str
     """xxh3-64 of the bytes, 16 hex digits"""
@@ -101,6 +102,8 @@ class StateHandle(_message.Message):
     """inline content; absent when in a file"""
     is_shared: _builtins.bool
     """path is the URI of a file that several checkpoints may name"""
+    block_checksums: _builtins.bytes
+    """xxh3-64 of each 128 KiB of a file that has more; empty: unknown"""
     def __init__(
         self,
         *,
@@ -109,10 +112,11 @@ class StateHandle(_message.Message):
         path: _builtins.str = ...,
         data: _builtins.bytes | None = ...,
         is_shared: _builtins.bool = ...,
+        block_checksums: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "data", b"data"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "checksum", b"checksum", "data", b"data", "is_shared", b"is_shared", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "block_checksums", b"block_checksums", "checksum", b"checksum", "data", b"data", "is_shared", b"is_shared", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data: _TypeAlias = _typing.Literal["data"]  # noqa: Y015
     _WhichOneofArgType__data: _TypeAlias = _typing.Literal["_data", b"_data"]  # noqa: Y015

@@ -142,7 +142,7 @@ class LocalFiles:
             raise OutcomeUnknown(error.errno, error.strerror, path) from error
 
     def read(self, path: str) -> bytes:
-        descriptor, size_bytes = self._open_file(path)
+        descriptor, size_bytes = self.open_file(path)
         try:
             return self._all_of(descriptor, size_bytes)
         finally:
@@ -164,7 +164,7 @@ class LocalFiles:
 
     def view(self, path: str) -> memoryview:
         """Read once, so that a disk that fails does so here; then mapped. A file that is removed afterwards stays readable."""
-        descriptor, size_bytes = self._open_file(path)
+        descriptor, size_bytes = self.open_file(path)
         try:
             if size_bytes < _MAPPED_BYTES:
                 return memoryview(self._all_of(descriptor, size_bytes))
@@ -223,8 +223,8 @@ class LocalFiles:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
-    def _open_file(self, path: str) -> tuple[int, int]:
-        """Returns descriptor and size. Opening a FIFO does not wait for its writer."""
+    def open_file(self, path: str) -> tuple[int, int]:
+        """Returns descriptor and size of a file to read. Opening a FIFO does not wait for its writer. Raises ``NotAFile``."""
         descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

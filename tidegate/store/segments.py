@@ -11,6 +11,7 @@ Parts are taken one by one, and measured on their way: state is never in memory 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import secrets
@@ -22,8 +23,9 @@ import xxhash
 from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData, StateTooLarge, StorageError
 from tidegate.store.files import Files, LocalFiles, NotAFile, Part
-from tidegate.store.locations import is_memory, normalized, open_files, storage_error, unreadable
+from tidegate.store.locations import is_local, is_memory, normalized, open_files, storage_error, unreadable
 from tidegate.store.state_files import place_of
+from tidegate.store.verified_file import BlockChecksums, VerifiedFile
 
 MEMORY_STATE_MAX_BYTES = 5 << 20
 """Most bytes of one segment in the JobManager's memory (Flink: ``JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE``)."""
@@ -89,7 +91,13 @@ class FileSegmentStore:
             raise storage_error("write", path, error) from error
         self.written_bytes += measured.size_bytes
         told = f"{self._shared}/{name}" if is_shared else name
-        return StateHandle(measured.size_bytes, measured.checksum, path=told, is_shared=is_shared)
+        return StateHandle(
+            measured.size_bytes,
+            measured.checksum,
+            path=told,
+            is_shared=is_shared,
+            block_checksums=measured.blocks.digests(),
+        )
 
 
 class InlineSegmentStore:
@@ -125,16 +133,19 @@ class FileSegmentSource:
         if handle.data is not None:
             return _verified(handle.data, handle, f"state inside the checkpoint {self._location}")
         place = place_of(handle, self._location)
-        try:
+        with _named(place):
             files, path = open_files(place, self._local)
             content = files.view(path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise CorruptData(f"state file {place} is missing; {ON_DAMAGE}") from None
-        except NotAFile as error:
-            raise CorruptData(f"state file {place} cannot be read: {error.strerror}; {ON_DAMAGE}") from None
-        except OSError as error:
-            raise unreadable("state file", place, error) from error
         return _verified(content, handle, f"state file {place}")
+
+    def open(self, handle: StateHandle) -> VerifiedFile | None:
+        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline state, object
+        stores, empty files. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        place = place_of(handle, self._location)
+        if handle.data is not None or not handle.size_bytes or is_memory(place) or not is_local(place):
+            return None
+        with _named(place):
+            return VerifiedFile(normalized(place), handle, f"state file {place}")
 
 
 def open_segment_store(
@@ -197,6 +208,7 @@ class _Measured:
         """All parts were taken."""
         self._parts = iter(parts)
         self._hash = xxhash.xxh3_64()
+        self.blocks = BlockChecksums()
 
     @property
     def checksum(self) -> str:
@@ -215,8 +227,22 @@ class _Measured:
         for part in self._parts:
             self.size_bytes += memoryview(part).nbytes
             self._hash.update(part)
+            self.blocks.add(part)
             yield part
         self.is_over = True
+
+
+@contextlib.contextmanager
+def _named(place: str) -> Iterator[None]:
+    """What the system says of a file, as errors that name it."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise CorruptData(f"state file {place} is missing; {ON_DAMAGE}") from None
+    except NotAFile as error:
+        raise CorruptData(f"state file {place} cannot be read: {error.strerror}; {ON_DAMAGE}") from None
+    except OSError as error:
+        raise unreadable("state file", place, error) from error
 
 
 def _verified(content: bytes | memoryview, handle: StateHandle, what: str) -> memoryview:

@@ -7,6 +7,7 @@ path: where the path is empty because the job's directory was moved as a whole, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, StateHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
@@ -43,7 +44,7 @@ def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) 
         directory, _, name = handle.path.rpartition("/")
         if not handle.is_shared or name in there[directory] or (there[directory] and name not in here):
             return handle
-        return StateHandle(handle.size_bytes, handle.checksum, f"{beside}/{name}", is_shared=True)
+        return replace(handle, path=f"{beside}/{name}")
 
     return map_handles(manifest, found) if here else manifest
 

@@ -28,12 +28,15 @@ def handle_to_pb(handle: StateHandle) -> pb.StateHandle:
         path=handle.path,
         data=handle.data,
         is_shared=handle.is_shared,
+        block_checksums=handle.block_checksums,
     )
 
 
 def handle_from_pb(message: pb.StateHandle) -> StateHandle:
     data = message.data if message.HasField("data") else None
-    return StateHandle(message.size_bytes, message.checksum, message.path, data, message.is_shared)
+    return StateHandle(
+        message.size_bytes, message.checksum, message.path, data, message.is_shared, message.block_checksums
+    )
 
 
 def segment_to_pb(segment: SegmentHandle) -> pb.SegmentHandle:

@@ -25,9 +25,11 @@ import xxhash
 
 from tidegate.model.checkpoint import StateHandle, SubtaskSnapshot
 from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.store.files import LocalFiles
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.store.verified_file import VerifiedFile
+from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
 
 _log = logging.getLogger("tidegate.taskmanager.state")
 _CHECKPOINT = re.compile(r"chk_(\d+)")
@@ -127,6 +129,27 @@ class LocalFirstSource:
             self.local_reads += 1
             return content
         self.remote_reads += 1
+        return self._inner.read(handle)
+
+    def open(self, handle: StateHandle) -> VerifiedFile | None:
+        """Parts of the copy, or of the file itself where there is none. A block of the copy that is damaged is taken from the file."""
+        if handle.data is not None or not isinstance(self._inner, PartialSource):
+            return None
+        path = self._directory / _file_name(handle)
+        try:
+            found = VerifiedFile(str(path), handle, f"local copy {path}", lambda: self._whole(handle, path))
+        except FileNotFoundError:
+            pass
+        except (OSError, CorruptData) as error:
+            _log.warning("local copy %s cannot be used (%s): read from the checkpoint instead", path, error)
+        else:
+            self.local_reads += 1
+            return found
+        self.remote_reads += 1
+        return self._inner.open(handle)
+
+    def _whole(self, handle: StateHandle, path: Path) -> memoryview:
+        _log.warning("local copy %s is damaged: read from the checkpoint instead", path)
         return self._inner.read(handle)
 
     def _copy_of(self, handle: StateHandle) -> memoryview | None:
