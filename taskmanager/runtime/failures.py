@@ -11,6 +11,7 @@ from tidegate.common.row import Row
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserFunctionError
 from tidegate.model.options import ShownRecord
 from tidegate.model.values import Record
+from tidegate.taskmanager.machines.memory.shortage import USUALLY
 
 
 class TaskInterrupted(BaseException):
@@ -32,7 +33,10 @@ def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownR
         return replace(info, message=info.message + _record_text(raised, shown))
     trace = "".join(traceback.format_exception(raised))
     if isinstance(raised, MemoryError):
-        text = f"{origin} ran out of memory; give its slot more (taskmanager.memory.process.size, taskmanager.numberOfTaskSlots)"
+        text = (
+            f"{origin} ran out of memory: the kernel refused it more, because its slot is bounded (taskmanager.memory.process.size / "
+            f"taskmanager.numberOfTaskSlots, or by its slot sharing group), or the machine has no more; {USUALLY}"
+        )
         return ErrorInfo.of(ExternalError(text, details=trace), origin)
     if isinstance(raised, SystemExit):
         return ErrorInfo.of(UserFunctionError(f"user code called exit ({raised.code})", details=trace), origin)

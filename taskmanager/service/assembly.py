@@ -79,7 +79,7 @@ async def start_task_manager(
     services.started(f"control streams: {dialed}", listener.close)
     await spark.check(dialed, services.begins)
     subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory, spark.ports))
-    services.started("Spark: workers are warm", watch(session, subtasks, executor, memory.process_bytes, fatal))
+    services.started("Spark: workers are warm", watch(session, subtasks, executor, memory, fatal))
     await start_reporters(configuration, executor, session, memory, services)
     spark.rehearse_soon()
     on_ready(identity)

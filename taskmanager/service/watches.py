@@ -7,16 +7,19 @@ import logging
 from collections.abc import Callable
 
 from tidegate.aio.process import Shutdown
-from tidegate.model.errors import ExternalError
+from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable
+from tidegate.taskmanager.machines.memory.shortage import CALM_S, describe_overrun
 from tidegate.taskmanager.machines.task_events import TaskFailed
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
-from tidegate.taskmanager.service.subtasks.slot_memory import WATCH_INTERVAL_S, decide_overrun
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory, decide_overrun
 from tidegate.taskmanager.service.task_executor import TaskExecutor
+from tidegate.taskmanager.spark.memory.machine import MachineMemory
 from tidegate.taskmanager.spark.session import Session
 
 _log = logging.getLogger(__name__)
 
 
+JVM_INTERVAL_S = CALM_S
 EXECUTORS_INTERVAL_S = 1.0
 """Chosen, not measured: machines that are taken away say so half a minute before, or more."""
 OnFatal = Callable[[BaseException], None]
@@ -29,14 +32,21 @@ def end_process(shutdown: Shutdown, error: BaseException) -> None:
 
 
 def watch(
-    session: Session, subtasks: SparkSubtasks, executor: TaskExecutor, slot_bytes: int, on_fatal: OnFatal
+    session: Session,
+    subtasks: SparkSubtasks,
+    executor: TaskExecutor,
+    memory: SlotMemory,
+    on_fatal: OnFatal,
 ) -> Callable[[], None]:
-    """Begin to look; returns how to stop."""
+    """Begin to look; returns how to stop. On a Spark cluster subtasks look at their machines themselves."""
     tasks = [
         asyncio.create_task(watch_executors(session, subtasks, executor), name="watch executors"),
         asyncio.create_task(watch_jvm(session, on_fatal), name="watch jvm"),
-        asyncio.create_task(watch_memory(subtasks, executor, slot_bytes), name="watch memory"),
+        asyncio.create_task(watch_memory(subtasks, executor, memory.process_bytes), name="watch memory"),
     ]
+    if session.is_embedded:
+        machine = MachineMemory(memory.machine_bytes, memory.reserve_bytes)
+        tasks.append(asyncio.create_task(watch_machine(machine, executor), name="watch machine"))
 
     def stop() -> None:
         for task in tasks:
@@ -48,7 +58,7 @@ def watch(
 async def watch_jvm(session: Session, on_fatal: OnFatal) -> None:
     """Without its JVM a TaskManager can run nothing: it ends, and the JobManager sees that at once."""
     while True:
-        await asyncio.sleep(WATCH_INTERVAL_S)
+        await asyncio.sleep(JVM_INTERVAL_S)
         if not session.is_alive():
             break
     on_fatal(ExternalError("the JVM of this TaskManager ended by itself; its log says why"))
@@ -67,9 +77,23 @@ async def watch_executors(session: Session, subtasks: SparkSubtasks, executor: T
 async def watch_memory(subtasks: SparkSubtasks, executor: TaskExecutor, bound_bytes: int) -> None:
     """Fail what needs more than its slot has: by its group, or else its share of the TaskManager, where that is bounded."""
     while True:
-        await asyncio.sleep(WATCH_INTERVAL_S)
+        await asyncio.sleep(CALM_S)
         if not (bound_bytes or subtasks.bounds):
             continue
-        for attempt, error in decide_overrun(executor.local_pids(), bound_bytes, subtasks.bounds):
-            _log.warning("%s: %s", executor.task_name(attempt), error.message)
+        for attempt, error in decide_overrun(executor.local_pids(), bound_bytes, subtasks.bounds, executor.task_name):
+            _log.warning("%s", error.message)
             executor.post(TaskFailed(attempt, error, by_force=True))
+
+
+async def watch_machine(machine: MachineMemory, executor: TaskExecutor) -> None:
+    """Fail the largest subtask before the kernel has to end something for want of memory."""
+    while True:
+        await asyncio.sleep(machine.interval_s)
+        attempts = {pid: attempt for tasks in executor.local_pids().values() for attempt, pid in tasks.items()}
+        overrun = await asyncio.to_thread(machine.look, list(attempts)) if attempts else None
+        if overrun is None:
+            continue
+        attempt = attempts[overrun.pid]
+        error = ErrorInfo.of(NoResourceAvailable(describe_overrun(executor.task_name(attempt), overrun)))
+        _log.warning("%s", error.message)
+        executor.post(TaskFailed(attempt, error, by_force=True))

@@ -29,7 +29,7 @@ ENVIRONMENT = {
     "MIMALLOC_PURGE_DELAY": "1000",  # Arrow's buffers, in ms
     "MALLOC_ARENA_MAX": "1",  # Python's: one heap for all threads, of which one has the interpreter's lock
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),  # less where a slot is bounded: ``memory.limit_memory``
+    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),  # less where a slot is bounded: ``memory.limits``
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # a channel is made only after the fork, so its handlers have nothing to do
     "GRPC_VERBOSITY": "ERROR",
     "SPT_NOENV": "1",  # a worker's title takes the place of its arguments, not of its environment, which tools look for

@@ -10,11 +10,12 @@ leave through the exchange and the connectors only.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,13 +41,16 @@ from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.interruption import NOT_REACTING, Interrupter
-from tidegate.taskmanager.spark.memory import (
+from tidegate.taskmanager.spark.memory.limits import (
     WorkerSettings,
     cancellation_interval_s,
+    end_before_others,
     limit_exchange,
     limit_memory,
     unshared_bytes,
 )
+from tidegate.taskmanager.spark.memory.machine import TITLE, total_bytes
+from tidegate.taskmanager.spark.memory.watching import watch_own_memory
 from tidegate.taskmanager.spark.process import PrintedLines, kill_executor, log_with_time_and_level, step_back
 from tidegate.taskmanager.spark.stacks import write_on_signal
 from tidegate.taskmanager.spark.user_code import load_program, place_files
@@ -88,18 +92,18 @@ def run_attempt(
     deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
     interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
     assert index in (None, deployment.attempt.subtask), (deployment.attempt, index)
-    setproctitle(f"tidegate subtask {_name(deployment)} of {deployment.job_name}")
+    setproctitle(f"{TITLE} {_name(deployment)} of {deployment.job_name}")
     printed = [_printed_lines(stream, is_error) for is_error in (False, True)]
     sys.stdout, sys.stderr = printed
     log_with_time_and_level()
 
     def finish() -> None:
         interrupter.end()
-        for lines in printed:
-            lines.finish()
+        _finish(printed)
 
     stream.before_last_word = finish
     claim = _own_directory(settings)
+    _watch_memory(settings, deployment, partial(_fail, stream, claim, printed))
     has_finished = False
     try:
         environment = _environment(deployment, stream, settings, claim.directory)
@@ -119,6 +123,27 @@ def run_attempt(
 def _tell_where_it_stands(stream: ControlStream, stack: str) -> None:
     stream.interrupted(stack)
     stream.print(f"{NOT_REACTING}\n{stack}\n", is_error=True)
+
+
+def _watch_memory(settings: WorkerSettings, deployment: TaskDeployment, fail: Callable[[ErrorInfo], None]) -> None:
+    if not settings.directory:  # else its TaskManager looks
+        is_of_group = deployment.slot_resources is not None
+        watch_own_memory(settings, _name(deployment), is_of_group=is_of_group, fail=fail)
+
+
+def _finish(printed: list[PrintedLines]) -> None:
+    for lines in printed:
+        lines.finish()
+
+
+def _fail(stream: ControlStream, claim: Claim, printed: list[PrintedLines], error: ErrorInfo) -> None:
+    """From another thread, while the subtask's own goes on: its last word, and the end of the process."""
+    if not stream.has_ended:
+        stream.before_last_word = partial(_finish, printed)  # signals are the main thread's
+        stream.state_changed(ExecutionState.FAILED, error)
+        stream.close()
+        claim.remove()
+        os._exit(1)
 
 
 def _is_run_again(entry: SubtaskEntry, stored: StoredExchange | None) -> bool:
@@ -177,7 +202,8 @@ def _environment(
     """Bounds this process and brings the job's files, before any of the user's code is loaded."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(4)
-    limit_memory(settings.slot_memory_bytes)
+    limit_memory(settings.slot_memory_bytes, total_bytes())
+    end_before_others()
     check_interpreter(deployment.configuration.get(PythonOptions.EXECUTABLE.key))
     place_files(deployment.blobs, directory / "files", stream.fetch_blob, _requirements(settings, directory))
     environment = SubtaskEnvironment(

@@ -10,6 +10,8 @@ import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.test_spark_cluster import CORES, SparkCluster, options_of
+from tests.e2e.test_stubborn_functions import process_of
+from tests.e2e.test_stubborn_functions import submit as submit_stubborn
 from tests.e2e.waiting import HANG_LIMIT_S
 from tests.e2e.watching import JobWatch, Moment
 
@@ -19,9 +21,13 @@ echo '{"name": "gpu", "addresses": ["0", "1"]}'
 """What a worker of Spark asks for its GPUs: a machine without any says so too."""
 
 
-@pytest.fixture
-def gpus(tmp_path: Path) -> Iterator[Cluster]:
-    """One worker of Spark with two GPUs, and a TaskManager that has them."""
+MACHINE_SIZE = "tidegate.taskmanager.memory.machine-size"
+
+
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One worker of Spark with two GPUs, and a TaskManager that has them, and whose executor has little memory."""
+    tmp_path = tmp_path_factory.mktemp("gpus")
     script = tmp_path / "gpus.sh"
     script.write_text(DISCOVERY)
     script.chmod(0o755)
@@ -30,7 +36,9 @@ def gpus(tmp_path: Path) -> Iterator[Cluster]:
     spark = SparkCluster(cluster.directory, cluster.tmp, workers=1, worker_options=worker)
     try:
         with cluster:
-            cluster.add_taskmanager(4, *options_of(spark, CORES), "-Dspark.executor.resource.gpu.amount=2")
+            cluster.add_taskmanager(
+                4, *options_of(spark, CORES), "-Dspark.executor.resource.gpu.amount=2", f"-D{MACHINE_SIZE}=900m"
+            )
             cluster.wait_slots(4)
             yield cluster
     finally:
@@ -69,3 +77,15 @@ def test_embedded_what_the_machine_lacks_is_refused(tmp_path: Path) -> None:
         assert failed.status.restarts == 0
         submit(cluster, tmp_path / "again", "--cpus=1").wait_finished(HANG_LIMIT_S)
         assert json.loads((tmp_path / "again" / "0").read_text()) == [1, []]
+
+
+def test_a_leak_on_an_executor_ends_its_subtask_and_its_neighbour_goes_on(gpus: Cluster, tmp_path: Path) -> None:
+    neighbour = submit_stubborn(gpus, tmp_path, "sleeps")
+    process = process_of(tmp_path, "sleeps")
+    failed = failed_of(submit_stubborn(gpus, tmp_path, "leaks"))
+    message = failed.status.failure.message
+    assert "(1/1)#0 was ended before its TaskManager ran out of memory: it has " in message
+    assert f"the most of 2 subtasks; of 900 MiB ({MACHINE_SIZE}) only " in message
+    assert "state.backend.type: rocksdb" in message
+    assert process.is_running()
+    gpus.cancel(neighbour)

@@ -288,7 +288,7 @@ async def test_a_subtask_that_needs_more_than_its_slot_fails_and_its_sibling_goe
         greedy = await deploy(job_manager, hoards, 1)
         await job_manager.wait_for(lambda: "FAILED" in job_manager.states(greedy))
         message = job_manager.last_update(greedy).error.message
-        assert "subtask needed more than its slot's 400 MiB (taskmanager.memory.process.size / slots)" in message
+        assert "needed more than its slot's 400 MiB (taskmanager.memory.process.size / slots)" in message
         assert job_manager.states(sibling) == ["INITIALIZING", "RUNNING"]
 
 

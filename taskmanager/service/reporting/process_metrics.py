@@ -12,9 +12,10 @@ import psutil
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process_figures import FlinkFigures, process_figures
-from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory, resident_bytes
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.taskmanager.spark.jvm_figures import JvmCollectors, jvm_figures
+from tidegate.taskmanager.spark.memory.limits import resident_bytes
 from tidegate.taskmanager.spark.session import Session
 
 INTERVAL_S = 5.0

@@ -14,7 +14,7 @@ from tidegate.model.ids import AllocationId, AttemptId, JobId
 from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmission
-from tidegate.taskmanager.spark.memory import WorkerSettings
+from tidegate.taskmanager.spark.memory.limits import WorkerSettings
 from tidegate.taskmanager.spark.query import SubmittedQuery
 from tidegate.taskmanager.spark.session import Session
 from tidegate.taskmanager.spark.stacks import read_by_signal
@@ -83,6 +83,8 @@ class SparkSubtasks:
             local_state_dir=local_state,
             cancellation_interval_ms=self._cancellation_interval_ms,
             external_resources=self._external_resources,
+            machine_bytes=self._memory.machine_bytes,
+            reserve_bytes=self._memory.reserve_bytes,
         )
         submission = SparkSubmission(
             task.attempt,

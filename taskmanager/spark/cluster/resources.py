@@ -4,7 +4,7 @@
                                       └─ on a cluster ─▶ TaskResourceProfile of each subtask's Spark job
 
 Spark gives a task whole CPUs and amounts of resources; memory it gives to executors only, so that a slot's memory bounds its processes
-(``tidegate.taskmanager.spark.memory``). Spark knows task profiles on clusters: standalone, YARN, Kubernetes.
+(``tidegate.taskmanager.spark.memory.limits``). Spark knows task profiles on clusters: standalone, YARN, Kubernetes.
 """
 
 from __future__ import annotations

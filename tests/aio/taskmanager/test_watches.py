@@ -10,10 +10,13 @@ import pytest
 from tidegate.aio.process import Shutdown
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable
 from tidegate.model.ids import AttemptId, JobId, VertexId
+from tidegate.taskmanager.machines.memory.shortage import MemoryPool, Overrun
 from tidegate.taskmanager.machines.task_events import TaskFailed
 from tidegate.taskmanager.service import watches
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.watches import end_process, watch
 from tidegate.taskmanager.spark.deploy import SparkSubmission, error_of_job
+from tidegate.taskmanager.spark.memory.machine import MachineMemory
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 
@@ -60,13 +63,13 @@ class Standing:
 
 @pytest.fixture
 def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
-    monkeypatch.setattr(watches, "WATCH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(watches, "JVM_INTERVAL_S", 0.01)
     return Standing()
 
 
 async def test_a_task_manager_ends_with_its_jvm(standing: Any) -> None:
     shutdown = Shutdown()
-    stop = watch(standing, standing, standing, 0, lambda error: end_process(shutdown, error))
+    stop = watch(standing, standing, standing, SlotMemory(), lambda error: end_process(shutdown, error))
     standing.alive = False
     await asyncio.wait_for(shutdown.wait(), 10)
     assert shutdown.exit_code == 1
@@ -79,7 +82,7 @@ async def test_what_runs_on_an_executor_that_goes_is_known_although_a_look_fails
 ) -> None:
     monkeypatch.setattr(watches, "EXECUTORS_INTERVAL_S", 0.01)
     standing.is_embedded = False
-    stop = watch(standing, standing, standing, 0, lambda error: None)
+    stop = watch(standing, standing, standing, SlotMemory(), lambda error: None)
     await asyncio.wait_for(standing.has_left.wait(), 10)
     assert standing.looks >= 2
     stop()
@@ -88,10 +91,37 @@ async def test_what_runs_on_an_executor_that_goes_is_known_although_a_look_fails
 async def test_what_needs_too_much_memory_fails_by_force(standing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     error = ErrorInfo.of(ExternalError("too much"))
     monkeypatch.setattr(
-        watches, "decide_overrun", lambda pids, bound, bounds: [(ATTEMPT, error)] if bound == 100 else []
+        watches, "decide_overrun", lambda pids, bound, bounds, name: [(ATTEMPT, error)] if bound == 100 else []
     )
-    stop = watch(standing, standing, standing, 100, lambda error: None)
+    stop = watch(standing, standing, standing, SlotMemory(100), lambda error: None)
     assert await asyncio.wait_for(standing.posted.get(), 10) == TaskFailed(ATTEMPT, error, by_force=True)
+    stop()
+
+
+async def test_what_fills_its_machine_fails_by_force_and_says_why(
+    standing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = MemoryPool("the machine", "MemTotal of /proc/meminfo", 8 << 30, 0)
+    monkeypatch.setattr(
+        MachineMemory, "look", lambda self, own: Overrun(own[0], 6 << 30, 1, pool, 1 << 28, "give it more")
+    )
+    stop = watch(standing, standing, standing, SlotMemory(), lambda error: None)
+    event = await asyncio.wait_for(standing.posted.get(), 10)
+    assert (event.attempt, event.by_force) == (ATTEMPT, True)
+    assert "map was ended before the machine ran out of memory: it has 6144 MiB; of 8192 MiB" in event.error.message
+    stop()
+
+
+async def test_subtasks_on_executors_look_at_their_machines_themselves(
+    standing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(MachineMemory, "look", lambda self, own: looks.append(own))
+    monkeypatch.setattr(watches, "EXECUTORS_INTERVAL_S", 0.01)
+    standing.is_embedded = False
+    stop = watch(standing, standing, standing, SlotMemory(), lambda error: None)
+    await asyncio.wait_for(standing.has_left.wait(), 10)
+    assert not looks
     stop()
 
 

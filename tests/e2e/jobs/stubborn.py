@@ -13,6 +13,9 @@ from pathlib import Path
 from tidegate.common import Types
 from tidegate.datastream import StreamExecutionEnvironment
 
+LEAKED_BYTES = 4 << 20
+"""At a time, so that 400 MB in a second are leaked at most."""
+
 
 def sleeps() -> None:
     time.sleep(3600)
@@ -44,9 +47,16 @@ def exits() -> None:
     os._exit(7)
 
 
+def leaks() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(b"x") * LEAKED_BYTES)
+        time.sleep(0.01)
+
+
 KINDS = {
     kind.__name__: kind
-    for kind in (sleeps, swallows_everything, ignores_sigterm, spins_in_native_code, is_killed, exits)
+    for kind in (sleeps, swallows_everything, ignores_sigterm, spins_in_native_code, is_killed, exits, leaks)
 }
 
 

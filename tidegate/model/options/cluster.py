@@ -205,7 +205,8 @@ class TaskManagerOptions:
     PROCESS_SIZE = optional(
         "taskmanager.memory.process.size",
         MEMORY_SIZE,
-        "All memory of its processes; not set: not bounded.",
+        "Memory of its subtasks, in equal parts for each slot; not set: they end when that of the machine runs short "
+        "(`tidegate.taskmanager.memory.reserve`).",
         minimum=1 << 20,
     )
     FLINK_SIZE = optional(

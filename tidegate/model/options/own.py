@@ -65,6 +65,19 @@ class RuntimeOptions:
         "A file into which this TaskManager writes where it can be asked for executors of its Spark cluster; each of them then is a "
         "TaskManager. The JobManager sets it, with `tidegate.resourcemanager.driver: spark`.",
     )
+    MEMORY_RESERVE = optional(
+        "tidegate.taskmanager.memory.reserve",
+        MEMORY_SIZE,
+        "Memory that has to stay free on the machine of a subtask, or in its control group: where less is left, the largest subtask fails. "
+        "Not set: a twentieth of it, at least 128 mb and at most 1 gb; 0: no subtask fails for this.",
+    )
+    MACHINE_SIZE = optional(
+        "tidegate.taskmanager.memory.machine-size",
+        MEMORY_SIZE,
+        "Memory that the subtasks of a TaskManager (on a Spark cluster: of an executor) may fill together, whichever slots they are in; "
+        "not set: what the machine or its control group has.",
+        minimum=1 << 20,
+    )
     BATCH_ROWS = option("tidegate.exchange.batch-rows", INT, "65536", "Rows after which a batch is flushed.", minimum=1)
     BATCH_SIZE = option(
         "tidegate.exchange.batch-size", MEMORY_SIZE, "2 mb", "Bytes after which a batch is flushed.", minimum=1

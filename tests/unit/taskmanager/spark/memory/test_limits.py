@@ -8,7 +8,7 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.units import parse_size_bytes
-from tidegate.taskmanager.spark.memory import LEAST_CREDIT_BYTES, WorkerSettings, limit_exchange
+from tidegate.taskmanager.spark.memory.limits import LEAST_CREDIT_BYTES, WorkerSettings, limit_exchange
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 KEY = RuntimeOptions.CHANNEL_CREDIT.key
@@ -32,7 +32,9 @@ def deployment(producers: int, consumers: int, **configuration: str) -> TaskDepl
 
 
 def test_settings_travel_as_texts() -> None:
-    settings = WorkerSettings("unix:/tmp/s", "/tmp/t", 1, 2, 3, external_resources='{"gpu": [{"index": "1"}]}')
+    settings = WorkerSettings(
+        "unix:/tmp/s", "/tmp/t", 1, 2, 3, external_resources='{"gpu": [{"index": "1"}]}', machine_bytes=4
+    )
     assert WorkerSettings.from_texts(settings.to_texts()) == settings
 
 
@@ -57,7 +59,7 @@ def test_an_allocation_beyond_all_bounds_is_a_memory_error_and_not_the_end_of_th
     if not sys.platform.startswith("linux"):
         return
     code = (
-        "from tidegate.taskmanager.spark.memory import limit_memory\n"
+        "from tidegate.taskmanager.spark.memory.limits import limit_memory\n"
         "limit_memory(64 << 20)\n"
         "bytearray(1 << 20)\n"
         "try:\n    bytearray(4 << 30)\n"

@@ -4,13 +4,15 @@
                                              ├─ network part   bytes in flight: credit of the channels together
                                              └─ all of it      resident memory of the slot's processes
 
-Resident memory is watched by the TaskManager (``tidegate.taskmanager.service.subtasks.slot_memory``), which also sees a slot's other processes.
+Resident memory is watched by the TaskManager (``tidegate.taskmanager.service.subtasks.slot_memory``), which also sees a slot's other processes,
+and on a Spark cluster by the subtask itself (``watching``). Both look at what the machine has left, too (``machine``).
 Here the kernel gets a limit far above it, so that one huge allocation fails at once, as ``MemoryError``, and cannot
 bring the machine down between two looks. (It counts address space, of which Arrow's allocator takes 1 GiB at once.)
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -18,6 +20,8 @@ import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
@@ -28,6 +32,15 @@ LEAST_CREDIT_BYTES = 64 << 10
 _M_TRIM_THRESHOLD = -1  # of glibc's malloc.h
 _KEPT_SHARE = 16
 """A sixteenth of the slot stays when it is freed: used again, it costs no page faults (docs/adr/0064)."""
+_KEPT_BYTES = 512 << 20
+"""As ``daemon`` sets it."""
+_KEPT_SHARE_OF_MACHINE = 64
+"""Chosen, not measured: what sixteen subtasks keep is a quarter of the machine at most, and does not count as memory that runs short."""
+_ENDS_BEFORE_OTHERS = 300
+"""Thousandths of the machine's memory by which the kernel takes a subtask for larger than it is. So it ends a leaking subtask, and not the
+TaskManager or the JVM of all subtasks; a process beside them that has filled most of the machine still goes first."""
+_MOST_BADNESS = 1000
+"""The most that Linux takes."""
 _INT_MAX = (1 << 31) - 1
 """`mallopt` takes a C int."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -52,6 +65,10 @@ class WorkerSettings:
     """``task.cancellation.interval`` of the TaskManager, where the job has none."""
     external_resources: str = "{}"
     """Properties of what the TaskManager's machine has, by name of the resource, as JSON."""
+    machine_bytes: int = 0
+    """``tidegate.taskmanager.memory.machine-size``; 0: not set."""
+    reserve_bytes: int = -1
+    """``tidegate.taskmanager.memory.reserve``; -1: not set."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -69,21 +86,35 @@ class WorkerSettings:
             texts["spark_service"],
             int(texts["cancellation_interval_ms"]),
             texts["external_resources"],
+            int(texts["machine_bytes"]),
+            int(texts["reserve_bytes"]),
         )
 
 
-def limit_memory(slot_memory_bytes: int) -> None:
-    """Make an allocation that is beyond all bounds fail in this process, and let it keep only a part of its slot free for
-    itself (see ``daemon``). Without effect where kernel and C library have no such limits (macOS)."""
+def limit_memory(slot_memory_bytes: int, machine_bytes: int = 0) -> None:
+    """Make an allocation that is beyond the slot's bound fail in this process, and let it keep only a part of its slot, or of the machine,
+    free for itself (see ``daemon``). Without effect where kernel and C library have no such limits (macOS)."""
     taken = data_bytes()
-    if not slot_memory_bytes or taken is None:
+    if taken is None:
         return
-    _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = taken + slot_memory_bytes + HEADROOM_BYTES
+    kept = slot_memory_bytes // _KEPT_SHARE if slot_memory_bytes else machine_bytes // _KEPT_SHARE_OF_MACHINE
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_TRIM_THRESHOLD, min(slot_memory_bytes // _KEPT_SHARE, _INT_MAX))
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    if mallopt is not None and (slot_memory_bytes or 0 < kept < _KEPT_BYTES):
+        mallopt(_M_TRIM_THRESHOLD, min(kept, _INT_MAX))
+    if slot_memory_bytes:
+        _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = taken + slot_memory_bytes + HEADROOM_BYTES
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def end_before_others() -> None:
+    """Should the kernel have to end a process for want of memory, let it be this one rather than one that all subtasks need. Linux."""
+    path = Path("/proc/self/oom_score_adj")
+    with contextlib.suppress(OSError, ValueError):
+        path.write_text(
+            str(min(_MOST_BADNESS, int(path.read_text(encoding="ascii")) + _ENDS_BEFORE_OTHERS)), encoding="ascii"
+        )
 
 
 def data_bytes() -> int | None:
@@ -103,6 +134,20 @@ def unshared_bytes(pid: int | str = "self") -> int | None:
     except FileNotFoundError:
         return None
     return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process without what it maps from files; 0 when it is gone."""
+    try:
+        found = unshared_bytes(pid)
+        if found is not None:
+            return found
+    except (OSError, IndexError, ValueError):
+        return 0
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> TaskDeployment:

@@ -1,0 +1,1 @@
+"""Which subtask ends when memory runs short."""
