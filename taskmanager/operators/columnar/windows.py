@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.operator_options import Aggregates
-from tidegate.model.channel_events import NO_WATERMARK
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.aggregate_plan import (
@@ -79,6 +79,10 @@ class ColumnarWindow(Operator):
         self._merging: AggregatePlan | None = None
         self._ended = NO_WATERMARK
         """Number of the last window that the watermark has passed."""
+        self._held: int | None = None
+        """The watermark that waits for what was restored to be read; ``None``: none does."""
+        self._is_idle_after = False
+        """The input has become idle after it."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -90,6 +94,8 @@ class ColumnarWindow(Operator):
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+            if self._state.restoring is not None and context.run_async is not None:
+                context.run_async(self._state.restoring.settle, self._settled)
         context.metrics.watch("stateRows", lambda: self._state.rows)
         context.metrics.watch("stateBytes", lambda: self._state.bytes_held)
         context.metrics.watch("stateBytesOnDisk", lambda: self._state.bytes_on_disk)
@@ -120,9 +126,31 @@ class ColumnarWindow(Operator):
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
+        is_last = timestamp_ms == END_OF_TIME
+        if self._state.restoring is not None and self.context.run_async is not None and not is_last:
+            self._held, self._is_idle_after = timestamp_ms, False
+            return
+        self._held = None
         for partials in self._state.take(self._ended):
             self._emit(partials)
         super().on_watermark(timestamp_ms)
+
+    def on_idle(self, idle: bool) -> None:
+        if self._held is None:
+            super().on_idle(idle)
+        else:
+            self._is_idle_after = idle
+
+    def _settled(self, error: BaseException | None) -> None:
+        """What was restored has been read: windows may fire."""
+        if error is not None:
+            raise error
+        self._state.settle()
+        held, idle = self._held, self._is_idle_after
+        if held is not None and not self.context.has_ended:
+            self.on_watermark(held)
+            if idle:
+                self.on_idle(True)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
@@ -132,6 +160,10 @@ class ColumnarWindow(Operator):
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._state.aborted(checkpoint_id)
+
+    def close(self) -> None:
+        if self._state.restoring is not None:
+            self._state.restoring.close()
 
     def _add(self, partials: pa.RecordBatch) -> None:
         """``partials`` are of panes."""

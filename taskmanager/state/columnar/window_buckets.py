@@ -23,13 +23,16 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.state.spilling import decide_combine, decide_parts, decide_spill, is_worth_keeping
 from tidegate.taskmanager.state.columnar.spill_files import WriteRun
 from tidegate.taskmanager.state.columnar.window_runs import (
+    FrozenRun,
     GroupsOf,
     Merge,
+    PendingRuns,
     Run,
     SpilledRun,
     cut,
     gathered,
     rows_of_runs,
+    settled_runs,
     split_run,
     windows_of,
 )
@@ -58,16 +61,39 @@ class _Bucket:
     """Bytes of ``runs``, which are in memory."""
     spilled: list[SpilledRun] = field(default_factory=list)
     """On disk, the oldest first."""
+    restored: PendingRuns | None = None
+    """Below them; ``None``: nothing was, or it is settled."""
 
     @staticmethod
-    def of(groups: KeyGroupRange, rows: pa.RecordBatch, spilled: list[SpilledRun]) -> _Bucket:
-        """One run in memory, and these on disk."""
-        return _Bucket(groups, [rows], 0, rows.nbytes, spilled)
+    def of(groups: KeyGroupRange, rows: pa.RecordBatch, below: _Bucket) -> _Bucket:
+        """One run in memory, and on disk what ``below`` has there."""
+        return _Bucket(groups, [rows], 0, rows.nbytes, below.spilled, below.restored)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Returns whether some of it is there: what is on disk is not cut, so the bucket stays as it is."""
+        return bool(self.spilled) or self.restored is not None
 
     @property
     def rows(self) -> int:
-        there: int = sum(run.num_rows for run in (*self.spilled, *self.runs))
+        there: int = sum(run.num_rows for run in self.frozen())
         return there
+
+    @property
+    def bytes_on_disk(self) -> int:
+        there: int = sum(run.nbytes for run in self.spilled)
+        return there + (0 if self.restored is None else self.restored.nbytes)
+
+    def frozen(self) -> tuple[FrozenRun, ...]:
+        """References to all of it, the oldest first."""
+        restored = () if self.restored is None else (self.restored,)
+        return (*restored, *self.spilled, *self.runs)
+
+    def settle(self) -> None:
+        """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""
+        if self.restored is not None:
+            self.spilled = [*self.restored.runs(), *self.spilled]
+            self.restored = None
 
     @property
     def first(self) -> int | None:
@@ -102,20 +128,20 @@ class FrozenBuckets:
 
     inbox: tuple[pa.RecordBatch, ...]
     firsts: tuple[int, ...]
-    buckets: tuple[tuple[Run, ...], ...]
+    buckets: tuple[tuple[FrozenRun, ...], ...]
 
     @property
     def rows(self) -> int:
-        """Returns how many rows are held; a (window, key) counts as often as it is there."""
+        """Returns how many rows are held; a (window, key) counts as often as it is there, and what was restored may have fired."""
         held: int = sum(rows.num_rows for rows in self._runs())
         return held
 
     @property
     def a_run(self) -> pa.RecordBatch:
         """Some rows; there must be any."""
-        return rows_of_runs([next(self._runs())])[0]
+        return next(rows for run in self._runs() for rows in rows_of_runs(settled_runs([run])))
 
-    def _runs(self) -> Iterator[Run]:
+    def _runs(self) -> Iterator[FrozenRun]:
         yield from self.inbox
         for runs in self.buckets:
             yield from runs
@@ -123,7 +149,7 @@ class FrozenBuckets:
     def merged(self, merge: Merge, groups_of: GroupsOf) -> Iterator[pa.RecordBatch]:
         """Each (window, key) once, bucket by bucket. Any thread."""
         if len(self.buckets) == 1:
-            parts = [*self.buckets[0], *self.inbox]
+            parts = [*settled_runs(self.buckets[0]), *self.inbox]
             return iter([merge(rows_of_runs(parts))] if parts else [])
         inbox = gathered(self.inbox) if self.inbox else None
         return _join(self.buckets, inbox, self.firsts, merge, groups_of)
@@ -177,7 +203,8 @@ class WindowBuckets:
             self._spill(self._spilling)
 
     def holds_up_to(self, last: int) -> bool:
-        """Returns whether any window up to number ``last`` has rows."""
+        """Returns whether any window up to number ``last`` has rows. What was restored is settled for that."""
+        self.settle()
         return self._first is not None and self._first <= last
 
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
@@ -192,9 +219,12 @@ class WindowBuckets:
         firsts = self._firsts()
         heads = [tuple(bucket.take(last)) for bucket in self._buckets]
         self._join_small_buckets()
+        self._find_first()
+        return _join(heads, inbox, firsts, self._merge, self._groups_of)
+
+    def _find_first(self) -> None:
         kept = [int(windows_of(rows).min()) for rows in self._inbox]
         self._first = min((*kept, *(b.first for b in self._buckets if b.first is not None)), default=None)
-        return _join(heads, inbox, firsts, self._merge, self._groups_of)
 
     @property
     def rows(self) -> int:
@@ -209,12 +239,22 @@ class WindowBuckets:
     @property
     def bytes_on_disk(self) -> int:
         """Returns the bytes of the columns of rows that are on disk."""
-        return sum(run.nbytes for bucket in self._buckets for run in bucket.spilled)
+        return sum(bucket.bytes_on_disk for bucket in self._buckets)
 
     def freeze(self) -> FrozenBuckets:
-        return FrozenBuckets(
-            tuple(self._inbox), self._firsts(), tuple((*bucket.spilled, *bucket.runs) for bucket in self._buckets)
-        )
+        return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets))
+
+    def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, PendingRuns]]) -> None:
+        """Before anything is added: buckets of these ranges, which are all that is owned, in order. What they hold is known once they are settled."""
+        self._buckets = [_Bucket(groups, restored=part) for groups, part in parts]
+
+    def settle(self) -> None:
+        """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""
+        pending = [bucket for bucket in self._buckets if bucket.restored is not None]
+        for bucket in pending:
+            bucket.settle()
+        if pending:
+            self._find_first()
 
     def _firsts(self) -> tuple[int, ...]:
         return tuple(bucket.groups.start for bucket in self._buckets)
@@ -237,7 +277,7 @@ class WindowBuckets:
 
     def _join_small_buckets(self) -> None:
         """After a large window has gone: many almost empty buckets would cost more than one."""
-        if len(self._buckets) == 1 or any(bucket.spilled for bucket in self._buckets):
+        if len(self._buckets) == 1 or any(bucket.is_on_disk for bucket in self._buckets):
             return
         rows = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
         if rows <= self._bucket_rows // FEW:
@@ -251,8 +291,8 @@ class WindowBuckets:
         if not bucket.is_due(self._min_merge_rows):
             return
         merged = self._merge(bucket.runs)
-        if merged.num_rows <= self._bucket_rows or bucket.groups.size < 2 or bucket.spilled:
-            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket.spilled)
+        if merged.num_rows <= self._bucket_rows or bucket.groups.size < 2 or bucket.is_on_disk:
+            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket)
             return
         first, last = bucket.groups
         middle = (first + last + 1) // 2
@@ -278,13 +318,13 @@ class WindowBuckets:
         bucket = self._buckets[index]
         merged = self._merge(bucket.runs) if len(bucket.runs) > 1 else bucket.runs[0]
         if is_worth_keeping(bucket.nbytes, merged.nbytes):
-            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket.spilled)
+            self._buckets[index] = _Bucket.of(bucket.groups, merged, bucket)
             return
-        if bucket.spilled:
+        if bucket.is_on_disk:
             spilled = [*bucket.spilled, write(merged)]
             if decide_combine([run.num_rows for run in spilled]):
                 spilled = [write(self._merge(rows_of_runs(spilled)))]
-            self._buckets[index] = _Bucket(bucket.groups, spilled=spilled)
+            self._buckets[index] = _Bucket(bucket.groups, spilled=spilled, restored=bucket.restored)
             return
         parts = [_Bucket(groups) for groups in decide_parts(bucket.groups, self._owned)]
         for number, rows in cut(merged, [part.groups.start for part in parts], self._groups_of):
@@ -293,7 +333,7 @@ class WindowBuckets:
 
 
 def _join(
-    buckets: Sequence[Sequence[Run]],
+    buckets: Sequence[Sequence[FrozenRun]],
     inbox: pa.RecordBatch | None,
     firsts: Sequence[int],
     merge: Merge,
@@ -305,6 +345,6 @@ def _join(
         for index, part in cut(inbox, firsts, groups_of):
             extra[index].append(part)
     for runs, more in zip(buckets, extra, strict=True):
-        parts = [*runs, *more]
+        parts = [*settled_runs(runs), *more]
         if parts:
             yield merge(rows_of_runs(parts))

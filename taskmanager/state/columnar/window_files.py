@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle
+from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide_appended
@@ -29,10 +30,11 @@ from tidegate.taskmanager.state.columnar.window_runs import GroupsOf, Merge
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import Rows, write_segments
 from tidegate.taskmanager.state.files.segments import (
+    Groups,
     StateDescription,
     by_key_group,
     metadata_of,
-    read_keyed,
+    read_keyed_batches,
     write_keyed,
 )
 
@@ -41,7 +43,7 @@ KIND = "columnar_windows"
 KEY_PREFIX = "key."
 VALUE_PREFIX = "value."
 WINDOW_COLUMNS = ("window_start", "window_end")
-_LAST_MS = (1 << 63) - 1
+LAST_MS = (1 << 63) - 1
 """What an int64 holds."""
 
 
@@ -59,7 +61,7 @@ class WindowTimes:
 
     def end_of(self, number: int) -> int:
         """The end of window ``number``, in ms; the last ms there is, where it lies behind that."""
-        return min(number * self.step_ms + self.offset_ms + self.size_ms, _LAST_MS)
+        return min(number * self.step_ms + self.offset_ms + self.size_ms, LAST_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,9 @@ class FrozenWindows(FrozenState):
     def _whole(self, store: SegmentStore, buckets: FrozenBuckets) -> Iterator[SegmentHandle]:
         """Bucket by bucket: what is written is never there as a whole beside the state."""
         pieces = map(self._piece, buckets.merged(self.merge, self.parts_of))
-        first = next(pieces)
+        first = next(pieces, None)
+        if first is None:  # of what was restored, all had fired
+            return iter(())
         about = self.form.describe(first[1])
         return write_segments(store, about, itertools.chain([first], pieces), self.owned, is_shared=self._is_shared)
 
@@ -194,29 +198,60 @@ class FrozenWindows(FrozenState):
         return groups, form.stored(rows)
 
 
-def read_windows(
-    form: WindowFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
-) -> Generator[pa.RecordBatch, None, None]:
-    """The partials of the owned key groups, without those of windows that have fired; to be closed: it reads ahead. From the highest level down,
-    since each says what is gone from those below. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
-    fired: npt.NDArray[np.int64] = np.full(owned.size, -_LAST_MS - 1, np.int64)
+@dataclass(frozen=True, slots=True)
+class LevelRows:
+    """A batch of a file, as it is stored, ascending by key group. ``fired``: for each row, the end (in ms) of the last window of its key group that a
+    higher level says has fired. ``content``: the file."""
+
+    groups: Groups
+    data: pa.RecordBatch
+    fired: npt.NDArray[np.int64]
+    content: memoryview
+
+
+def read_levels(
+    owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
+) -> Generator[LevelRows, None, None]:
+    """The rows of the owned key groups; to be closed: it reads ahead. From the highest level down, since each says what is gone from those below.
+    Raises ``CorruptData``, ``StorageError``."""
+    fired: npt.NDArray[np.int64] = np.full(owned.size, -LAST_MS - 1, np.int64)
     ordered = in_reading_order(segments)[::-1]
     with ReadAhead(source, [segment.handle for segment in ordered]) as files:
         for segment in ordered:
-            groups, data = read_keyed(files, segment, owned)
-            if data.num_rows:
-                form.check_keys(data.schema)
-                gone = data.column("window_end").to_numpy() <= fired[groups - owned.start]
-                rows = data.filter(pa.array(~gone)) if gone.any() else data
-                if rows.num_rows:
-                    yield form.partials(rows)
-            told = metadata_of(data.schema).get("fired_ms")
+            content = files.read(segment.handle)
+            for groups, data in read_keyed_batches(_Verified(content), segment, owned):
+                yield LevelRows(groups, data, fired[groups - owned.start], content)
+            told = metadata_of(pa.ipc.open_file(pa.py_buffer(content)).schema).get("fired_ms")
             if told is not None:
                 _note_fired(fired, segment, owned, told)
 
 
+def read_windows(
+    form: WindowFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
+) -> Generator[pa.RecordBatch, None, None]:
+    """The partials of the owned key groups, without those of windows that have fired; to be closed. Raises ``CorruptData``, ``StorageError``;
+    ``SchemaMismatch`` when the state has other keys or windows."""
+    with closing(read_levels(owned, segments, source)) as levels:
+        for read in levels:
+            form.check_keys(read.data.schema)
+            gone = read.data.column("window_end").to_numpy() <= read.fired
+            rows = read.data.filter(pa.array(~gone)) if gone.any() else read.data
+            if rows.num_rows:
+                yield form.partials(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """The source of one file that was read already."""
+
+    content: memoryview
+
+    def read(self, handle: StateHandle) -> memoryview:
+        return self.content
+
+
 def _note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
-    if not isinstance(told, int) or not -_LAST_MS <= told <= _LAST_MS:
+    if not isinstance(told, int) or not -LAST_MS <= told <= LAST_MS:
         raise CorruptData(
             f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, not a time; restore another checkpoint"
         )

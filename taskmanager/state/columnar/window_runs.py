@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
@@ -37,6 +38,29 @@ class SpilledRun(Protocol):
 
 
 Run: TypeAlias = pa.RecordBatch | SpilledRun
+
+
+class PendingRuns(ABC):
+    """Runs that are still to be read: which windows they have is not known before."""
+
+    num_rows: int
+    """At most so many."""
+    nbytes: int
+
+    @abstractmethod
+    def runs(self) -> list[SpilledRun]:
+        """Reads them, unless that is done. Any thread. Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
+
+
+FrozenRun: TypeAlias = Run | PendingRuns
+
+
+def settled_runs(runs: Sequence[FrozenRun]) -> list[Run]:
+    """Those that are pending are read. Raises what ``PendingRuns.runs`` raises."""
+    found: list[Run] = []
+    for run in runs:
+        found += run.runs() if isinstance(run, PendingRuns) else [run]
+    return found
 
 
 def rows_of_runs(runs: Sequence[Run]) -> list[pa.RecordBatch]:

@@ -11,7 +11,7 @@ make new batches. What is written is merged and sorted by key group in the snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -19,13 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common.keys.hashing import hash_columns, key_groups
-from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.errors import ConfigurationError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
+from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES, decide_restored_parts
 from tidegate.taskmanager.machines.state.spilling import decide_limits
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.columnar.appended import Appended
+from tidegate.taskmanager.state.columnar.restored_windows import RestoredWindows, rows_and_bytes
 from tidegate.taskmanager.state.columnar.spill_files import SpillFiles
 from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, Spilling, WindowBuckets
 from tidegate.taskmanager.state.columnar.window_files import (
@@ -46,10 +48,12 @@ _FIBONACCI = np.uint32(0x9E3779B1)
 
 @dataclass(frozen=True, slots=True)
 class WindowMemory:
-    """What windows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files."""
+    """What windows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
+    ``eager_bytes``: restored windows of so many bytes are read at once."""
 
     budget_bytes: int = 0
     directory: str = ""
+    eager_bytes: int = EAGER_BYTES
 
 
 class ColumnarWindowState:
@@ -67,15 +71,17 @@ class ColumnarWindowState:
         self._merge = merge
         self._owned = owned
         self._max_parallelism = max_parallelism
+        self._eager_bytes = memory.eager_bytes
         self._limit_bytes, changes_bytes = decide_limits(memory.budget_bytes)
         self._parts_of = self._groups_of
+        self._write = SpillFiles(form.operator, memory.directory).write
         if self._limit_bytes is None:
             self._buckets = WindowBuckets(owned, merge, self._groups_of)
         else:
             self._parts_of = self._fine_parts_of
-            parts = KeyGroupRange(owned.start << PART_BITS, ((owned.end + 1) << PART_BITS) - 1)
-            spilling = Spilling(self._limit_bytes, SpillFiles(form.operator, memory.directory).write)
-            self._buckets = WindowBuckets(parts, merge, self._parts_of, spilling=spilling)
+            spilling = Spilling(self._limit_bytes, self._write)
+            self._buckets = WindowBuckets(self._as_parts(owned), merge, self._parts_of, spilling=spilling)
+        self._restoring: RestoredWindows | None = None
         self._appended = Appended(changes_bytes)
         self._increments = Increments()
         self._schema: pa.Schema | None = None
@@ -114,8 +120,23 @@ class ColumnarWindowState:
         if partials.num_rows:
             self._appended.add(partials, self._buckets.rows)
 
+    @property
+    def restoring(self) -> RestoredWindows | None:
+        """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
+        return self._restoring
+
+    def settle(self) -> None:
+        """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it has other columns than what came since."""
+        if self._restoring is None:
+            return
+        self._restoring.settle()
+        self._check(self._restoring.schema)
+        self._restoring = None
+        self._buckets.settle()
+
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten."""
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled for that."""
+        self.settle()
         if self._buckets.holds_up_to(last):
             self._appended.take(last)
         return self._buckets.take(last)
@@ -148,16 +169,35 @@ class ColumnarWindowState:
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
     ) -> None:
-        """The next checkpoint may build upon it. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
+        """The next checkpoint may build upon it. What is large stays in its files (``restoring``). Raises ``CorruptData``; ``SchemaMismatch`` when the
+        state has other keys or windows."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
-        with closing(read_windows(self._form, self._owned, mine, source)) as read:
-            for partials in read:
-                for at in range(0, partials.num_rows, INBOX_ROWS):
-                    self._hold(partials.slice(at, INBOX_ROWS))
+        rows, sizes = rows_and_bytes(mine, self._owned)
+        parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
+        if parts is not None:
+            groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
+            self._restoring = RestoredWindows(self._form, groups, mine, source, self._write)
+            named = groups if self._limit_bytes is None else [self._as_parts(part) for part in groups]
+            self._buckets.hold_restored(list(zip(named, self._restoring.parts, strict=True)))
+        else:
+            self._read(mine, source)
         chain = restored_chain(mine, self._owned, keep_empty=True)
         if mine and chain is not None and restored_checkpoint_id is not None and self._form.combine is not None:
             self._increments.restored(restored_checkpoint_id, chain)
             self._appended.begin()
+
+    def _read(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> None:
+        with closing(read_windows(self._form, self._owned, segments, source)) as read:
+            for partials in read:
+                for at in range(0, partials.num_rows, INBOX_ROWS):
+                    self._hold(partials.slice(at, INBOX_ROWS))
+
+    def _check(self, schema: pa.Schema | None) -> None:
+        """What was restored, after something may have come."""
+        if self._schema is None:
+            self._schema = schema
+        elif schema is not None:
+            check_columns(self._form.operator, schema, self._schema)
 
     def _hold(self, partials: pa.RecordBatch) -> None:
         if self._schema is None:
@@ -170,6 +210,10 @@ class ColumnarWindowState:
                 "windows may take in memory, three quarters of the managed memory of its slot: set taskmanager.memory.managed.size to more"
             )
         self._buckets.add(partials)
+
+    @staticmethod
+    def _as_parts(groups: KeyGroupRange) -> KeyGroupRange:
+        return KeyGroupRange(groups.start << PART_BITS, ((groups.end + 1) << PART_BITS) - 1)
 
     def _groups_of(self, batch: pa.RecordBatch) -> Groups:
         if not self._form.keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,9 +20,10 @@ from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, Opera
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import range_of, subtask_of
+from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
-from tidegate.taskmanager.state.columnar import window_buckets, windows
+from tidegate.taskmanager.state.columnar import restored_windows, window_buckets, windows
 from tidegate.taskmanager.state.columnar.appended import Appended
 from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowFormat, WindowTimes
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
@@ -37,12 +39,13 @@ Content = dict[tuple[int, int], tuple[int, int, int]]
 
 
 class Store:
-    """Files in memory. ``inline_bytes``: up to so many, they travel in their handle."""
+    """Files in memory. ``inline_bytes``: up to so many, they travel in their handle. ``maps``: what is read is mapped, as from a local disk."""
 
-    compresses = False
-
-    def __init__(self, inline_bytes: int = 0) -> None:
+    def __init__(self, inline_bytes: int = 0, *, maps: bool = False, compresses: bool = False) -> None:
         self.files: dict[str, bytes] = {}
+        self.compresses = compresses
+        self.reads: Counter[str] = Counter()
+        self._maps = maps
         self.written_bytes = 0
         self._inline_bytes = inline_bytes
 
@@ -57,7 +60,15 @@ class Store:
         return StateHandle(len(content), checksum, path=name, is_shared=is_shared)
 
     def read(self, handle: StateHandle) -> memoryview:
-        return memoryview(handle.data if handle.data is not None else self.files[handle.path])
+        if handle.data is not None:
+            return memoryview(handle.data)
+        self.reads[handle.path] += 1
+        content = self.files[handle.path]
+        if not self._maps:
+            return memoryview(content)
+        mapped = mmap.mmap(-1, len(content))
+        mapped.write(content)
+        return memoryview(mapped)
 
 
 IN_MEMORY = WindowMemory()
@@ -181,19 +192,26 @@ def some(rng: random.Random, after: int, count: int, keys: int = 300) -> Content
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "INBOX_ROWS", 64)
     monkeypatch.setattr(window_buckets, "INBOX_ROWS", 64)
+    monkeypatch.setattr(restored_windows, "HELD_BYTES", 2000)
     monkeypatch.setattr(segment_streams, "FILE_BYTES", 4000)
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("budget", [0, 32_000])
+@pytest.mark.parametrize(
+    ("budget", "is_lazy"),
+    [(0, False), (32_000, False), (0, True), (32_000, True)],
+    ids=["", "disk", "lazy", "lazy-disk"],
+)
 @pytest.mark.parametrize("seed", range(12))
-def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int, budget: int, tmp_path: Path) -> None:
-    """``budget``: with memory for a fifth of the state, the rest is on disk: when windows fire, in frozen states, after a restore and a rescale."""
+def test_any_sequence_restores_to_what_a_whole_snapshot_holds(
+    seed: int, budget: int, is_lazy: bool, tmp_path: Path
+) -> None:
+    """``budget``: with memory for a fifth of the state, the rest is on disk: when windows fire, in frozen states, after a restore and a rescale.
+    ``is_lazy``: what is restored stays in its files; the expected content is always read from them at once."""
     rng = random.Random(seed)
-    store = Store(rng.choice([0, 3000]))
-    memory = WindowMemory(budget, str(tmp_path))
+    store = Store(rng.choice([0, 3000]), maps=is_lazy and seed % 3 > 0, compresses=is_lazy and seed % 3 > 1)
+    memory, most_on_disk = WindowMemory(budget, str(tmp_path), 0 if is_lazy else EAGER_BYTES), 0
     job = Job(store, rng.randint(1, 3), memory=memory)
-    most_on_disk = 0
     kept: tuple[dict[int, OperatorSnapshot], int, Content, int] | None = None
     """The last confirmed checkpoint: snapshots, parallelism, content, and what had fired."""
     pending: list[tuple[int, list[FrozenWindows], Content, int]] = []
@@ -233,7 +251,7 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(seed: int, budget:
                 owner.confirmed(checkpoint_id)
             kept = (snapshots, job.parallelism, expected, ended)
     assert kinds["whole"]
-    assert (most_on_disk > 0) == (budget > 0)
+    assert (most_on_disk > 0) == (budget > 0 or is_lazy)
     SEEN.update(kinds)
 
 

@@ -1,0 +1,43 @@
+"""Whether restored windows are read at once or stay in the files of their checkpoint, and what they are cut into there. Pure.
+
+    small, or a part would not fit into memory ─▶ None: read before the first record
+    else ─▶ parts of whole key groups: a part is what is read and combined at a time when windows fire
+
+The rows of a file lie in the order of their key groups, so a part of whole key groups is a slice of each file, and nothing has to be written again. Parts are not
+made finer than that: a subtask with few key groups and little memory reads its windows at once, and cuts them by the hash of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidegate.taskmanager.machines.state.spilling import FAN_OUT
+
+EAGER_BYTES: Final = 32 << 20
+"""So much is read, verified and put in place within a tenth of a second or two; it is in memory then, and an error in it is known before the task runs."""
+PART_ROWS: Final = 1 << 20
+"""Rows of a part where memory is not bounded: as many as a bucket has."""
+PARTS_OF_LIMIT: Final = 8
+"""So many parts fit into memory together: what fires is combined beside what comes."""
+LARGEST_OF_LIMIT: Final = 2
+"""A part of one key group with many keys may be as large as a half of the limit."""
+
+
+def decide_restored_parts(
+    group_bytes: Sequence[int], rows: int, limit: int | None, eager_bytes: int = EAGER_BYTES
+) -> list[range] | None:
+    """``group_bytes``: bytes of each owned key group; ``limit``: bytes that windows may take in memory, ``None``: not bounded. Returns the parts, as
+    indices of key groups, in order; ``None``: everything is read at once."""
+    total = sum(group_bytes)
+    if total <= eager_bytes:
+        return None
+    wanted = -(-rows // PART_ROWS)
+    if limit is not None:
+        wanted = max(wanted, -(-total * PARTS_OF_LIMIT // limit))
+    width = -(-len(group_bytes) // min(max(wanted, 1), FAN_OUT))
+    starts = range(0, len(group_bytes), width)
+    parts = [range(start, min(start + width, len(group_bytes))) for start in starts]
+    if limit is not None and any(LARGEST_OF_LIMIT * sum(group_bytes[i] for i in part) > limit for part in parts):
+        return None
+    return parts
