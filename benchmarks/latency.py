@@ -4,13 +4,16 @@
     python -m benchmarks.latency --rates 1000,10000,100000 [--seconds 8]
 
 The maximum is measured first, by a run whose rate nobody limits. Exactly-once checkpoints every second; parallelism 2. Asked:
-p50 under 10 ms, p99 under 50 ms. With ``--rates`` these are the loads instead, for a map without state too.
+p50 under 10 ms, p99 under 50 ms. With ``--rates`` these are the loads instead, for a map without state too, and each load is measured in turn on Flink,
+a job in Java in one JVM, at its default buffer timeout and at 5 ms, where tests have installed Flink.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import plots
 from benchmarks.cluster import BenchCluster
+from benchmarks.latency_job import KEYS
+from benchmarks.latency_rivals import FlinkLatency
+from tests.servers.flink_environment import is_installed
 
 PARALLELISM = 2
 JOB = "benchmarks/latency_job.py"
@@ -38,6 +44,10 @@ PATHS = {
     "records": "functions of one record, reduce by key",
 }
 SHARES = (50, 95, 99, 99.9)
+FLINK = {"map": "columns_map", "reduce": "columns"}
+"""Kinds of Flink's job, and the path behind which it is measured."""
+BUFFER_TIMEOUTS_MS = (100, 5)
+"""Flink's default, and what is usual for low latency."""
 WARM_UP = 0.1
 """So much of the rows, the first, does not count."""
 
@@ -52,11 +62,14 @@ def maximum_rate(cluster: BenchCluster, path: str) -> float:
     return rows / (times["FINISHED"] - times["RUNNING"]) * 1000
 
 
-def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int) -> Latencies:
+def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int, keys: int = KEYS) -> Latencies:
     output = cluster.directory / f"{path}-{rate}"
-    cluster.wait(cluster.run(JOB, str(rate), str(seconds), str(PARALLELISM), str(output), path))
-    found = [np.load(file) for file in sorted(output.glob("*.npy"))]
-    return np.concatenate([one[int(len(one) * WARM_UP) :] for one in found]) / 1000
+    cluster.wait(cluster.run(JOB, str(rate), str(seconds), str(PARALLELISM), str(output), path, str(keys)))
+    return warm([np.load(file) / 1000 for file in sorted(output.glob("*.npy"))])
+
+
+def warm(of_subtasks: Sequence[npt.NDArray[np.float64]]) -> Latencies:
+    return np.concatenate([one[int(len(one) * WARM_UP) :] for one in of_subtasks])
 
 
 def report(console: Console, results: Path, *, seconds: int) -> None:
@@ -80,18 +93,32 @@ def report(console: Console, results: Path, *, seconds: int) -> None:
     console.print(f"drawn in {results / 'latency.png'}")
 
 
-def report_rates(console: Console, results: Path, rates: Sequence[int], *, seconds: int) -> None:
+def report_rates(console: Console, results: Path, rates: Sequence[int], *, seconds: int, keys: int = KEYS) -> None:
     """Prints the table of all paths at these loads, and writes ``latency_rates.json``."""
     table = Table("path", "rows/s", *(f"p{share:g} ms" for share in SHARES), "worst ms")
-    told: dict[str, dict[int, list[float]]] = {path: {} for path in PATHS}
-    with BenchCluster(PARALLELISM) as cluster:
+    told: dict[str, dict[int, list[float]]] = {}
+
+    def add(what: str, rate: int, times: Latencies) -> None:
+        figures = [*np.percentile(times, SHARES).tolist(), float(times.max())]
+        told.setdefault(what, {})[rate] = figures
+        table.add_row(what, f"{rate:,}", *(f"{figure:.1f}" for figure in figures))
+
+    flink = is_installed()
+    with BenchCluster(PARALLELISM) as cluster, tempfile.TemporaryDirectory() as directory:
+        rival = FlinkLatency(Path(directory)) if flink else None
         for path, what in PATHS.items():
             for rate in rates:
-                times = latencies_ms(cluster, path, rate, seconds)
-                figures = [*np.percentile(times, SHARES).tolist(), float(times.max())]
-                told[path][rate] = figures
-                table.add_row(what, f"{rate:,}", *(f"{figure:.1f}" for figure in figures))
+                add(what, rate, latencies_ms(cluster, path, rate, seconds, keys))
+                kinds = [kind for kind, behind in FLINK.items() if behind == path and rival is not None]
+                for kind, timeout in itertools.product(kinds, BUFFER_TIMEOUTS_MS):
+                    assert rival is not None
+                    found = rival.latencies_ms(
+                        kind, rate, seconds, parallelism=PARALLELISM, keys=keys, buffer_timeout_ms=timeout
+                    )
+                    add(f"Flink, {kind}, buffers of {timeout} ms", rate, warm(found))
     console.print(table)
+    if not flink:
+        console.print("Flink is not installed by the tests here, and was not measured")
     results.mkdir(exist_ok=True)
     (results / "latency_rates.json").write_text(json.dumps(told, indent=1))
 
@@ -99,9 +126,11 @@ def report_rates(console: Console, results: Path, rates: Sequence[int], *, secon
 @click.command(help=__doc__)
 @click.option("--seconds", default=20, show_default=True)
 @click.option("--rates", default="", help="Rows a second, by comma. Default: half of the maximum.")
-def main(seconds: int, rates: str) -> None:
+@click.option("--keys", default=KEYS, show_default=True, help="With --rates.")
+def main(seconds: int, rates: str, keys: int) -> None:
     if rates:
-        report_rates(Console(width=120), RESULTS, [int(rate) for rate in rates.split(",")], seconds=seconds)
+        loads = [int(rate) for rate in rates.split(",")]
+        report_rates(Console(width=120), RESULTS, loads, seconds=seconds, keys=keys)
     else:
         report(Console(), RESULTS, seconds=seconds)
 

@@ -3,13 +3,15 @@
     source (rate) ─▶ hash exchange ─▶ keyed operator ─▶ latency of each batch of rows, noted at the operator's output
                   └▶ map, without an exchange ─▶ the same
 
-Arguments: rows a second, seconds, parallelism, output directory, path (``columns`` or ``records``, or ``columns_map`` or ``records_map`` without a key).
+Arguments: rows a second, seconds, parallelism, output directory, path (``columns`` or ``records``, or ``columns_map`` or ``records_map`` without a key),
+and how many keys.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +31,17 @@ PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 HALVED = pa.schema([("key", pa.int64()), ("made", pa.int64())])
 
 
-def rows(first: int, number: int) -> pa.RecordBatch:
+@dataclass(frozen=True)
+class Rows:
     """Generated when they are due: the time of making is that of arrival."""
-    key = np.arange(first, first + number, dtype=np.int64) * 7919 % KEYS
-    return pa.RecordBatch.from_arrays([pa.array(key), pa.array(np.full(number, time.time_ns()))], names=["key", "made"])
+
+    keys: int
+
+    def __call__(self, first: int, number: int) -> pa.RecordBatch:
+        key = np.arange(first, first + number, dtype=np.int64) * 7919 % self.keys
+        return pa.RecordBatch.from_arrays(
+            [pa.array(key), pa.array(np.full(number, time.time_ns()))], names=["key", "made"]
+        )
 
 
 def with_half(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -76,12 +85,12 @@ class NotedBatch(Function):
         np.save(Path(self.directory) / f"latency-{self.index}-{time.time_ns()}.npy", np.concatenate(self.found))
 
 
-def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> None:
+def main(rate: int, seconds: int, parallelism: int, output: str, path: str, keys: int = KEYS) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(parallelism)
     env.enable_checkpointing(1000)
     Path(output).mkdir(parents=True)
-    source = DataGeneratorSource(rows, rate * seconds, rows_per_second=float(rate))
+    source = DataGeneratorSource(Rows(keys), rate * seconds, rows_per_second=float(rate))
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
     if path == "columns":
         totals = stream.key_by("key").agg(count().alias("n"), max("made"))
@@ -101,4 +110,4 @@ def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> N
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5])
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5], *map(int, sys.argv[6:]))
