@@ -29,7 +29,7 @@ class Accumulators:
         self.rows: npt.NDArray[np.intp] = np.zeros(cardinality, np.intp)
         self._nulls: dict[str | None, npt.NDArray[np.intp]] = {}
         """How many of the rows have a null in a column, if any has."""
-        self._values = [np.zeros(0) if p.scatter in JOINT else _identity(p, cardinality) for p in plan.partials]
+        self._values = [np.zeros(0) if p.scatter in JOINT else identity(p, cardinality) for p in plan.partials]
         self._joint = {
             p.name: joint_accumulator(p.scatter, p.type, cardinality) for p in plan.partials if p.scatter in JOINT
         }
@@ -47,7 +47,7 @@ class Accumulators:
             if partial.source not in columns:
                 columns[partial.source] = self._valid_rows(partial.source, codes, data)
             if partial.scatter != "count":
-                _scatter(partial, values, *columns[partial.source])
+                scatter(partial, values, *columns[partial.source])
         self.rows += counts
 
     def take(self, present: Codes) -> list[pa.Array]:
@@ -82,7 +82,7 @@ class Accumulators:
             rows = self.rows if nulls is None else self.rows - nulls
             return pa.array(rows[present], pa.int64())
         is_null = None if nulls is None else nulls[present] == self.rows[present]
-        return _typed(values[present], partial.type, is_null)
+        return typed(values[present], partial.type, is_null)
 
 
 def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = None) -> pa.RecordBatch:
@@ -117,7 +117,7 @@ def reduce_sorted(partials: Sequence[PartialColumn], rows: SortedKeys, data: pa.
                 integers = integer_view(column)
                 sorted_columns[partial.source] = as_numpy(column if integers is None else integers).take(rows.order)
             values = _reduced(partial, sorted_columns[partial.source], rows.starts)
-        found.append(_typed(values, partial.type))
+        found.append(typed(values, partial.type))
     return found
 
 
@@ -159,7 +159,7 @@ def by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _reduced(partial: PartialColumn, values: NumpyColumn, starts: Codes) -> NumpyColumn:
-    dtype = _identity(partial, 0).dtype
+    dtype = identity(partial, 0).dtype
     values = values.astype(dtype, copy=False)
     found: NumpyColumn
     if partial.scatter == "sum" and np.issubdtype(dtype, np.integer):
@@ -174,14 +174,14 @@ def _reduced(partial: PartialColumn, values: NumpyColumn, starts: Codes) -> Nump
     return found
 
 
-def _typed(values: NumpyColumn, kind: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def typed(values: NumpyColumn, kind: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     found = pa.array(values, mask=mask)
     if found.type == kind:
         return found
     return found.view(kind) if pa.types.is_temporal(kind) else found.cast(kind)
 
 
-def _identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
+def identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
     """What a scatter starts from."""
     if partial.scatter == "count":
         return np.zeros(0, np.int64)  # counts are taken from the numbers of valid rows
@@ -197,7 +197,7 @@ def _identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
     return np.full(cardinality, limits.max if partial.scatter == "min" else limits.min, dtype)
 
 
-def _scatter(partial: PartialColumn, into: NumpyColumn, codes: Codes, values: NumpyColumn) -> None:
+def scatter(partial: PartialColumn, into: NumpyColumn, codes: Codes, values: NumpyColumn) -> None:
     if partial.scatter == "sum":
         np.add.at(into, codes, values.astype(into.dtype, copy=False))
     elif np.issubdtype(into.dtype, np.floating):

@@ -10,7 +10,7 @@ A row that is late is known only here, where the watermark is the minimum over a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from tidegate.taskmanager.operators.columnar.aggregate_plan import (
     rows_of,
     with_times,
 )
+from tidegate.taskmanager.operators.columnar.dense_windows import DenseWindows
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.grouping import group_windows
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
@@ -77,6 +78,7 @@ class ColumnarWindow(Operator):
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._merging: AggregatePlan | None = None
+        self._dense: DenseWindows | None = None
         self._ended = NO_WATERMARK
         """Number of the last window that the watermark has passed."""
         self._held: int | None = None
@@ -96,8 +98,8 @@ class ColumnarWindow(Operator):
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
             if self._state.restoring is not None and context.run_async is not None:
                 context.run_async(self._state.restoring.settle, self._settled)
-        context.metrics.watch("stateRows", lambda: self._state.rows)
-        context.metrics.watch("stateBytes", lambda: self._state.bytes_held)
+        context.metrics.watch("stateRows", self._rows)
+        context.metrics.watch("stateBytes", self._bytes)
         context.metrics.watch("stateBytesOnDisk", lambda: self._state.bytes_on_disk)
         context.metrics.watch("stateBytesPerRow", lambda: self._state.bytes_per_row)
         context.metrics.watch("stateBytesForNextCheckpoint", lambda: self._state.bytes_kept)
@@ -131,7 +133,7 @@ class ColumnarWindow(Operator):
             self._held, self._is_idle_after = timestamp_ms, False
             return
         self._held = None
-        for partials in self._state.take(self._ended):
+        for partials in self._take(self._ended):
             self._emit(partials)
         super().on_watermark(timestamp_ms)
 
@@ -153,6 +155,9 @@ class ColumnarWindow(Operator):
                 self.on_idle(True)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        if self._dense is not None:
+            for partials in self._dense.take():
+                self._state.add(partials)
         return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -169,7 +174,7 @@ class ColumnarWindow(Operator):
         """``partials`` are of panes."""
         panes = self._size_ms // self._slide_ms
         if panes == 1:
-            self._state.add(partials)
+            self._hold(partials)
             return
         numbers = as_numpy(partials.column(0))
         for back in range(panes - 1, -1, -1):
@@ -177,7 +182,23 @@ class ColumnarWindow(Operator):
             open_ones = windows > self._ended
             if open_ones.any():
                 moved = partials.set_column(0, WINDOW, pa.array(windows))
-                self._state.add(moved if open_ones.all() else moved.filter(pa.array(open_ones)))
+                self._hold(moved if open_ones.all() else moved.filter(pa.array(open_ones)))
+
+    def _hold(self, partials: pa.RecordBatch) -> None:
+        if self._dense is None:
+            self._dense = DenseWindows(self._merging_plan(partials.schema), self.context.managed_memory_bytes)
+        rest = self._dense.add(partials, self._state.rows)
+        if rest is not None:
+            self._state.add(rest)
+
+    def _take(self, last: int) -> Iterator[pa.RecordBatch]:
+        """The windows up to number ``last``, which are forgotten: each (window, key) once."""
+        if self._dense is not None and self._dense.holds_up_to(last):
+            if not self._state.holds_up_to(last):
+                return self._dense.take(last)
+            for partials in self._dense.take(last):
+                self._state.add(partials)
+        return self._state.take(last)
 
     def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:
         late = windows <= self._ended
@@ -191,11 +212,19 @@ class ColumnarWindow(Operator):
 
     def _merge(self, runs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Also runs in the snapshot thread: it touches only its argument and what is set once."""
+        return merge(self._merging_plan(runs[0].schema), runs)
+
+    def _merging_plan(self, schema: pa.Schema) -> AggregatePlan:
         plan = self._merging
         if plan is None:
-            learned = plan_of_partials(self._name, self._keys, self._aggregates, runs[0].schema)
-            plan = self._merging = learned.by_window()
-        return merge(plan, runs)
+            plan = self._merging = plan_of_partials(self._name, self._keys, self._aggregates, schema).by_window()
+        return plan
+
+    def _rows(self) -> int:
+        return self._state.rows + (0 if self._dense is None else self._dense.rows)
+
+    def _bytes(self) -> int:
+        return self._state.bytes_held + (0 if self._dense is None else self._dense.nbytes)
 
     def _emit(self, partials: pa.RecordBatch) -> None:
         assert self._merging is not None  # what comes out of the state was merged

@@ -134,6 +134,10 @@ class ColumnarWindowState:
         self._restoring = None
         self._buckets.settle()
 
+    def holds_up_to(self, last: int) -> bool:
+        """Returns whether any window up to number ``last`` has rows, or may have, since what was restored is not known yet."""
+        return self._restoring is not None or self._buckets.holds_up_to(last)
+
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
         """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled for that."""
         self.settle()
