@@ -158,6 +158,19 @@ class KeyedBackend(ABC):
     def merge_some(self) -> None:  # noqa: B027  (optional hook)
         """Called with every batch: a little of the work that a snapshot left behind."""
 
+    @property
+    def loads_later(self) -> bool:
+        """What was restored may be loaded while records are processed: ``load_some`` is to be called."""
+        return False
+
+    @property
+    def rows_to_load(self) -> int:
+        """Restored rows that are still in their files."""
+        return 0
+
+    def load_some(self) -> None:  # noqa: B027  (optional hook)
+        """Some milliseconds of loading them."""
+
     def forget_all(self) -> None:
         """Nothing of any key is left. For backends of BATCH execution mode, which are never frozen."""
         raise AssertionError(f"{type(self).__name__} keeps the state of all keys")

@@ -60,6 +60,16 @@ class BlockChecksums:
         return bytes(self._digests) + (self._hash.digest() if self._room < BLOCK_BYTES else b"")
 
 
+class VerifiedContent:
+    """Bytes that were verified, in the place of a file."""
+
+    def __init__(self, content: memoryview) -> None:
+        self.content = content
+
+    def need(self, first: int, end: int) -> None:
+        """All of it is there."""
+
+
 class VerifiedFile:
     """``what``: how messages name it. ``repair``: for a copy, where the file itself is asked for when a block is damaged. Thread-safe."""
 

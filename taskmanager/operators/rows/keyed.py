@@ -39,6 +39,11 @@ from tidegate.taskmanager.state.timers import Timer
 
 _AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
 """Keys of these types are canonical."""
+_LOAD_PAUSE_MS = 10
+"""Between two rounds of loading what was restored: records are processed meanwhile."""
+_LOAD_STEPS = 4
+"""Steps of a round, some milliseconds each: loading takes at most about half of a subtask's time, and delays a record no more than a garbage
+collection of a JVM would."""
 _EVENTS_HAVE_NO_KEY = (
     "events belong to no key, so on_event and on_task_event have no keyed state: keep what they say in operator state "
     "(CheckpointedFunction), or in the function"
@@ -79,12 +84,15 @@ class KeyedOperator(Operator):
             self._backend.restore(context.restored, context.segments)
         self._timers = KeyedTimers(context, self._backend)
         self._scheduled: tuple[int, object] | None = None
+        self._loading: object = None
         self._collector = Collector(context.output)
 
     def open(self) -> None:
         for keys in self._selected:
             keys.open(self.context)
         self._schedule()
+        if self._backend.loads_later:
+            self._load_later()
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         return self._backend.freeze(checkpoint_id, self.context.checkpoint_options)
@@ -109,6 +117,8 @@ class KeyedOperator(Operator):
         if self._scheduled is not None:
             self.context.timers.cancel(self._scheduled[1])
             self._scheduled = None
+        if self._loading is not None:
+            self.context.timers.cancel(self._loading)
         for keys in self._selected:
             keys.close()
         self._backend.close()
@@ -171,6 +181,19 @@ class KeyedOperator(Operator):
             self._scheduled = None
         if at_ms is not None and self._scheduled is None:
             self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
+
+    def _load_later(self) -> None:
+        """Has the runtime call back to load restored state, whether records come or not."""
+        self._loading = self.context.timers.schedule(self.context.clock.now_ms() + _LOAD_PAUSE_MS, self._load)
+
+    def _load(self, time_ms: int) -> None:
+        del time_ms
+        self._loading = None
+        if self._backend.rows_to_load:
+            for _ in range(_LOAD_STEPS):
+                self._backend.load_some()
+            self.context.metrics.gauge("restoredRowsToLoad", self._backend.rows_to_load)
+            self._load_later()
 
     def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Computes keys and key groups of all records of a batch at once."""

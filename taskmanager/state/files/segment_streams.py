@@ -20,6 +20,7 @@ from tidegate.store.files import Part
 from tidegate.taskmanager.machines.incremental_snapshot import restricted
 from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import IpcParts
+from tidegate.taskmanager.state.files.partial_segment import even
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups, StateDescription, write_options
 
 FILE_BYTES = 64 << 20
@@ -38,13 +39,21 @@ def write_segments(
     level: int = 0,
     *,
     is_shared: bool = False,
+    batch_rows: int = 0,
 ) -> Iterator[SegmentHandle]:
     """Segments that have these key groups between them; none at all when there are no batches. All batches have one schema.
-    Raises ``StorageError``."""
+    ``batch_rows``: the rows of each group are in the order of their entries' bytes, and files are to have batches of so many, so that
+    some rows can be read without the others (``partial_segment``). Raises ``StorageError``."""
+    if batch_rows and not store.compresses:
+        about = even(about, batch_rows)
+    else:
+        batch_rows = 0
     cut = _Cut(batches)
     first = key_groups.start
     while cut.next_group is not None:
-        written = _File(about, KeyGroupRange(first, key_groups.end), level).write(store, cut.file(), is_shared)
+        written = _File(about, KeyGroupRange(first, key_groups.end), level).write(
+            store, _evened(cut.file(), batch_rows), is_shared
+        )
         end = key_groups.end if cut.next_group is None else cut.next_group - 1
         yield restricted(written, KeyGroupRange(first, end))
         first = end + 1
@@ -76,6 +85,31 @@ class _Cut:
             size, last = size + data.nbytes, int(groups[-1])
             yield groups, data
             self._next = next(self._batches, None)
+
+
+def _evened(batches: Iterator[Rows], batch_rows: int) -> Iterator[Rows]:
+    """The same rows in batches of ``batch_rows`` but the last; 0: as they come."""
+    waiting: list[Rows] = []
+    count = 0
+    for groups, data in batches:
+        waiting.append((groups, data))
+        count += len(groups)
+        if not batch_rows or count >= batch_rows:
+            groups, data = _joined(waiting)
+            size = batch_rows or count
+            for at in range(0, count - size + 1, size):
+                yield groups[at : at + size], data.slice(at, size)
+            count %= size
+            waiting = [(groups[len(groups) - count :], data.slice(len(groups) - count))] if count else []
+    if count:
+        yield _joined(waiting)
+
+
+def _joined(rows: list[Rows]) -> Rows:
+    if len(rows) == 1:
+        return rows[0]
+    (data,) = pa.Table.from_batches([data for _, data in rows]).combine_chunks().to_batches()
+    return np.concatenate([groups for groups, _ in rows]), data
 
 
 class _File:

@@ -9,6 +9,7 @@ stay on the heap, in a backend of that kind inside of this one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
 from tidegate.taskmanager.state.heap.entries import EntryFormat
-from tidegate.taskmanager.state.rocksdb.changes import CHANGES_ID, ChangedEntries
+from tidegate.taskmanager.state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.state.rocksdb.database import RocksDatabase
 from tidegate.taskmanager.state.rocksdb.restore import UnclaimedState
 from tidegate.taskmanager.state.rocksdb.snapshot import FrozenEntries, FrozenRocks
@@ -34,9 +35,11 @@ from tidegate.taskmanager.state.rocksdb.tables import (
     RocksTable,
 )
 from tidegate.taskmanager.state.rocksdb.timers import RocksTimers
+from tidegate.taskmanager.state.rocksdb.unloaded import GONE_ID, Unloaded
 from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerSet
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
+_log = logging.getLogger("tidegate.taskmanager.state")
 _TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 C = TypeVar("C", bound=RocksCells)
 
@@ -64,9 +67,10 @@ class RocksKeyedBackend(KeyedBackend):
         self._states: dict[str, RocksCells] = {}
         self._increments: dict[str, Increments] = {}
         self._unclaimed: dict[str, UnclaimedState] = {}
+        self._loading: list[RocksCells] = []
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Files are read when their state is asked for."""
+        """Files are opened when their state is asked for, and read when its entries are."""
         timers = tuple(segment for segment in restored.keyed if self._is_on_heap(segment.state_name))
         self._heap.restore(RestoredOperator(keyed=timers), source)
         for segment in restored.keyed:
@@ -101,7 +105,7 @@ class RocksKeyedBackend(KeyedBackend):
         return self._states[state_name].entry_keys()
 
     def sweep(self, state_name: str) -> Sweep:
-        return RocksSweep(self._database, self._states[state_name].rows, self._changes)
+        return RocksSweep(self._database, self._states[state_name], self._changes)
 
     def freeze(self, checkpoint_id: int = 0, options: CheckpointOptions | None = None) -> FrozenState:
         changes = self._changes.seal()
@@ -119,13 +123,16 @@ class RocksKeyedBackend(KeyedBackend):
                 frozenset(cells.rows.namespaces),
                 self._increments[name],
                 self._increments[name].begin(options) if builds_chains and options is not None else None,
+                None if cells.unloaded is None else cells.unloaded.frozen(),
             )
             for name, cells in self._states.items()
         ]
         return FrozenRocks(
             checkpoint_id=checkpoint_id,
             owned=self.owned,
-            view=self._database.view(state.rows.prefix for state in states if state.base is None),
+            view=self._database.view(
+                state.rows.prefix for state in states if state.base is None and state.unloaded is None
+            ),
             changes=changes,
             states=states,
             timers=self._heap.freeze(checkpoint_id, options),
@@ -149,6 +156,26 @@ class RocksKeyedBackend(KeyedBackend):
 
     def merge_some(self) -> None:
         self._heap.merge_some()
+        if self._loading:
+            self.load_some()
+
+    @property
+    def loads_later(self) -> bool:
+        return bool(self._unclaimed or self._loading)
+
+    @property
+    def rows_to_load(self) -> int:
+        return sum(cells.unloaded.rows_left for cells in self._loading if cells.unloaded is not None)
+
+    def load_some(self) -> None:
+        for cells in self._loading[:1]:
+            unloaded = cells.unloaded
+            if unloaded is not None and not unloaded.is_done:
+                unloaded.load_some()
+            if unloaded is None or unloaded.is_done:
+                cells.unloaded = None
+                self._loading.remove(cells)
+                _log.info("operator '%s': state '%s' is loaded", self.operator, cells.rows.layout.state_name)
 
     def close(self) -> None:
         self._heap.close()
@@ -166,18 +193,38 @@ class RocksKeyedBackend(KeyedBackend):
                     f"{known.rows.layout.value_type!r} and as {kind} of {value_type!r}: use two names"
                 )
             return known
-        if len(self._states) >= CHANGES_ID:
-            raise InvalidJob(f"operator '{self.operator}' has more than {CHANGES_ID} states")
+        if len(self._states) >= GONE_ID:
+            raise InvalidJob(f"operator '{self.operator}' has more than {GONE_ID} states")
         cells = make(self._database, make.row_form(len(self._states), wanted), self._changes)
         self._increments[state_name] = increments = Increments()
         restored = self._unclaimed.pop(state_name, None)
         if restored is not None:
-            is_same = restored.claim(wanted, cells, self.now_ms())
+            is_same = self._leave(restored, cells) or restored.claim(wanted, cells, self.now_ms())
             chain = restored_chain(restored.segments, self.owned) if is_same else None
             if chain is not None and self._restored_checkpoint_id is not None and self._changes.is_fresh:
                 increments.restored(self._restored_checkpoint_id, chain)
         self._states[state_name] = cells
         return cells
+
+    def _leave(self, restored: UnclaimedState, cells: RocksCells) -> bool:
+        """Whether the state's rows stay in their files until they are asked for, or loaded."""
+        rows = cells.rows
+        if rows.layout.value_type is None:
+            return False  # timers: the earliest of each key group are wanted at once
+        files = restored.leave(rows.layout, rows.state_id, self.now_ms())
+        if files is None:
+            return False
+        rows.namespaces |= files.namespaces
+        self._loading.append(cells)
+        cells.unloaded = Unloaded(self._database, rows, files, self.owned, cells.load)
+        _log.info(
+            "operator '%s': state '%s' has %d rows in %d restored files, which are loaded beside its records",
+            self.operator,
+            rows.layout.state_name,
+            cells.unloaded.rows_left,
+            len(restored.segments),
+        )
+        return True
 
     def _is_on_heap(self, state_name: str) -> bool:
         return self._database.settings.timers_on_heap and state_name in _TIMERS

@@ -28,8 +28,9 @@ from tidegate.taskmanager.state.rocksdb.key_columns import (
     timer_columns,
     timestamp_column,
 )
-from tidegate.taskmanager.state.rocksdb.keys import decode_key, group_of
-from tidegate.taskmanager.state.rocksdb.tables import StateRows
+from tidegate.taskmanager.state.rocksdb.keys import decode_key, group_of, place
+from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
+from tidegate.taskmanager.state.rocksdb.unloaded import FrozenUnloaded, merged_rows
 from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES, column, decode, stamp_of
 
 DELETED = "deleted"
@@ -64,8 +65,14 @@ class _Batch:
     map_keys: list[list[MapKey]] = field(default_factory=list)
 
 
-def whole_batches(form: Form, view: View, groups: KeyGroupRange | None) -> Iterator[Rows]:
-    """All entries of some key groups; ``None``: of all of them, by the walk that the view was made for."""
+def whole_batches(
+    form: Form, view: View, groups: KeyGroupRange | None, unloaded: FrozenUnloaded | None = None
+) -> Iterator[Rows]:
+    """All entries of some key groups; ``None``: of all of them, by the walk that the view was made for, which knows nothing of
+    what is ``unloaded``."""
+    if unloaded is not None:
+        assert groups is not None
+        return _batches(form, _with_unloaded(form.rows, view, groups, unloaded))
     if groups is None:
         return _batches(form, view.all_rows(form.rows.prefix))
     first = form.rows.prefix + groups.start.to_bytes(2, "big")
@@ -84,6 +91,14 @@ def changed_batches(form: Form, view: View, entries: Iterable[bytes]) -> Iterato
             batch = _Batch()
     if batch.groups:
         yield _columns(form, batch)
+
+
+def _with_unloaded(rows: StateRows, view: View, groups: KeyGroupRange, unloaded: FrozenUnloaded) -> Iterator[Pair]:
+    for group in range(groups.start, groups.end + 1):
+        if group in unloaded.groups:
+            yield from merged_rows(view, rows, unloaded, group)
+        else:
+            yield from view.rows(place(rows.state_id, group))
 
 
 def _until(rows: Iterator[Pair], last_group: int) -> Iterator[Pair]:

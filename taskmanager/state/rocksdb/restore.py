@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
-from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.store.verified_file import VerifiedContent
+from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.files.partial_segment import PartialSegment
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -28,6 +30,7 @@ from tidegate.taskmanager.state.files.segments import (
     write_keyed,
 )
 from tidegate.taskmanager.state.heap.entries import EntryFormat, from_columns, removed_entries
+from tidegate.taskmanager.state.rocksdb.restored_rows import RestoredRows, can_be_left
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"
@@ -51,6 +54,27 @@ class UnclaimedState:
 
     def add(self, segment: SegmentHandle) -> None:
         self.segments = in_reading_order([*self.segments, segment])
+
+    def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
+        """The rows as they lie in their files, which are held open; ``None`` where they must be claimed: of other types than the state has now,
+        from an object store, compressed, written by another backend or an older version, or so few that they travel inline.
+        Raises ``CorruptData``, ``StorageError``."""
+        source = self._source
+        if (
+            self._copies
+            or not isinstance(source, PartialSource)
+            or all(s.handle.data is not None for s in self.segments)
+        ):
+            return None
+        parts = []
+        for segment in self.segments:
+            inline = segment.handle.data is not None
+            file = VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle)
+            part = None if file is None else PartialSegment(file, segment)
+            if part is None or not can_be_left(layout, part):
+                return None
+            parts.append(part)
+        return RestoredRows(layout, state_id, parts, now_ms)
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
         """Write everything into the state's rows; whether it had the very columns that the state is written with now.

@@ -18,21 +18,24 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, Plan, SegmentChain, decide
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import write_segments
+from tidegate.taskmanager.state.rocksdb import columns
 from tidegate.taskmanager.state.rocksdb.changes import SealedChanges
 from tidegate.taskmanager.state.rocksdb.columns import Form, changed_batches, whole_batches
 from tidegate.taskmanager.state.rocksdb.database import View
 from tidegate.taskmanager.state.rocksdb.restore import UnclaimedState
-from tidegate.taskmanager.state.rocksdb.tables import StateRows
+from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
+from tidegate.taskmanager.state.rocksdb.unloaded import FrozenUnloaded
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenEntries:
-    """One state. ``base``: what the snapshot may build upon."""
+    """One state. ``base``: what the snapshot may build upon. ``unloaded``: what is still in restored files."""
 
     rows: StateRows
     namespaces: frozenset[int]
     increments: Increments
     base: SegmentChain | None
+    unloaded: FrozenUnloaded | None = None
 
 
 @dataclass(slots=True)
@@ -93,8 +96,12 @@ class FrozenRocks(FrozenState):
     ) -> Iterator[SegmentHandle]:
         ttl = state.rows.layout.ttl
         last = self.frozen_ms - ttl.ms if ttl is not None and ttl.in_full_snapshot else None
-        batches = whole_batches(Form(state.rows, state.namespaces, last), view, None if state.base is None else groups)
-        return write_segments(store, state.rows.layout.description, batches, groups, is_shared=self.builds_chains)
+        wanted = None if state.base is None and state.unloaded is None else groups
+        batches = whole_batches(Form(state.rows, state.namespaces, last), view, wanted, state.unloaded)
+        about = state.rows.layout.description
+        return write_segments(
+            store, about, batches, groups, is_shared=self.builds_chains, batch_rows=columns.BATCH_ENTRIES
+        )
 
     def _write_delta(
         self, state: FrozenEntries, view: View, plan: Plan, store: SegmentStore
@@ -108,5 +115,11 @@ class FrozenRocks(FrozenState):
         )
         batches = changed_batches(Form(state.rows, state.namespaces, has_deleted=True), view, entries)
         return write_segments(
-            store, state.rows.layout.description, batches, self.owned, plan.delta.level, is_shared=self.builds_chains
+            store,
+            state.rows.layout.description,
+            batches,
+            self.owned,
+            plan.delta.level,
+            is_shared=self.builds_chains,
+            batch_rows=columns.BATCH_ENTRIES,
         )

@@ -6,7 +6,8 @@
     map                       state · group · key · namespace · map key       [ms] value       in the order of the key's bytes
 
 ``[ms]`` only in state that expires; there, values are pairs (value, ms). Adding to a list or changing a map's entry reads
-nothing. ``ChangedEntries`` receives every change, for incremental snapshots.
+nothing. ``ChangedEntries`` receives every change, for incremental snapshots. What was restored may still be in its files
+(``unloaded``).
 """
 
 from __future__ import annotations
@@ -14,68 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
-from tidegate.model.values import Key, MapKey, StateValue
-from tidegate.taskmanager.state.entry import Entry, Namespace
-from tidegate.taskmanager.state.heap.entries import EntryFormat
+from tidegate.model.values import MapKey, StateValue
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.state.rocksdb.database import Pair, RocksDatabase
-from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, decode_key, encode_key, group_of, place
-from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES, decode, encoder_of, stamp, stamp_of
+from tidegate.taskmanager.state.rocksdb.keys import decode_key, encode_key, group_of
+from tidegate.taskmanager.state.rocksdb.state_rows import NUMBER_BYTES, StateRows
+from tidegate.taskmanager.state.rocksdb.unloaded import Unloaded
+from tidegate.taskmanager.state.rocksdb.values import stamp_of
 
-NUMBER_BYTES = 8
 _SWEEP_ROWS = 16
 """The fewest rows that are worth an iterator."""
-
-
-class StateRows:
-    """How the rows of one state look. Immutable but for ``namespaces``, the forms of namespaces seen so far."""
-
-    def __init__(self, state_id: int, layout: EntryFormat) -> None:
-        self.layout = layout
-        self.prefix = place(state_id, 0)[:2]
-        self.namespaces: set[int] = set()
-        self.state_id = state_id
-        self._encode = encoder_of(element_type_of(layout))
-        self._is_stamped = layout.ttl is not None
-        self._last: Entry = (self, None)
-        self._last_row = b""
-
-    def entry(self, group: int, entry: Entry) -> bytes:
-        """What all rows of an entry begin with."""
-        key, space = entry
-        if key is self._last[0] and space is self._last[1]:  # read, then written
-            return self._last_row
-        namespace = encode_key(space)
-        self.namespaces.add(namespace[0])
-        self._last = entry
-        self._last_row = found = place(self.state_id, group) + encode_key(key) + namespace
-        return found
-
-    def parts(self, row: bytes) -> tuple[Key, Namespace, int]:
-        """Key and namespace of a row, and where its entry ends."""
-        key, at = decode_key(row, PREFIX_BYTES)
-        namespace, end = decode_key(row, at)
-        return key, namespace, end
-
-    def pack(self, value: StateValue) -> bytes:
-        """Raises ``NotSerializable``."""
-        return stamp(self._encode(value[0]), value[1]) if self._is_stamped else self._encode(value)
-
-    def unpack(self, content: bytes) -> StateValue:
-        if self._is_stamped:
-            return decode(content[STAMP_BYTES:]), stamp_of(content)
-        return decode(content)
-
-
-def element_type_of(layout: EntryFormat) -> TypeInformation:
-    """The type of what is in one row; a timer, which has no value, is there or not."""
-    value_type = layout.value_type or Types.BOOLEAN()
-    if layout.is_list and isinstance(value_type, ListTypeInfo):
-        return value_type.element_type
-    if layout.is_map and isinstance(value_type, MapTypeInfo):
-        return value_type.value_type
-    return value_type
 
 
 class RocksCells:
@@ -87,21 +37,41 @@ class RocksCells:
         self.rows = rows
         self._database = database
         self._changes = changes
+        self.unloaded: Unloaded | None = None
+        """What is still in the restored files."""
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         """Restored entries: what the rows of each begin with, and its value."""
 
     def entry_keys(self) -> list[tuple[int, Entry]]:
+        self.load_all()
         found: dict[bytes, tuple[int, Entry]] = {}
         for row, _ in self._database.rows(self.rows.prefix):
             key, namespace, end = self.rows.parts(row)
             found.setdefault(row[:end], (group_of(row), (key, namespace)))
         return list(found.values())
 
+    def load_all(self) -> None:
+        """Everything is in the database afterwards."""
+        if self.unloaded is not None:
+            self.unloaded.load_all()
+
+    def mark_gone(self, group: int, start: bytes) -> None:
+        """Rows of an entry were deleted."""
+        if self.unloaded is not None:
+            self.unloaded.mark_gone(group, start)
+
     def unload(self, entries: Iterable[bytes]) -> None:
         """Entries that a newer level of the restored state removes."""
         for entry in entries:
             self._remove(entry)
+
+    def _start(self, group: int, entry: Entry) -> bytes:
+        """What the rows of an entry begin with, which are in the database afterwards."""
+        start = self.rows.entry(group, entry)
+        if self.unloaded is not None:
+            self.unloaded.fetch(group, start, entry)
+        return start
 
     def _remove(self, entry: bytes) -> None:
         delete = self._database.delete
@@ -113,8 +83,11 @@ class RocksTable(RocksCells):
     """One object for each entry; what is handed out is a copy."""
 
     def read(self, group: int, entry: Entry) -> StateValue:
-        content = self._database.get(self.rows.entry(group, entry))
-        return None if content is None else self.rows.unpack(content)
+        row = self.rows.entry(group, entry)
+        content = self._database.get(row)
+        if content is None:
+            return None if self.unloaded is None else self.unloaded.find(group, row, entry)
+        return self.rows.unpack(content)
 
     peek = read
 
@@ -129,9 +102,11 @@ class RocksTable(RocksCells):
     def delete(self, group: int, entry: Entry) -> None:
         row = self.rows.entry(group, entry)
         self._database.delete(row)
+        self.mark_gone(group, row)
         self._changes.add(row)
 
     def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
+        self.load_all()
         for row, content in self._database.rows(self.rows.prefix):
             key, namespace, _ = self.rows.parts(row)
             yield group_of(row), (key, namespace), self.rows.unpack(content)
@@ -147,10 +122,10 @@ class RocksListCells(RocksCells):
 
     def read(self, group: int, entry: Entry) -> list[StateValue]:
         unpack = self.rows.unpack
-        return [unpack(content) for _, content in self._database.rows(self.rows.entry(group, entry))]
+        return [unpack(content) for _, content in self._database.rows(self._start(group, entry))]
 
     def extend(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
-        start = self.rows.entry(group, entry)
+        start = self._start(group, entry)
         for row, content in self._numbered(start, elements):
             self._database.put(row, content)
         if elements:
@@ -159,12 +134,13 @@ class RocksListCells(RocksCells):
     def replace(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         start = self.rows.entry(group, entry)
         self._remove(start)
+        self.mark_gone(group, start)
         for row, content in self._numbered(start, elements):
             self._database.put(row, content)
         self._changes.add(start)
 
     def is_empty(self, group: int, entry: Entry) -> bool:
-        return next(self._database.rows(self.rows.entry(group, entry)), None) is None
+        return next(self._database.rows(self._start(group, entry)), None) is None
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         rows: list[Pair] = []
@@ -181,35 +157,37 @@ class RocksListCells(RocksCells):
 
 class RocksMapCells(RocksCells):
     def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
-        content = self._database.get(self.rows.entry(group, entry) + encode_key(key))
+        content = self._database.get(self._start(group, entry) + encode_key(key))
         return None if content is None else self.rows.unpack(content)
 
     def contains(self, group: int, entry: Entry, key: MapKey) -> bool:
-        return self._database.get(self.rows.entry(group, entry) + encode_key(key)) is not None
+        return self._database.get(self._start(group, entry) + encode_key(key)) is not None
 
     def put_all(self, group: int, entry: Entry, items: Mapping[MapKey, StateValue]) -> None:
-        start = self.rows.entry(group, entry)
+        start = self._start(group, entry)
         for key, value in items.items():
             self._database.put(start + encode_key(key), self.rows.pack(value))
         if items:
             self._changes.add(start)
 
     def remove(self, group: int, entry: Entry, keys: Iterable[MapKey]) -> None:
-        start = self.rows.entry(group, entry)
+        start = self._start(group, entry)
         for key in keys:
             self._database.delete(start + encode_key(key))
+        self.mark_gone(group, start)
         self._changes.add(start)
 
     def read(self, group: int, entry: Entry) -> dict[MapKey, StateValue]:
-        start, unpack = self.rows.entry(group, entry), self.rows.unpack
+        start, unpack = self._start(group, entry), self.rows.unpack
         return {decode_key(row, len(start))[0]: unpack(content) for row, content in self._database.rows(start)}
 
     def is_empty(self, group: int, entry: Entry) -> bool:
-        return next(self._database.rows(self.rows.entry(group, entry)), None) is None
+        return next(self._database.rows(self._start(group, entry)), None) is None
 
     def clear(self, group: int, entry: Entry) -> None:
         start = self.rows.entry(group, entry)
         self._remove(start)
+        self.mark_gone(group, start)
         self._changes.add(start)
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
@@ -222,12 +200,12 @@ class RocksMapCells(RocksCells):
 class RocksSweep:
     """Cleanup of state that expires, row by row. Steps are saved up, since an iterator costs as much as many rows."""
 
-    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
-        assert rows.layout.ttl is not None
+    def __init__(self, database: RocksDatabase, cells: RocksCells, changes: ChangedEntries) -> None:
+        assert cells.rows.layout.ttl is not None
         self._database = database
-        self._prefix = rows.prefix
-        self._parts = rows.parts
-        self._ttl_ms = rows.layout.ttl.ms
+        self._cells = cells
+        self._prefix = cells.rows.prefix
+        self._ttl_ms = cells.rows.layout.ttl.ms
         self._changes = changes
         self._saved = 0
         self._begin = b""
@@ -249,4 +227,6 @@ class RocksSweep:
         self._saved = 0
         for row in expired:
             self._database.delete(row)
-            self._changes.add(row[: self._parts(row)[2]])
+            start = self._cells.rows.start_of(row)
+            self._cells.mark_gone(group_of(row), start)
+            self._changes.add(start)

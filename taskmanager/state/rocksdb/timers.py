@@ -32,7 +32,8 @@ from tidegate.taskmanager.state.rocksdb.keys import (
     group_of,
     place,
 )
-from tidegate.taskmanager.state.rocksdb.tables import RocksCells, StateRows
+from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
+from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 from tidegate.taskmanager.state.timers import Timer
 
 _STALE_HEADS = 64

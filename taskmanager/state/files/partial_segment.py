@@ -1,0 +1,166 @@
+"""A keyed segment of which only some rows are read: the Arrow file, mapped, its parts verified before they are looked at.
+
+    open ─▶ footer ─▶ schema, where the batches are │ batch(i): columns without a copy │ need(batch, column, rows) ─▶ verified
+
+Only for files without compression and dictionaries, whose batches all have ``batch_rows`` rows but the last: a row's batch is known then
+without reading the others. Their writer says so in the metadata (``even``).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.model.checkpoint import SegmentHandle
+from tidegate.model.errors import ON_DAMAGE, CorruptData
+from tidegate.store.verified_file import VerifiedContent, VerifiedFile
+from tidegate.taskmanager.state.files.segments import KEY_GROUP, StateDescription, metadata_of
+
+BATCH_ROWS = "batch_rows"
+ORDERED = "ordered"
+_MAGIC = b"ARROW1"
+_TAIL = struct.Struct("<i6s")
+"""Length of the footer, and the magic: the end of every Arrow file."""
+_BLOCK = struct.Struct("<qi4xq")
+"""``Block`` of Arrow's ``File.fbs``: offset, length of the metadata, length of the body."""
+_KEPT_BATCHES = 256
+"""Batches of a file that are kept at hand, of some hundred: a look-up takes some microseconds less where its batch is known."""
+_DICTIONARIES, _BATCHES = 2, 3
+"""Fields of ``Footer``."""
+
+
+def even(about: StateDescription, batch_rows: int) -> StateDescription:
+    """The description of a file that can be read so: batches of ``batch_rows`` rows but the last, rows of a key group in the order of
+    the bytes of their entries as the rocksdb backend encodes them."""
+    return replace(about, more={**about.more, BATCH_ROWS: batch_rows, ORDERED: True})
+
+
+class PartialSegment:
+    """One segment. Thread-safe: it only keeps what is the same for all."""
+
+    def __init__(self, file: VerifiedFile | VerifiedContent, segment: SegmentHandle) -> None:
+        """Raises ``CorruptData`` naming the file, ``StorageError``."""
+        self.segment = segment
+        path = segment.handle.path
+        self.name = f"state file {path}" if path else f"inline state '{segment.state_name}'"
+        self._file = file
+        self._content = pa.py_buffer(file.content)
+        self._blocks, dictionaries = self._footer()
+        try:
+            self._reader = pa.ipc.open_file(self._content)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._corrupt(f"not a readable Arrow file ({error})") from error
+        self.schema: pa.Schema = self._reader.schema
+        self.about = metadata_of(self.schema)
+        self.batch_rows = int(self.about.get(BATCH_ROWS, 0))
+        self.is_even = self.batch_rows > 0 and not dictionaries
+        self._batches: dict[int, pa.RecordBatch] = {}
+        if self.is_even:
+            self._check_rows()
+
+    def rows_of(self, group: int) -> tuple[int, int]:
+        """First row of a key group, and the row behind its last."""
+        at = group - self.segment.key_groups.start
+        return self.segment.offsets[at], self.segment.offsets[at + 1]
+
+    def batch(self, index: int) -> pa.RecordBatch:
+        """Its columns are not verified yet."""
+        found = self._batches.get(index)
+        if found is None:
+            offset, metadata_bytes, _ = self._blocks[index]
+            self._file.need(offset, offset + metadata_bytes)
+            try:
+                found = self._reader.get_batch(index)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise self._corrupt(f"its batch {index} cannot be read ({error})") from error
+            if index + 1 < len(self._blocks) and found.num_rows != self.batch_rows:
+                raise self._corrupt(f"its batch {index} has {found.num_rows} rows instead of {self.batch_rows}")
+            if len(self._batches) >= _KEPT_BATCHES:
+                self._batches.clear()
+            self._batches[index] = found
+        return found
+
+    def column(self, index: int, name: str, first: int, end: int) -> pa.Array:
+        """The column of a batch, verified from row ``first`` to before ``end``; the other rows must not be looked at."""
+        batch = self.batch(index)
+        array = batch.column(batch.schema.get_field_index(name))
+        self._need(array, first, end)
+        return array
+
+    def slice(self, index: int, first: int, end: int) -> pa.RecordBatch:
+        """Rows of a batch, verified."""
+        batch = self.batch(index)
+        for array in batch.columns:
+            self._need(array, first, end)
+        return batch.slice(first, end - first)
+
+    def _need(self, array: pa.Array, first: int, end: int) -> None:
+        kind, buffers = array.type, array.buffers()
+        if pa.types.is_binary(kind) or pa.types.is_string(kind):
+            validity, offsets, data = buffers
+            self._need_buffer(validity)
+            self._need_buffer(offsets, 4 * first, 4 * (end + 1))
+            if data is not None and end > first:
+                places = np.frombuffer(offsets, "<i4", end + 1 - first, 4 * first)
+                if not 0 <= int(places[0]) <= int(places[-1]) <= data.size:
+                    raise self._corrupt(f"rows {first} to {end} of a column of {kind} are not within it")
+                self._need_buffer(data, int(places[0]), int(places[-1]))
+        elif pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
+            width = kind.bit_width // 8
+            self._need_buffer(buffers[0])
+            self._need_buffer(buffers[1], width * first, width * end)
+        else:
+            for buffer in buffers:
+                self._need_buffer(buffer)
+
+    def _need_buffer(self, buffer: pa.Buffer | None, first: int = 0, end: int | None = None) -> None:
+        if buffer is not None and buffer.size:
+            at = buffer.address - self._content.address
+            self._file.need(at + first, at + (buffer.size if end is None else end))
+
+    def _footer(self) -> tuple[list[tuple[int, int, int]], int]:
+        """Where the batches are (offset, bytes of metadata, bytes of body), and how many dictionaries there are."""
+        size = len(self._content)
+        self._file.need(max(0, size - _TAIL.size), size)
+        length, magic = _TAIL.unpack_from(self._file.content, size - _TAIL.size) if size > _TAIL.size else (0, b"")
+        if magic != _MAGIC or not 0 < length <= size - _TAIL.size:
+            raise self._corrupt("not a readable Arrow file")
+        first = size - _TAIL.size - length
+        self._file.need(first, size)
+        self._file.need(0, 8)  # the magic in front
+        footer = bytes(self._file.content[first : size - _TAIL.size])
+        try:
+            return _vector(footer, _BATCHES), len(_vector(footer, _DICTIONARIES))
+        except (struct.error, IndexError) as error:
+            raise self._corrupt(f"its footer cannot be read ({error})") from error
+
+    def _check_rows(self) -> None:
+        schema, offsets = self.schema, self.segment.offsets
+        if KEY_GROUP not in schema.names or schema.field(KEY_GROUP).type != pa.int32():
+            raise self._corrupt(f"no int32 column '{KEY_GROUP}' among {schema.names}")
+        count = len(self._blocks)
+        rows = (count - 1) * self.batch_rows + self.batch(count - 1).num_rows if count else 0
+        is_whole = len(offsets) == self.segment.key_groups.size + 1
+        if not is_whole or offsets[-1] > rows or any(b < a for a, b in zip((0, *offsets), offsets, strict=False)):
+            raise self._corrupt(f"it has {rows} rows, its index says {offsets[-1:]} in {len(offsets)} entries")
+
+    def _corrupt(self, what: str) -> CorruptData:
+        return CorruptData(f"{self.name}: {what}; {ON_DAMAGE}")
+
+
+def _vector(footer: bytes, field: int) -> list[tuple[int, int, int]]:
+    """A vector of blocks of the flatbuffer ``Footer``."""
+    (table,) = struct.unpack_from("<I", footer)
+    (back,) = struct.unpack_from("<i", footer, table)
+    entry = table - back + 4 + 2 * field
+    (vtable_bytes,) = struct.unpack_from("<H", footer, table - back)
+    (at,) = struct.unpack_from("<H", footer, entry) if 4 + 2 * field < vtable_bytes else (0,)
+    if not at:
+        return []
+    vector = table + at
+    vector += struct.unpack_from("<I", footer, vector)[0]
+    (count,) = struct.unpack_from("<I", footer, vector)
+    return [_BLOCK.unpack_from(footer, vector + 4 + _BLOCK.size * i) for i in range(count)]
