@@ -62,7 +62,7 @@ PARTS = {
 
 @click.command(help=__doc__)
 @click.option(
-    "--rows", default=None, type=int, help="Rows of the window benchmark. [default: 200000000; --quick: 40000000]"
+    "--rows", default=None, type=int, help="Rows of the window benchmark. [default: 200000000; --quick: 120000000]"
 )
 @click.option("--repeats", default=None, type=int, help="Alternating runs. [default: 5; --quick: 3]")
 @click.option("--only", default="", help="Parts, by comma: " + ", ".join(PARTS) + ". Default: all.")
@@ -70,7 +70,7 @@ PARTS = {
 @click.option("--write-baseline", is_flag=True, help="Keep the ratios of this run as those of this commit.")
 def main(rows: int | None, repeats: int | None, only: str, quick: bool, write_baseline: bool) -> None:
     console = Console()
-    rows, repeats = rows or (40_000_000 if quick else 200_000_000), repeats or (3 if quick else 5)
+    rows, repeats = rows or (120_000_000 if quick else 200_000_000), repeats or (3 if quick else 5)
     chosen = only.split(",") if only else list(PARTS)
     strange = set(chosen) - set(PARTS)
     if strange:
