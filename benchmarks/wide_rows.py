@@ -31,14 +31,14 @@ Chosen = Callable[[Numbers, int], Numbers]
 """(row numbers, how many keys) -> number of each row's key."""
 
 
-def _even(rows: Numbers, keys: int) -> Numbers:
+def even(rows: Numbers, keys: int) -> Numbers:
     found: Numbers = ((rows * 2654435761) >> 7) % keys
     return found
 
 
 def _zipf(rows: Numbers, keys: int) -> Numbers:
     """Exponent 1.1, by inversion of the distribution on a power law; the same for a row however often it is asked."""
-    share = (_even(rows, 1 << 30) + 0.5) / (1 << 30)
+    share = (even(rows, 1 << 30) + 0.5) / (1 << 30)
     least = float(keys) ** -0.1
     ranks = ((1 - share * (1 - least)) ** -10.0).astype(np.int64)
     found: Numbers = np.minimum(ranks - 1, keys - 1)
@@ -47,7 +47,7 @@ def _zipf(rows: Numbers, keys: int) -> Numbers:
 
 def _hot(rows: Numbers, keys: int) -> Numbers:
     """Three rows of ten have the same key."""
-    return np.where(rows % 10 < 3, 0, _even(rows, keys))
+    return np.where(rows % 10 < 3, 0, even(rows, keys))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Shape:
     columns: tuple[str, ...]
     """Names of the key columns."""
     keys_of: Callable[[Numbers], list[pa.Array]]
-    chosen: Chosen = _even
+    chosen: Chosen = even
     rows_per_key: int = ROWS_PER_KEY
 
 
@@ -98,7 +98,11 @@ def window_ms(shape: str, keys: int) -> int:
 
 def write(shape: str, rows: int, keys: int, path: Path) -> None:
     """``rows`` is a multiple of the parallelism."""
-    made = SHAPES[shape]
+    write_rows(SHAPES[shape], rows, keys, path)
+
+
+def write_rows(made: Shape, rows: int, keys: int, path: Path) -> None:
+    """As ``write``."""
     of_a_source = rows // PARALLELISM
     with pa.OSFile(str(path), "wb") as file:
         writer = None
