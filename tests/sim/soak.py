@@ -1,6 +1,6 @@
-"""Schedules of leaders, and of the whole protocol for as long as wanted; exits 1 at the first failure.
+"""Schedules of leaders, and of the whole protocol and whole jobs for as long as wanted; exits 1 at the first failure.
 
-python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--first-seed N]
+python -m tests.sim.soak [--leaders 10000] [--minutes 10] [--runtime-minutes 5] [--first-seed N]
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 import time
 from collections import Counter
 
+from tests.invariants import checked
 from tests.sim.leadership.world import World
+from tests.sim.runtime import schedule as runtime_schedule
 from tests.sim.schedule import Schedule
 from tests.sim.seeds import seed_of_commit
 
@@ -20,9 +22,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.soak", description=__doc__)
     parser.add_argument("--leaders", type=int, default=10_000, help="schedules of leaders alone")
     parser.add_argument("--minutes", type=float, default=10.0, help="of schedules of the whole protocol")
+    parser.add_argument("--runtime-minutes", type=float, default=5.0, help="of schedules of whole jobs in the runtime")
     parser.add_argument("--first-seed", type=int, default=seed_of_commit())
     arguments = parser.parse_args()
-    return leaders(arguments.first_seed, arguments.leaders) or protocol(arguments.first_seed, arguments.minutes)
+    first = arguments.first_seed
+    return (
+        leaders(first, arguments.leaders)
+        or protocol(first, arguments.minutes)
+        or runtime(first, arguments.runtime_minutes)
+    )
 
 
 def leaders(first_seed: int, count: int) -> int:
@@ -60,6 +68,24 @@ def protocol(first_seed: int, minutes: float) -> int:
             break
     count = seed - first_seed + 1
     print(f"{count} schedules, {events} events, {faults} faults, {checkpoints} checkpoints: every law held")
+    return 0
+
+
+def runtime(first_seed: int, minutes: float) -> int:
+    """Returns the exit code."""
+    ends_at, executions, checkpoints = time.monotonic() + 60 * minutes, 0, 0
+    for seed in itertools.count(first_seed):
+        try:
+            with checked():
+                outcome = runtime_schedule.Schedule(seed).run()
+        except AssertionError as error:
+            print(f"seed {seed} of tests/sim/runtime: {error}", file=sys.stderr)
+            return 1
+        executions, checkpoints = executions + outcome.executions, checkpoints + outcome.counts.checkpoints
+        if time.monotonic() > ends_at:
+            break
+    count = seed - first_seed + 1
+    print(f"{count} schedules of jobs, {executions} executions, {checkpoints} checkpoints: every result is exact")
     return 0
 
 

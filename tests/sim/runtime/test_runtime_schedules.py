@@ -17,7 +17,8 @@ from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 
-SCHEDULES, BLOCK, AT_LEAST_ONCE = 1000, 50, 100
+SCHEDULES, BLOCK, AT_LEAST_ONCE = 500, 50, 50
+"""More than it takes to catch any planted bug; `make soak` runs others for five minutes."""
 _KILLS_A_SINK_FUNCTION = BASE_SEED + 12
 """Seed of a schedule in which a subtask is killed while a transaction of its sink function is open."""
 
