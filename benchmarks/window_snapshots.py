@@ -30,12 +30,17 @@ from tidegate.store.segments import open_segment_store
 from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH_ROWS = 1 << 16
+ROWS_OF_A_KEY = 3
+"""In each window, on average: one in twenty keys has none."""
+SCATTERING = 2654435761
+"""Keys are not dense: a prime, as of Knuth's multiplicative hash."""
 MAX_PARALLELISM = 128
 AGGREGATES = (("rows", "count", None), ("total", "sum", "v"))
+IN_MEMORY = WindowMemory()
 WHOLE, CHANGES = "whole", "by changes"
 
 
@@ -48,14 +53,18 @@ class Figures:
     background_ms: list[float] = field(default_factory=list)
     written_bytes: list[int] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
+    steps_ms: list[float] = field(default_factory=list)
+    """What a batch of 65,536 random rows takes of the subtask's time: a barrier waits for one."""
 
 
 def measure(way: str, keys: int, windows: int, changed: float, checkpoints: int) -> Figures:
     """``changed``: per cent of the keys between two checkpoints."""
     figures, rng = Figures(), np.random.default_rng(7)
-    state = _state()
-    for window in range(windows):
-        _add(state, np.full(keys, window), rng.permutation(keys))
+    state = window_state()
+    for _ in range(keys * windows * ROWS_OF_A_KEY // BATCH_ROWS):
+        begun = time.process_time()
+        add_rows(state, rng.integers(0, windows, BATCH_ROWS), rng.integers(0, keys, BATCH_ROWS) * SCATTERING)
+        figures.steps_ms.append((time.process_time() - begun) * 1e3)
     directory = Path(tempfile.mkdtemp(prefix="window-snapshots-"))
     shared = directory / "shared"
     shared.mkdir()
@@ -82,13 +91,13 @@ def measure(way: str, keys: int, windows: int, changed: float, checkpoints: int)
             else:
                 figures.state_bytes = store.written_bytes
             some = rng.integers(0, keys, int(keys * changed / 100))
-            _add(state, rng.integers(0, windows, len(some)), some)
+            add_rows(state, rng.integers(0, windows, len(some)), some * SCATTERING)
     finally:
         shutil.rmtree(directory)
     return figures
 
 
-def _state() -> ColumnarWindowState:
+def window_state(memory: WindowMemory = IN_MEMORY) -> ColumnarWindowState:
     plan = plan_of_partials("op", ["k"], AGGREGATES, _partials(np.zeros(1), np.zeros(1)).schema).by_window()
 
     def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -96,10 +105,10 @@ def _state() -> ColumnarWindowState:
 
     owned = KeyGroupRange(0, MAX_PARALLELISM - 1)
     form = WindowFormat("op", WINDOW, ("k",), WindowTimes(1000, 0), combined_by(AGGREGATES))
-    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM)
+    return ColumnarWindowState(form, merged, owned, MAX_PARALLELISM, memory)
 
 
-def _add(state: ColumnarWindowState, windows: np.ndarray, keys: np.ndarray) -> None:
+def add_rows(state: ColumnarWindowState, windows: np.ndarray, keys: np.ndarray) -> None:
     for at in range(0, len(keys), BATCH_ROWS):
         state.add(_partials(windows[at : at + BATCH_ROWS], keys[at : at + BATCH_ROWS]))
 
@@ -117,7 +126,15 @@ def _partials(windows: np.ndarray, keys: np.ndarray) -> pa.RecordBatch:
 @click.option("--checkpoints", default=20, show_default=True)
 def main(keys: int, windows: int, changed: float, checkpoints: int) -> None:
     console, found = Console(width=140), {}
-    table = Table("", "state", "written p50, worst", "pause p50, worst", "in the background p50, p99", "levels")
+    table = Table(
+        "",
+        "state",
+        "written p50, worst",
+        "pause p50, worst",
+        "in the background p50, p99",
+        "levels",
+        "step p50, p99, worst",
+    )
     for way in (WHOLE, CHANGES):
         figures = found[way] = measure(way, keys, windows, changed, checkpoints)
         written = [size / 2**20 for size in figures.written_bytes]
@@ -128,6 +145,7 @@ def main(keys: int, windows: int, changed: float, checkpoints: int) -> None:
             f"{statistics.median(figures.pauses_ms):.2f}, {max(figures.pauses_ms):.2f} ms",
             ", ".join(percentiles(figures.background_ms, (50, 99))) + " ms",
             str(max(figures.levels)),
+            ", ".join(percentiles(figures.steps_ms, (50, 99, 100))) + " ms",
         )
     console.print(
         f"{windows} windows of {keys:,} keys, {changed} % of the keys changed between two of {checkpoints} checkpoints"

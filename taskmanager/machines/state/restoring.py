@@ -16,7 +16,7 @@ from tidegate.taskmanager.machines.state.spilling import FAN_OUT
 
 EAGER_BYTES: Final = 32 << 20
 """So much is read, verified and put in place within a tenth of a second or two; it is in memory then, and an error in it is known before the task runs."""
-PART_ROWS: Final = 1 << 20
+PART_ROWS: Final = 1 << 17
 """Rows of a part where memory is not bounded: as many as a bucket has."""
 PARTS_OF_LIMIT: Final = 8
 """So many parts fit into memory together: what fires is combined beside what comes."""

@@ -1,13 +1,13 @@
 """The partials of all windows of a subtask, in buckets by key group, so that neither merging nor firing stalls it.
 
     add ─▶ inbox ──64k rows──▶ sorted by window, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
-                                                                     bucket over 1M rows and more than one group ─▶ cut in two
+                                                                     bucket over 128k rows and more than one group ─▶ cut in two
                                                   memory over its limit ─▶ the largest bucket, merged ─▶ one more run on disk
     take(last) ◀── the head of every run: it is sorted by window, so that is a slice; what is taken is merged
 
 Column 0 of a batch is the number of its window. Rows of many small windows lie together in one run: what costs is rows,
 not windows. Newer runs hold a key as often as it came: the more rows are merged at a time, the more of them share a key, and the less
-often what is there already is merged again. One ``add`` merges at most one bucket, some 2 million rows in 30 to 80 ms, however many keys
+often what is there already is merged again. One ``add`` merges at most one bucket, some 300,000 rows in 20 to 40 ms, however many keys
 and windows there are; with a limit to its memory it also writes what it is over it, bucket by bucket (``machines.state.spilling`` decides). Batches are
 never changed, only replaced, so what is frozen is a tuple of references.
 """
@@ -38,9 +38,10 @@ from tidegate.taskmanager.state.columnar.window_runs import (
 )
 
 INBOX_ROWS = 1 << 16
-BUCKET_ROWS = 1 << 20
-"""Larger ones are cut, which costs each row a copy."""
-MIN_MERGE_ROWS = 1 << 18
+BUCKET_ROWS = 1 << 17
+"""Larger ones are cut, which costs each row a copy. A barrier waits for a merge, and what is merged fits into a processor's cache: with a million rows steps took ten times as
+long, and all of them together 1.2 to 1.7 times; with half of this, cutting takes what merging saves (docs/benchmarks.md)."""
+MIN_MERGE_ROWS = 1 << 17
 """With a base smaller than this, memory is no reason to merge."""
 FEW_BATCHES = 8
 """So many batches of an inbox are large enough to stay as they are."""
