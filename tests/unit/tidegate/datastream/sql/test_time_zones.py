@@ -18,7 +18,8 @@ from tidegate.functions.sql.duckdb_values import DuckDbColumns
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, InvalidJob
 
-MACHINES = ("America/New_York", "Asia/Kathmandu", "UTC")
+MACHINES = ("America/New_York", "Asia/Kathmandu")
+"""West and east of UTC, in which DuckDB computes what is expected; one has daylight saving, and one no whole hours."""
 NAMED = "Europe/Berlin"
 
 
@@ -52,14 +53,14 @@ def test_queries_give_the_same_in_processes_of_every_zone_and_what_duckdb_gives(
     expected = reference(zone or "UTC")
     assert len(expected) == ROWS * OF_DUCKDB
     first, *others = [printed(machine, tmp_path, "sql", zone) for machine in MACHINES]
-    assert [other == first for other in others] == [True, True]
+    assert [other == first for other in others] == [True]
     assert [line for line in first if line.startswith("(")][: len(expected)] == expected
 
 
 def test_connectors_and_type_information_do_not_look_at_the_zone_of_the_process(tmp_path: Path) -> None:
     first, *others = [printed(machine, tmp_path, "connectors") for machine in MACHINES]
     assert first[0] == "True"
-    assert others == [first, first]
+    assert others == [first]
 
 
 def test_a_worker_in_another_zone_than_the_client_computes_the_same(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_a_worker_in_another_zone_than_the_client_computes_the_same(tmp_path: Pa
     columns = DuckDbColumns(["moment::DATE", "moment::VARCHAR"], schema, "UTC")
     expected = repr(columns(batch).to_pylist())
     pickled = pickle.dumps(columns).hex()
-    assert [printed(machine, tmp_path, "columns", pickled) for machine in MACHINES] == [[expected]] * 3
+    assert [printed(machine, tmp_path, "columns", pickled) for machine in MACHINES] == [[expected]] * len(MACHINES)
 
 
 @pytest.mark.parametrize("zone", ["GMT+05:45", "Asia/Kolkata", "UTC", "GMT-03:30"])
