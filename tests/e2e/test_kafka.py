@@ -68,7 +68,7 @@ def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
 
 
 @pytest.mark.timeout(1800, method="signal")
-@pytest.mark.parametrize("strategy", ["POOLING", "INCREMENTING"])
+@pytest.mark.parametrize("strategy", ["POOLING", pytest.param("INCREMENTING", marks=pytest.mark.slow)])
 def test_every_record_arrives_once_through_open_transactions_although_everything_is_killed(
     strategy: str, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:

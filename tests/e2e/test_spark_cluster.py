@@ -222,10 +222,12 @@ def test_each_row_of_four_sources_is_there_once_although_reader_and_executor_die
     sources.assert_each_row_once()
 
 
+@pytest.mark.slow
 def test_each_row_of_four_sources_is_there_once_although_a_task_manager_on_the_cluster_dies(
     workers: tuple[Cluster, SparkCluster], broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    """Each of two TaskManagers is an application of its own, with one executor: the other one takes over."""
+    """Each of two TaskManagers is an application of its own, with one executor: the other one takes over. In every run of the tests an executor dies
+    on the cluster, and a TaskManager beside it (`test_spark_kafka`)."""
     cluster, spark = workers
     for _ in range(2):
         cluster.add_taskmanager(2, *options_of(spark, CORES))

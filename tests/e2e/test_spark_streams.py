@@ -20,6 +20,8 @@ from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
 LIMIT_S = 240
+SLOW = pytest.mark.slow
+"""What `test_spark_kafka` does with four sources at once, files and generated rows among them."""
 FILE_ROWS = 500
 
 
@@ -101,7 +103,7 @@ def killed(run: Run, watch: JobWatch, kill: Callable[[Run, JobWatch], float]) ->
     watch.wait_running_again(restarts, seen.at, LIMIT_S)
 
 
-@pytest.mark.parametrize("sink", ["files", "spark"])
+@pytest.mark.parametrize("sink", [pytest.param("files", marks=SLOW), "spark"])
 def test_each_row_of_files_that_come_is_there_once(cluster: Cluster, tmp_path: Path, sink: str) -> None:
     ensure_taskmanagers(cluster, 3)
     run = Run(cluster, tmp_path, source="files", sink=sink)
@@ -147,6 +149,7 @@ def wait_failure(watch: JobWatch, pattern: str) -> None:
     watch.wait_for(lambda found: bool(re.search(pattern, found.status.failure.message, re.S)), LIMIT_S, pattern)
 
 
+@SLOW
 @pytest.mark.parametrize("source", ["rate", "counting"])
 def test_each_row_of_a_generated_stream_is_there_once(cluster: Cluster, tmp_path: Path, source: str) -> None:
     ensure_taskmanagers(cluster, 3)
