@@ -9,7 +9,6 @@ stay on the heap, in a backend of that kind inside of this one.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -39,7 +38,6 @@ from tidegate.taskmanager.state.rocksdb.unloaded import GONE_ID, Unloaded
 from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerSet
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
-_log = logging.getLogger("tidegate.taskmanager.state")
 _TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 C = TypeVar("C", bound=RocksCells)
 
@@ -175,7 +173,6 @@ class RocksKeyedBackend(KeyedBackend):
             if unloaded is None or unloaded.is_done:
                 cells.unloaded = None
                 self._loading.remove(cells)
-                _log.info("operator '%s': state '%s' is loaded", self.operator, cells.rows.layout.state_name)
 
     def close(self) -> None:
         self._heap.close()
@@ -217,13 +214,6 @@ class RocksKeyedBackend(KeyedBackend):
         rows.namespaces |= files.namespaces
         self._loading.append(cells)
         cells.unloaded = Unloaded(self._database, rows, files, self.owned, cells.load)
-        _log.info(
-            "operator '%s': state '%s' has %d rows in %d restored files, which are loaded beside its records",
-            self.operator,
-            rows.layout.state_name,
-            cells.unloaded.rows_left,
-            len(restored.segments),
-        )
         return True
 
     def _is_on_heap(self, state_name: str) -> bool:

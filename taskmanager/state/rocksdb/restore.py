@@ -8,6 +8,8 @@ files of the checkpoint that it came from go away with that checkpoint.
 from __future__ import annotations
 
 import os
+import resource
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -57,14 +59,11 @@ class UnclaimedState:
 
     def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
         """The rows as they lie in their files, which are held open; ``None`` where they must be claimed: of other types than the state has now,
-        from an object store, compressed, written by another backend or an older version, or so few that they travel inline.
+        from an object store, compressed, written by another backend or an older version, or so few that they travel inline, or in too many files.
         Raises ``CorruptData``, ``StorageError``."""
         source = self._source
-        if (
-            self._copies
-            or not isinstance(source, PartialSource)
-            or all(s.handle.data is not None for s in self.segments)
-        ):
+        files = sum(segment.handle.data is None for segment in self.segments)
+        if self._copies or not isinstance(source, PartialSource) or not 0 < files <= _most_files():
             return None
         parts = []
         for segment in self.segments:
@@ -120,6 +119,12 @@ class UnclaimedState:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(batch)
         return path
+
+
+def _most_files() -> int:
+    """A quarter of what a process may have open: there may be more states, and RocksDB has files of its own."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most // 4
 
 
 def _load(
