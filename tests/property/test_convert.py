@@ -26,7 +26,14 @@ TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
 ATTEMPTS = st.builds(AttemptId, HEX, HEX, SMALL, SMALL)
 HANDLES = st.builds(cp.StateHandle, LARGE, TEXT, TEXT, st.none() | st.binary(max_size=9))
 RANGES = st.builds(KeyGroupRange, SMALL, SMALL)
-SEGMENTS = st.builds(cp.SegmentHandle, TEXT, RANGES, st.lists(LARGE, max_size=3).map(tuple), HANDLES)
+SEGMENTS = st.builds(
+    cp.SegmentHandle,
+    TEXT,
+    RANGES,
+    st.lists(LARGE, max_size=3).map(tuple),
+    HANDLES,
+    first_ms=st.one_of(st.none(), st.integers(-(1 << 63), (1 << 63) - 1)),
+)
 STATES = st.builds(cp.OperatorStateHandle, TEXT, st.sampled_from(cp.StateRedistribution), LARGE, HANDLES)
 SEGMENT_TUPLES = st.lists(SEGMENTS, max_size=2).map(tuple)
 STATE_TUPLES = st.lists(STATES, max_size=2).map(tuple)

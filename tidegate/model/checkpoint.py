@@ -121,6 +121,8 @@ class SegmentHandle:
     offsets: tuple[int, ...]
     handle: StateHandle
     level: int = 0
+    first_ms: int | None = None
+    """No window of columns that is left in this level and those below begins before; ``None``: unknown, as of all other state."""
 
 
 @dataclass(frozen=True, slots=True)

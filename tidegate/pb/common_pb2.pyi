@@ -134,12 +134,15 @@ class SegmentHandle(_message.Message):
     OFFSETS_FIELD_NUMBER: _builtins.int
     HANDLE_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
+    FIRST_MS_FIELD_NUMBER: _builtins.int
     state_name: _builtins.str
     first_key_group: _builtins.int
     last_key_group: _builtins.int
     """inclusive"""
     level: _builtins.int
     """0: the whole content; n: what changed since level n - 1"""
+    first_ms: _builtins.int
+    """no window of columns that is left here and below begins before; absent: unknown"""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """first row of each key group, then the end of the last one"""
@@ -155,12 +158,15 @@ class SegmentHandle(_message.Message):
         offsets: _abc.Iterable[_builtins.int] | None = ...,
         handle: Global___StateHandle | None = ...,
         level: _builtins.int = ...,
+        first_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_ms", b"_first_ms", "first_ms", b"first_ms", "handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "handle", b"handle", "last_key_group", b"last_key_group", "level", b"level", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_ms", b"_first_ms", "first_key_group", b"first_key_group", "first_ms", b"first_ms", "handle", b"handle", "last_key_group", b"last_key_group", "level", b"level", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__first_ms: _TypeAlias = _typing.Literal["first_ms"]  # noqa: Y015
+    _WhichOneofArgType__first_ms: _TypeAlias = _typing.Literal["_first_ms", b"_first_ms"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first_ms) -> _WhichOneofReturnType__first_ms | None: ...
 
 Global___SegmentHandle: _TypeAlias = SegmentHandle  # noqa: Y015
 

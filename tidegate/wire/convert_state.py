@@ -47,13 +47,15 @@ def segment_to_pb(segment: SegmentHandle) -> pb.SegmentHandle:
         offsets=segment.offsets,
         handle=handle_to_pb(segment.handle),
         level=segment.level,
+        first_ms=segment.first_ms,
     )
 
 
 def segment_from_pb(message: pb.SegmentHandle) -> SegmentHandle:
     groups = KeyGroupRange(message.first_key_group, message.last_key_group)
     handle = handle_from_pb(message.handle)
-    return SegmentHandle(message.state_name, groups, tuple(message.offsets), handle, message.level)
+    first_ms = message.first_ms if message.HasField("first_ms") else None
+    return SegmentHandle(message.state_name, groups, tuple(message.offsets), handle, message.level, first_ms)
 
 
 def operator_handle_to_pb(state: OperatorStateHandle) -> pb.OperatorStateHandle:

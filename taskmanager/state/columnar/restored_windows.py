@@ -117,8 +117,9 @@ class RestoredWindows:
         self.schema: pa.Schema | None = None
         """Columns of the partials, known once they are settled; ``None``: there are none."""
         rows, sizes = rows_and_bytes(segments, self._owned)
+        first = first_window(form, segments, self._owned)
         self.parts = [
-            RestoredPart(self, index, int(rows[at].sum()), int(sizes[at].sum()))
+            RestoredPart(self, index, first, int(rows[at].sum()), int(sizes[at].sum()))
             for index, part in enumerate(parts)
             for at in [slice(part.start - self._owned.start, part.end + 1 - self._owned.start)]
         ]
@@ -178,6 +179,7 @@ class RestoredPart(PendingRuns):
 
     restored: RestoredWindows
     index: int
+    first: int | None
     num_rows: int
     nbytes: int
 
@@ -202,6 +204,19 @@ def rows_and_bytes(
         rows[here] += counts
         sizes[here] += (counts * (segment.handle.size_bytes / max(segment.offsets[-1], 1))).astype(np.int64)
     return rows, sizes
+
+
+def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: KeyGroupRange) -> int | None:
+    """Returns a number that no window with rows lies before, as far as the handles tell; ``None``: they do not. The highest level of a key group speaks for those
+    below it."""
+    firsts: npt.NDArray[np.int64] = np.full(owned.size, LAST_MS, np.int64)
+    for segment in sorted(segments, key=lambda one: one.level):
+        both = segment.key_groups.intersect(owned)
+        firsts[both.start - owned.start : both.end + 1 - owned.start] = (
+            -LAST_MS if segment.first_ms is None else segment.first_ms
+        )
+    first_ms = int(firsts.min())
+    return None if first_ms == -LAST_MS else (first_ms - form.times.offset_ms) // form.times.step_ms
 
 
 def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:

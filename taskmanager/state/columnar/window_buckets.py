@@ -138,6 +138,14 @@ class FrozenBuckets:
         return held
 
     @property
+    def first(self) -> int | None:
+        """Returns a number that no window with rows lies before; ``None``: unknown, or there is no row."""
+        firsts = [
+            run.first if not isinstance(run, pa.RecordBatch) else int(windows_of(run).min()) for run in self._runs()
+        ]
+        return None if None in firsts else min((first for first in firsts if first is not None), default=None)
+
+    @property
     def a_run(self) -> pa.RecordBatch:
         """Some rows; there must be any."""
         return next(rows for run in self._runs() for rows in rows_of_runs(settled_runs([run])))
@@ -204,8 +212,9 @@ class WindowBuckets:
             self._spill(self._spilling)
 
     def holds_up_to(self, last: int) -> bool:
-        """Returns whether any window up to number ``last`` has rows. What was restored is settled for that."""
-        self.settle()
+        """Returns whether any window up to number ``last`` has rows. What was restored is settled where that needs it."""
+        if self.waits_for(last):
+            self.settle()
         return self._first is not None and self._first <= last
 
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
@@ -248,6 +257,11 @@ class WindowBuckets:
     def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, PendingRuns]]) -> None:
         """Before anything is added: buckets of these ranges, which are all that is owned, in order. What they hold is known once they are settled."""
         self._buckets = [_Bucket(groups, restored=part) for groups, part in parts]
+
+    def waits_for(self, last: int) -> bool:
+        """Returns whether what was restored has to be settled before it is known what there is up to window ``last``."""
+        pending = (bucket.restored for bucket in self._buckets if bucket.restored is not None)
+        return any(part.first is None or part.first <= last for part in pending)
 
     def settle(self) -> None:
         """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -120,12 +120,14 @@ class WindowFormat:
 @dataclass(frozen=True, slots=True)
 class Since:
     """What a snapshot may build upon, and what has happened since. ``rows``: what was added, as far as all of it is known. ``fired``: the number of
-    the last window that has fired; ``has_fired``: windows have since then."""
+    the last window that has fired; ``has_fired``: windows have since then. ``example``: a row of any window, for a delta without rows; ``None``: nothing has
+    come, so only the state itself has one."""
 
     base: SegmentChain | None
     rows: tuple[pa.RecordBatch, ...] | None
     fired: int | None
     has_fired: bool
+    example: pa.RecordBatch | None = None
 
 
 @dataclass(slots=True)
@@ -155,6 +157,9 @@ class FrozenWindows(FrozenState):
         elif plan.delta is not None:
             assert since.rows is not None
             written += self._delta(store, self.buckets, since.rows, plan.delta.level)
+        first = self.buckets.first
+        first_ms = None if first is None else first * self.form.times.step_ms + self.form.times.offset_ms
+        written = [replace(segment, first_ms=first_ms) for segment in written]
         if self.increments is not None:
             self.increments.written(self.checkpoint_id, plan.chain(self.epoch, written))
         return OperatorSnapshot(keyed=(*plan.kept, *written))
@@ -176,7 +181,9 @@ class FrozenWindows(FrozenState):
         self, store: SegmentStore, buckets: FrozenBuckets, added: Sequence[pa.RecordBatch], level: int
     ) -> Iterator[SegmentHandle]:
         form = self.form
-        rows = self.merge(list(added)) if added else self.merge([buckets.a_run.slice(0, 1)]).slice(0, 0)
+        some = self.since.example
+        rows = self.merge(list(added) or [buckets.a_run.slice(0, 1) if some is None else some])
+        rows = rows if added else rows.slice(0, 0)
         groups, data = self._piece(rows)
         about = form.describe(data, self.since.fired)
         if data.num_rows:

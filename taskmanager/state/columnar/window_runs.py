@@ -46,6 +46,8 @@ class PendingRuns(ABC):
     num_rows: int
     """At most so many."""
     nbytes: int
+    first: int | None
+    """No window before this number has rows; ``None``: unknown."""
 
     @abstractmethod
     def runs(self) -> list[SpilledRun]:

@@ -85,6 +85,8 @@ class ColumnarWindowState:
         self._appended = Appended(changes_bytes)
         self._increments = Increments()
         self._schema: pa.Schema | None = None
+        self._example: pa.RecordBatch | None = None
+        """A row of its own memory; ``None``: none has come."""
 
     @property
     def rows(self) -> int:
@@ -125,6 +127,10 @@ class ColumnarWindowState:
         """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
         return self._restoring
 
+    def waits_for(self, last: int) -> bool:
+        """Returns whether what was restored has to be read before windows up to number ``last`` can be taken."""
+        return self._buckets.waits_for(last)
+
     def settle(self) -> None:
         """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it has other columns than what came since."""
         if self._restoring is None:
@@ -139,8 +145,9 @@ class ColumnarWindowState:
         return self._restoring is not None or self._buckets.holds_up_to(last)
 
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled for that."""
-        self.settle()
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled where ``waits_for`` says so."""
+        if self.waits_for(last):
+            self.settle()
         if self._buckets.holds_up_to(last):
             self._appended.take(last)
         return self._buckets.take(last)
@@ -155,7 +162,7 @@ class ColumnarWindowState:
             self._appended.stop()
         rows = None if base is None else self._appended.since(base.epoch)
         has_fired = base is not None and self._appended.has_fired_since(base.epoch)
-        since = Since(base, rows, self._appended.fired, has_fired)
+        since = Since(base, rows, self._appended.fired, has_fired, self._example)
         epoch = self._appended.freeze(is_incremental=builds)
         increments = self._increments if builds else None
         buckets = self._buckets.freeze()
@@ -208,6 +215,8 @@ class ColumnarWindowState:
             self._schema = partials.schema.remove_metadata()
         else:
             check_columns(self._form.operator, self._schema, partials.schema)
+        if self._example is None and partials.num_rows:
+            self._example = partials.take(pa.array([0]))
         if self._limit_bytes is not None and partials.nbytes > self._limit_bytes:
             raise ConfigurationError(
                 f"operator '{self._form.operator}': a batch of {partials.nbytes} bytes does not fit into the {self._limit_bytes} bytes that its "

@@ -56,6 +56,24 @@ def test_a_watermark_waits_and_rows_do_not() -> None:
     assert results([window]) == expected(batches, ["k"])
 
 
+def test_a_watermark_before_all_restored_windows_goes_on_at_once() -> None:
+    rng, pool = np.random.default_rng(9), Pool()
+    first = start(SPEC)
+    batches = [rows(rng, 3000, 5000), rows(rng, 0, 5000)]
+    first.operator.process(batches[0], 0)
+    window = start(SPEC, restored=restored_of([first.snapshot()]), given={"run_async": pool.submit})
+    window.operator.process(batches[1], 0)
+    window.operator.on_watermark(1999)
+    assert window.out.watermarks == [1999]
+    assert results([window]) == [row for row in expected(batches, ["k"]) if row[0] < 2000]
+    window.operator.on_watermark(3999)
+    assert window.out.watermarks == [1999]
+    pool.run_one()
+    assert window.out.watermarks == [1999, 3999]
+    window.operator.on_watermark(END_OF_TIME)
+    assert results([window]) == expected(batches, ["k"])
+
+
 def test_a_snapshot_before_everything_was_read_has_all_of_it() -> None:
     batches, window, pool = begun(np.random.default_rng(4))
     window.operator.on_watermark(1999)

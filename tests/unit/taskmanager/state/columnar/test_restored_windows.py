@@ -16,6 +16,7 @@ from tests.unit.taskmanager.state.columnar.test_window_increments import (
     Content,
     Job,
     Store,
+    content,
     content_of,
     restored,
     rows_of,
@@ -64,6 +65,35 @@ def test_nothing_is_read_before_a_window_could_fire_and_then_each_file_once() ->
         fired |= content_of(owner.take(1 << 40))
     assert {key for key in fired if key[0] == 3} == {(3, key) for key in range(2000)}
     assert max(store.reads.values()) <= 3, "each owner reads a file once"
+
+
+def test_windows_before_those_that_were_restored_fire_unread() -> None:
+    store = Store(maps=True)
+    job, snapshots = whole_and_delta(store)
+    assert {s.first_ms for s in snapshots[0].keyed if s.level} == {SIZE_MS}, "window 0 of the level below has fired"
+    again = restored(store, snapshots, 1, 2, 2, LAZY)
+    again.model, again.ended = dict(job.model), -1
+    again.add({(0, 5): (1, 1, 1), (1, 5): (1, 1, 1), (0, 1234): (1, 1, 1)})
+    again.fire(0)
+    third = again.snapshots(3)
+    assert sum(store.reads.values()) == 0
+    assert all(owner.restoring is not None and owner.waits_for(1) for owner in again.states)
+    assert content(store, third, 2, 3) == again.model
+    again.fire(1)
+    assert not any(owner.waits_for(1 << 40) for owner in again.states)
+
+
+def test_files_that_do_not_say_when_their_windows_begin_are_read_before_anything_fires() -> None:
+    """An earlier version wrote them."""
+    store = Store(maps=True)
+    job, snapshots = whole_and_delta(store)
+    older = {0: replace(snapshots[0], keyed=tuple(replace(s, first_ms=None) for s in snapshots[0].keyed))}
+    again = restored(store, older, 1, 1, 2, LAZY)
+    again.model, again.ended = dict(job.model), 0
+    assert again.states[0].waits_for(-(1 << 40))
+    third = again.snapshots(3)
+    assert {s.first_ms for s in third[0].keyed} == {None}
+    again.fire(2)
 
 
 def test_a_savepoint_reads_what_is_needed_and_the_subtask_does_not_read_it_again() -> None:
