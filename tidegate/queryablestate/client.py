@@ -58,8 +58,15 @@ REQUEST_KEYS = 1_000
 _PAUSES_S = (0.02, 0.05, 0.1, 0.25)
 """Between two tries, the last one again and again: chosen, a restart takes about a second."""
 
+REGISTERED_WITHIN_S = 2.0
+"""Chosen, not measured: subtasks register their states one by one, at a start and with the next JobManager, in tenths of a second."""
+
 _Again = (StateNotServed, Unreachable, StorageError)
 """What may be over in a moment. Files of a checkpoint that is replaced by the next one vanish."""
+
+
+class _NoSuchName(StateNotServed):
+    """The job runs and has other states. Their subtasks may just have been quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,7 @@ class QueryableStateClient:
         """Returns the values of some keys: live ones, or those of the last completed checkpoint (``consistent``).
 
         Raises ``UnknownJob``; ``SchemaMismatch`` for a key of another type; ``StateNotServed`` when the job has no such queryable state, restarts, or does not answer
-        within ``timeout_s`` seconds; ``Misuse`` for a job that is over; ``Unreachable``.
+        within ``timeout_s`` seconds; ``Misuse`` for a job that is over, or that has had other states and not this one for two seconds; ``Unreachable``.
         """
         return self._look_up(job_id, queryable_state_name, lambda _: keys, consistent, timeout_s)
 
@@ -213,6 +220,7 @@ class QueryableStateClient:
     ) -> KvStateValues:
         until_s = time.monotonic() + timeout_s
         tries = 0
+        sure_at_s = time.monotonic() + REGISTERED_WITHIN_S
         while True:
             try:
                 known = self._find(job_id, name, afresh=consistent)
@@ -222,6 +230,10 @@ class QueryableStateClient:
                     return self._from_checkpoint(known, asked)
                 return KvStateValues(len(keys), self._live(known, asked, until_s), known.value_type)
             except _Again as error:
+                if not isinstance(error, _NoSuchName):
+                    sure_at_s = time.monotonic() + REGISTERED_WITHIN_S
+                elif time.monotonic() >= sure_at_s:
+                    raise Misuse(error.message) from None
                 self._known.pop((job_id, name), None)
                 pause_s = _PAUSES_S[min(tries, len(_PAUSES_S) - 1)]
                 tries += 1
@@ -243,7 +255,7 @@ class QueryableStateClient:
                 if others
                 else "a function registers it with set_queryable, and its TaskManagers need queryable-state.enable: true"
             )
-            raise Misuse(text) if others and answer.job_state == JobState.RUNNING.value else StateNotServed(text)
+            raise _NoSuchName(text) if others and answer.job_state == JobState.RUNNING.value else StateNotServed(text)
         key_type, value_type = _types_of(location.info)
         found = _Known(location, key_type, value_type, answer.checkpoint_id, answer.checkpoint_path)
         self._known[job_id, name] = found
