@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.conftest import cancel_what_is_left
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.jobs import queried
 from tests.e2e.test_high_availability import WAITS_LONG, kept_in
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch, Moment
-from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.queryablestate import QueryableStateClient
 from tidegate.state_reader import open_checkpoint
 
@@ -23,19 +24,32 @@ KEYS = list(range(queried.KEYS))
 
 
 @contextmanager
-def asked_cluster(directory: Path) -> Iterator[tuple[Cluster, JobWatch, QueryableStateClient]]:
-    """Two TaskManagers, and the job with parallelism 2."""
+def served_cluster(directory: Path) -> Iterator[Cluster]:
+    """A JobManager whose jobs outlive it, and two TaskManagers."""
     with Cluster(directory / "cluster", {**SERVED, **kept_in(directory / "ha"), **WAITS_LONG}) as cluster:
         for _ in range(2):
             cluster.add_taskmanager(4)
-        cluster.wait_slots(8)
-        settings = {"execution.checkpointing.dir": str(directory / "checkpoints"), **QUICK_RESTART}
-        watch = cluster.submit(JOBS / "queried.py", parallelism=2, settings=settings)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with served_cluster(tmp_path_factory.mktemp("queryable")) as cluster:
+        yield cluster
+
+
+@contextmanager
+def asked_job(cluster: Cluster, directory: Path) -> Iterator[tuple[JobWatch, QueryableStateClient]]:
+    """The job with parallelism 2, and a client."""
+    cluster.wait_slots(8)
+    settings = {"execution.checkpointing.dir": str(directory / "checkpoints"), **QUICK_RESTART}
+    watch = cluster.submit(JOBS / "queried.py", parallelism=2, settings=settings)
+    try:
         watch.wait_running()
         with QueryableStateClient("127.0.0.1", cluster.port) as client:
-            yield cluster, watch, client
-        for job in cluster.stub.ListJobs(pb.ListJobsRequest(), timeout=HANG_LIMIT_S).jobs:
-            cluster.cancel(cluster.watch(job.job_id))
+            yield watch, client
+    finally:
+        cancel_what_is_left(cluster)
 
 
 def counts(client: QueryableStateClient, watch: JobWatch) -> list[int]:
@@ -57,8 +71,9 @@ def checkpointed(client: QueryableStateClient, watch: JobWatch) -> list[int]:
     return [count or 0 for count in found.values()]
 
 
-def test_live_and_consistent_values_across_kills_and_another_parallelism(tmp_path: Path) -> None:
-    with asked_cluster(tmp_path) as (cluster, watch, client):
+def test_live_and_consistent_values_across_kills_and_another_parallelism(served: Cluster, tmp_path: Path) -> None:
+    cluster = served
+    with asked_job(cluster, tmp_path) as (watch, client):
         before = counts(client, watch)
         watch.wait_checkpoints(1)
         consistent = checkpointed(client, watch)
@@ -87,8 +102,9 @@ def _has_shape(parallelism: int) -> Callable[[Moment], bool]:
     return lambda moment: all(dict(v.task_counts) == {"RUNNING": parallelism} for v in moment.status.vertices)
 
 
-def test_the_next_jobmanager_knows_where_the_state_is(tmp_path: Path) -> None:
-    with asked_cluster(tmp_path) as (cluster, watch, client):
+def test_the_next_jobmanager_knows_where_the_state_is(served: Cluster, tmp_path: Path) -> None:
+    cluster = served
+    with asked_job(cluster, tmp_path) as (watch, client):
         counts(client, watch)
         watch.wait_checkpoints(1)
         assert cluster.job_manager is not None
@@ -106,8 +122,9 @@ def test_the_next_jobmanager_knows_where_the_state_is(tmp_path: Path) -> None:
         assert watch_of_ended.exception(HANG_LIMIT_S) is not None
 
 
-def test_what_a_client_reads_of_a_checkpoint_is_what_its_files_say(tmp_path: Path) -> None:
-    with asked_cluster(tmp_path) as (cluster, watch, client):
+def test_what_a_client_reads_of_a_checkpoint_is_what_its_files_say(served: Cluster, tmp_path: Path) -> None:
+    cluster = served
+    with asked_job(cluster, tmp_path) as (watch, client):
         counts(client, watch)
         watch.wait_checkpoints(1)
         done = cluster.cli("savepoint", watch.job_id, str(tmp_path / "savepoints"), "-m", cluster.address)
@@ -125,8 +142,9 @@ def test_what_a_client_reads_of_a_checkpoint_is_what_its_files_say(tmp_path: Pat
         assert str(of_pair.result(HANG_LIMIT_S)).startswith("sum ")
 
 
-def test_the_command_line_and_its_errors(tmp_path: Path) -> None:
-    with asked_cluster(tmp_path) as (cluster, watch, client):
+def test_the_command_line_and_its_errors(served: Cluster, tmp_path: Path) -> None:
+    cluster = served
+    with asked_job(cluster, tmp_path) as (watch, client):
         counts(client, watch)
         watch.wait_checkpoints(1)
 
@@ -152,11 +170,9 @@ def test_the_command_line_and_its_errors(tmp_path: Path) -> None:
         assert "keys of this state are of type Long" in str(future.exception(HANG_LIMIT_S))
 
 
-def test_two_states_of_one_name_fail_the_job_with_both_operators(tmp_path: Path) -> None:
-    with Cluster(tmp_path / "cluster", SERVED) as cluster:
-        cluster.add_taskmanager(2)
-        cluster.wait_slots(2)
-        settings = {"restart-strategy.type": "none", "execution.checkpointing.dir": str(tmp_path / "checkpoints")}
-        watch = cluster.submit(JOBS / "queried.py", "--clash", parallelism=1, settings=settings)
-        failed = watch.wait_for(lambda moment: moment.status.state == "FAILED", HANG_LIMIT_S, "the job failed")
-        assert "both have a queryable state 'counts'" in failed.status.failure.message
+def test_two_states_of_one_name_fail_the_job_with_both_operators(served: Cluster, tmp_path: Path) -> None:
+    settings = {"restart-strategy.type": "none", "execution.checkpointing.dir": str(tmp_path / "checkpoints")}
+    served.wait_slots(8)
+    watch = served.submit(JOBS / "queried.py", "--clash", parallelism=1, settings=settings)
+    failed = watch.wait_for(lambda moment: moment.status.state == "FAILED", HANG_LIMIT_S, "the job failed")
+    assert "both have a queryable state 'counts'" in failed.status.failure.message

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from tests.e2e.cluster import JOBS
-from tests.e2e.test_queryable_state import asked_cluster, counts
+from tests.e2e.test_queryable_state import asked_job, counts, served_cluster
 from tidegate.queryablestate import QueryableStateClient
 
 _JOB = re.compile(r"\b[0-9a-f]{32}\b")
 
 
 def test_the_next_version_goes_on_and_one_that_fails_is_rolled_back(tmp_path: Path) -> None:
-    with asked_cluster(tmp_path) as (cluster, watch, client):
+    with served_cluster(tmp_path) as cluster, asked_job(cluster, tmp_path) as (watch, client):
         before = counts(client, watch)
         watch.wait_checkpoints(1)
         place = ("-m", cluster.address, "--savepoint-path", str(tmp_path / "savepoints"))
