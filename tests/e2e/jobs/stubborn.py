@@ -51,7 +51,7 @@ def leaks() -> None:
     kept = []
     while True:
         kept.append(bytearray(b"x") * LEAKED_BYTES)
-        time.sleep(0.01)
+        time.sleep(0.01)  # a rate, at which whatever watches it can act
 
 
 KINDS = {

@@ -127,10 +127,10 @@ def test_files_that_are_removed_after_they_were_read_are_still_there_for_their_w
     """Their checkpoint may be subsumed before the windows fire."""
     (tmp_path / "chk").mkdir()
     store = open_segment_store(str(tmp_path / "chk"), "a", 1, 0)
-    job = Job(store, 1)  # type: ignore[arg-type]
+    job = Job(store, 1)
     job.add({(window, key): (1, key, key) for window in range(3) for key in range(20_000)})
     snapshot = job.freeze(1, SAVEPOINT)[0].write(store)
-    again = Job(store, 1, memory=replace(LAZY, directory=str(tmp_path)))  # type: ignore[arg-type]
+    again = Job(store, 1, memory=replace(LAZY, directory=str(tmp_path)))
     owner, expected = again.states[0], dict(job.model)
     owner.restore(RestoredOperator(keyed=snapshot.keyed), FileSegmentSource(str(tmp_path / "chk")), 1)
     owner.settle()
@@ -144,14 +144,14 @@ def test_files_that_are_removed_after_they_were_read_are_still_there_for_their_w
 def test_a_damaged_file_is_named_and_nothing_of_it_is_decoded(tmp_path: Path) -> None:
     (tmp_path / "chk").mkdir()
     store = open_segment_store(str(tmp_path / "chk"), "a", 1, 0)
-    job = Job(store, 1)  # type: ignore[arg-type]
+    job = Job(store, 1)
     job.add({(1, key): (1, key, key) for key in range(20_000)})
     snapshot = job.freeze(1, SAVEPOINT)[0].write(store)
     path = tmp_path / "chk" / snapshot.keyed[0].handle.path
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    again = Job(store, 1, memory=LAZY)  # type: ignore[arg-type]
+    again = Job(store, 1, memory=LAZY)
     owner = again.states[0]
     owner.restore(RestoredOperator(keyed=snapshot.keyed), FileSegmentSource(str(tmp_path / "chk")), 1)
     assert owner.restoring is not None

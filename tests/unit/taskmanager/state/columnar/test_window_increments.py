@@ -23,6 +23,7 @@ from tidegate.model.keygroups import range_of, subtask_of
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
+from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.columnar import restored_windows, window_buckets, windows
 from tidegate.taskmanager.state.columnar.appended import Appended
 from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowFormat, WindowTimes
@@ -120,7 +121,7 @@ def owner_of(key: int, parallelism: int) -> int:
 class Job:
     """Subtasks with windows, and what they should hold. ``ended``: the last window that has fired here."""
 
-    store: Store
+    store: SegmentStore
     parallelism: int
     states: list[ColumnarWindowState] = field(default_factory=list)
     model: Content = field(default_factory=dict)
