@@ -28,6 +28,7 @@ from tidegate.taskmanager.operators.columnar.grouping import group
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers, to_column, to_numbers
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, Expiry, stored_schema
+from tidegate.taskmanager.state.columnar.reserved import RowMemory
 from tidegate.taskmanager.state.columnar.row_index import Slots
 from tidegate.taskmanager.state.columnar.row_layout import Rows
 from tidegate.taskmanager.state.ttl import Ttl
@@ -57,7 +58,9 @@ class ColumnarAggregate(Operator):
             owned,
             context.max_parallelism,
             expiry=None if self._ttl is None else Expiry(self._ttl, context.clock.now_ms),
+            memory=RowMemory(context.managed_memory_bytes, context.temp_dir),
         )
+        context.metrics.watch("stateBytesOnDisk", lambda: self.state.rows.bytes_on_disk)
         if context.restored is not None:
             assert context.segments is not None
             self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)

@@ -27,6 +27,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide, restored_chain
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
+from tidegate.taskmanager.state.columnar.reserved import UNBOUNDED, RowMemory
 from tidegate.taskmanager.state.columnar.row_layout import Rows
 from tidegate.taskmanager.state.columnar.rows import ColumnarRows, FrozenRows, Located
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
@@ -69,11 +70,11 @@ class ColumnarKeyedState:
         values: Sequence[pa.Field],
         owned: KeyGroupRange,
         max_parallelism: int,
-        capacity: int | None = None,
         expiry: Expiry | None = None,
+        memory: RowMemory = UNBOUNDED,
     ) -> None:
         held = values if expiry is None else [*values, pa.field(TTL_COLUMN, pa.int64(), nullable=False)]
-        self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, capacity)
+        self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, memory)
         self.increments = Increments()
         self._operator = operator
         self._owned = owned

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.taskmanager.state.columnar.reserved import Reserved
 
 Slots = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
@@ -28,6 +29,8 @@ HashesOf = Callable[[Slots], Hashes]
 
 EMPTY = -1
 """No slot; slots count from 0."""
+_PLACES_OF_SLOT = 5
+"""What parts take at most that are twice as large as before, with those that they were before."""
 _FIRST_SIZE = 16
 """Places of an empty group: small, since there may be 128 groups and few keys."""
 _EARLY = 2
@@ -48,14 +51,17 @@ def mixed(values: NumpyColumn) -> Hashes:
 class RowIndex:
     """``groups`` below are counted from the first owned one. ``capacity``: slots that there can be at most."""
 
-    def __init__(self, groups: int, capacity: int, hashes_of: HashesOf) -> None:
+    def __init__(self, groups: int, capacity: int, hashes_of: HashesOf, reserved: Reserved) -> None:
         self._hashes_of = hashes_of
-        self._table: Slots = np.empty(5 * capacity + groups * _FIRST_SIZE, np.int32)  # only what is touched is memory
+        self._reserved = reserved
+        places = _PLACES_OF_SLOT * capacity + groups * _FIRST_SIZE
+        self._table: Slots = reserved.zeros(places, np.dtype(np.int32), _PLACES_OF_SLOT)
         self._start = np.arange(groups, dtype=np.int64) * _FIRST_SIZE
         self._mask = np.full(groups, _FIRST_SIZE - 1, np.int64)
         self._count = np.zeros(groups, np.int64)
         self._limit = np.full(groups, _FIRST_SIZE // 2, np.int64)
         self._end = groups * _FIRST_SIZE
+        reserved.ensure(self._table, self._end)
         self._table[: self._end] = EMPTY
         self._free: dict[int, list[int]] = {}
         self._has_old_ways = False
@@ -148,4 +154,5 @@ class RowIndex:
             larger = np.empty(2 * self._end, np.int32)
             larger[:start] = self._table[:start]
             self._table = larger
+        self._reserved.ensure(self._table, self._end)
         return start

@@ -23,6 +23,7 @@ from tidegate.taskmanager.state.columnar.fixed_width import (
     to_column,
     to_numbers,
 )
+from tidegate.taskmanager.state.columnar.reserved import Reserved
 from tidegate.taskmanager.state.columnar.row_index import Hashes, Places, Slots, mixed
 
 _NULL_HASH = np.uint64(0x5851F42D4C957F2D)
@@ -36,8 +37,13 @@ _Prepared: TypeAlias = Any
 class RowKeys:
     """All key columns of a state. ``prepare`` the columns of a batch once, then ask for its rows."""
 
-    def __init__(self, fields: Sequence[pa.Field], capacity: int, operator: str) -> None:
-        self._columns = [_column_of(field, capacity, operator) for field in fields]
+    def __init__(self, fields: Sequence[pa.Field], capacity: int, operator: str, reserved: Reserved) -> None:
+        self._columns = [_column_of(field, capacity, operator, reserved) for field in fields]
+
+    def ensure(self, slots: int) -> None:
+        """Keys may be put into the first ``slots``. Raises ``StorageError``."""
+        for mine in self._columns:
+            mine.ensure(slots)
 
     def prepare(self, columns: Sequence[pa.Array]) -> list[_Prepared]:
         return [mine.prepare(column) for mine, column in zip(self._columns, columns, strict=True)]
@@ -64,6 +70,8 @@ class RowKeys:
 
 
 class _KeyColumn(Protocol):
+    def ensure(self, slots: int) -> None: ...
+
     def prepare(self, column: pa.Array) -> _Prepared: ...
 
     def hashes(self, prepared: _Prepared) -> Hashes: ...
@@ -80,12 +88,17 @@ class _KeyColumn(Protocol):
 class _Fixed:
     """Compared by their bits."""
 
-    def __init__(self, kind: pa.DataType, capacity: int) -> None:
+    def __init__(self, kind: pa.DataType, capacity: int, reserved: Reserved) -> None:
         self._kind = kind
         self._type = numpy_type(kind)
-        self._values: Numbers = np.zeros(capacity, f"i{self._type.itemsize}")
-        self._nulls = np.zeros(capacity, np.bool_)
+        self._reserved = reserved
+        self._values: Numbers = reserved.zeros(capacity, np.dtype(f"i{self._type.itemsize}"))
+        self._nulls = reserved.zeros(capacity, np.dtype(np.bool_))
         self._has_nulls = False
+
+    def ensure(self, slots: int) -> None:
+        for array in (self._values, self._nulls):
+            self._reserved.ensure(array, slots)
 
     def prepare(self, column: pa.Array) -> tuple[Numbers, Nulls | None]:
         values, nulls = to_numbers(column)
@@ -128,14 +141,19 @@ class _Fixed:
 class _Bytes:
     """Texts and bytes. A length of -1 is null."""
 
-    def __init__(self, kind: pa.DataType, capacity: int) -> None:
+    def __init__(self, kind: pa.DataType, capacity: int, reserved: Reserved) -> None:
         self._kind = kind
-        self._start = np.zeros(capacity, np.int64)
-        self._length = np.zeros(capacity, np.int32)
-        self._room = np.zeros(capacity, np.int32)
+        self._reserved = reserved
+        self._start = reserved.zeros(capacity, np.dtype(np.int64))
+        self._length = reserved.zeros(capacity, np.dtype(np.int32))
+        self._room = reserved.zeros(capacity, np.dtype(np.int32))
         """By slot: the longest text that it has had, in whose place a shorter one of another key goes."""
-        self._heap = np.empty(capacity * _BYTES_FOR_EACH_SLOT, np.uint8)
+        self._heap = reserved.zeros(capacity * _BYTES_FOR_EACH_SLOT, np.dtype(np.uint8), _BYTES_FOR_EACH_SLOT)
         self._end = 0
+
+    def ensure(self, slots: int) -> None:
+        for array in (self._start, self._length, self._room):
+            self._reserved.ensure(array, slots)
 
     def prepare(self, column: pa.Array) -> tuple[Numbers, Numbers, Numbers]:
         """Starts and lengths of the rows in an array of bytes."""
@@ -183,6 +201,7 @@ class _Bytes:
             larger = np.empty(2 * (len(self._heap) + len(content)), np.uint8)
             larger[: self._end] = self._heap[: self._end]
             self._heap = larger  # whoever reads the old one still finds there what it looks for
+        self._reserved.ensure(self._heap, self._end + len(content))
         self._heap[self._end : self._end + len(content)] = content
         is_null_or_empty = there == 0
         placed = self._end + np.cumsum(there, dtype=np.int64) - there
@@ -206,12 +225,12 @@ class _Bytes:
         return pa.Array.from_buffers(pa.large_binary(), len(slots), buffers).cast(self._kind)
 
 
-def _column_of(field: pa.Field, capacity: int, operator: str) -> _KeyColumn:
+def _column_of(field: pa.Field, capacity: int, operator: str, reserved: Reserved) -> _KeyColumn:
     kind = field.type
     if is_fixed_width(kind):
-        return _Fixed(kind, capacity)
+        return _Fixed(kind, capacity, reserved)
     if any(matches(kind) for matches in _BYTE_TYPES):
-        return _Bytes(kind, capacity)
+        return _Bytes(kind, capacity, reserved)
     raise SchemaMismatch(
         f"operator '{operator}': the key '{field.name}' is of type {kind}; keys of an aggregate without windows are numbers, "
         "booleans, instants, texts or bytes: cast it before"

@@ -29,6 +29,7 @@ from tidegate.taskmanager.state.columnar.fixed_width import numpy_type
 from tidegate.taskmanager.state.columnar.free_slots import FreeSlots
 from tidegate.taskmanager.state.columnar.overlay import Overlay
 from tidegate.taskmanager.state.columnar.prefault import populated
+from tidegate.taskmanager.state.columnar.reserved import UNBOUNDED, RowMemory
 from tidegate.taskmanager.state.columnar.row_index import EMPTY, Places, RowIndex, Slots
 from tidegate.taskmanager.state.columnar.row_keys import RowKeys
 from tidegate.taskmanager.state.columnar.row_layout import Packed, RowLayout, Rows
@@ -69,7 +70,7 @@ class ColumnarRows:
         values: Sequence[pa.Field],
         owned: KeyGroupRange,
         max_parallelism: int,
-        capacity: int | None = None,
+        memory: RowMemory = UNBOUNDED,
     ) -> None:
         self._layout = RowLayout([numpy_type(field.type) for field in values], [field.nullable for field in values])
         width = self._layout.row_bytes + 8 * len(keys) + _INDEX_AND_EPOCH_BYTES
@@ -77,11 +78,14 @@ class ColumnarRows:
         self._owned = owned
         self._max_parallelism = max_parallelism
         self._page_shift = _page_shift(owned.size)
-        self._capacity = min(capacity or _rows_in_memory(width), _MAX_CAPACITY) >> self._page_shift << self._page_shift
-        self._keys = RowKeys(keys, self._capacity, operator)
-        self._rows: Packed = np.zeros(self._capacity, self._layout.packed_type)
-        self._epochs = np.zeros(self._capacity, np.uint32)
-        self._index = RowIndex(owned.size, self._capacity, self._keys.hashes_of)
+        self._capacity = (
+            min(memory.capacity or _rows_in_memory(width), _MAX_CAPACITY) >> self._page_shift << self._page_shift
+        )
+        self._reserved = memory.reserved(operator, width)
+        self._keys = RowKeys(keys, self._capacity, operator, self._reserved)
+        self._rows: Packed = self._reserved.zeros(self._capacity, self._layout.packed_type)
+        self._epochs = self._reserved.zeros(self._capacity, np.dtype(np.uint32))
+        self._index = RowIndex(owned.size, self._capacity, self._keys.hashes_of, self._reserved)
         self._count: Counts = np.zeros(owned.size, np.int64)
         self._last_page: Counts = np.full(owned.size, -1, np.int64)
         self._group_of_page = np.empty(self._capacity >> self._page_shift, np.int32)
@@ -99,6 +103,11 @@ class ColumnarRows:
     def used_slots(self) -> int:
         """How many rows have ever been needed at the same time: what the state takes of memory."""
         return int(self._count.sum())
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Returns the bytes of the files that hold what is over the budget."""
+        return self._reserved.bytes_on_disk
 
     @property
     def overlay_rows(self) -> int:
@@ -291,6 +300,9 @@ class ColumnarRows:
                 f"operator '{self._operator}': its keyed state of {len(self):,} keys has no room in this machine's memory; "
                 "raise the parallelism over more TaskManagers"
             )
+        self._keys.ensure(end << shift)
+        self._reserved.ensure(self._rows, end << shift)
+        self._reserved.ensure(self._epochs, end << shift)
         self._group_of_page[self._pages : end] = np.repeat(there, needed)
         self._pages = end
         mask = (1 << shift) - 1

@@ -19,10 +19,12 @@ from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.levels import merged
 from tidegate.store.segments import open_segment_store
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState
+from tidegate.taskmanager.state.columnar.reserved import RowMemory
 from tidegate.taskmanager.state.files import segment_streams
 from tidegate.wire.state_columns import is_identity
 
 MAX_PARALLELISM = 16
+SMALL = RowMemory(capacity=1 << 14)
 KEYS = [pa.field("k", pa.string())]
 VALUES = [pa.field("total", pa.int64(), nullable=False)]
 
@@ -34,7 +36,9 @@ class Job:
         self.directory = directory
         self.inline_bytes = inline_bytes
         owned = [range_of(index, MAX_PARALLELISM, 2) for index in range(2)]
-        self.states = [ColumnarKeyedState("op", KEYS, VALUES, groups, MAX_PARALLELISM, 1 << 14) for groups in owned]
+        self.states = [
+            ColumnarKeyedState("op", KEYS, VALUES, groups, MAX_PARALLELISM, memory=SMALL) for groups in owned
+        ]
         self.model: dict[str, int] = {}
         (directory / "shared").mkdir()
 

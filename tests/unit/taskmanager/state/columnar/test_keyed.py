@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +18,8 @@ from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SnapshotType, StateHandle
 from tidegate.model.errors import CorruptData, NoResourceAvailable, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.columnar import keyed as columnar_keyed
-from tidegate.taskmanager.state.columnar import rows as columnar_rows
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, FrozenColumnarState
+from tidegate.taskmanager.state.columnar.reserved import RowMemory
 from tidegate.taskmanager.state.files import segment_streams
 
 MAX_PARALLELISM = 16
@@ -25,6 +27,7 @@ OWNED = KeyGroupRange(0, 15)
 KEYS = [pa.field("k", pa.int64())]
 VALUES = [pa.field("total", pa.int64(), nullable=False), pa.field("least", pa.float64())]
 SHARED = CheckpointOptions("chk", shared_location="shared")
+memory = RowMemory()
 Content = dict[int, tuple[int, float | None]]
 
 
@@ -55,7 +58,7 @@ class Store:
 
 
 def state(keys: Sequence[pa.Field] = KEYS, owned: KeyGroupRange = OWNED, capacity: int = 1 << 16) -> ColumnarKeyedState:
-    return ColumnarKeyedState("op", keys, VALUES, owned, MAX_PARALLELISM, capacity)
+    return ColumnarKeyedState("op", keys, VALUES, owned, MAX_PARALLELISM, memory=replace(memory, capacity=capacity))
 
 
 def write(to: ColumnarKeyedState, model: Content, changes: Mapping[int, tuple[int, float | None]]) -> None:
@@ -90,10 +93,11 @@ def some(rng: random.Random, count: int, keys: int = 3000) -> Content:
     return {rng.randrange(keys): (rng.randrange(1 << 40), rng.choice([None, rng.random()])) for _ in range(count)}
 
 
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columnar_keyed, "PIECE_ROWS", 64)
-    monkeypatch.setattr(columnar_rows, "FOLD_ROWS", 50)
+@pytest.fixture(autouse=True, params=[0, 20_000], ids=["in memory", "mostly in a file"])
+def budget_and_small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "memory", RowMemory(request.param, str(tmp_path)))
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed.PIECE_ROWS", 64)
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.rows.FOLD_ROWS", 50)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -329,7 +333,7 @@ def test_other_aggregates_or_damage_are_refused_at_restore() -> None:
     live, store = state(), Store()
     write(live, Content(), {1: (1, None)})
     snapshot = live.freeze(1, None).write(store)
-    other = ColumnarKeyedState("op", KEYS, [pa.field("total", pa.string())], OWNED, MAX_PARALLELISM, 1 << 12)
+    other = ColumnarKeyedState("op", KEYS, [pa.field("total", pa.string())], OWNED, MAX_PARALLELISM, memory=memory)
     with pytest.raises(SchemaMismatch, match=r"value\.total"):
         other.restore(RestoredOperator(keyed=snapshot.keyed), store)
     store.files = {name: content[:-9] for name, content in store.files.items()}
@@ -374,9 +378,7 @@ def test_compressed_files_are_smaller_and_restore_alike() -> None:
         live, model, store = state(), Content(), Store()
         store.compresses = compresses
         write(live, model, dict.fromkeys(range(5000), (0, None)))
-        frozen = live.freeze(1, SHARED)
-        snapshot = frozen.write(store)
-        frozen.release()
+        snapshot = live.freeze(1, SHARED).write(store)
         sizes.append(store.written_bytes)
         assert content(restored(store, snapshot), model) == model
     assert sizes[1] < sizes[0] / 2
