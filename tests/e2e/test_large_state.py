@@ -51,7 +51,7 @@ def test_state_is_exact_although_processes_die_while_it_is_loaded(tmp_path: Path
         for _ in range(3):
             cluster.add_taskmanager(2)
         cluster.wait_slots(6)
-        watch = cluster.submit(JOBS / "large_state.py", *arguments, parallelism=2, settings=settings)
+        watch = cluster.submit(JOBS / "lazily_restored.py", *arguments, parallelism=2, settings=settings)
         watch.wait_running()
         newest = newest_with_all(cluster, watch.job_id, 0)
         for victim in ("worker", "taskmanager", "worker", "worker"):

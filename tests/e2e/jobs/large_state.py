@@ -1,69 +1,33 @@
-"""A large keyed state of functions: a value for each key, a map for some; sources wait in the middle while ``--hold`` is there.
-
-Each key comes once in the first half of the rows and once in the second, so that nothing can be emitted for a key after a restore without what was restored of it.
-"""
+"""State of more than the JobManager's memory takes: ``large_state.py <output>`` remembers 8 MiB, slowly enough for some checkpoints."""
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Iterator
-from typing import Any
 
-from tests.e2e.jobs.counts import HeldSource
-from tests.e2e.jobs.large_windows import RATE, SPLITS, Rows
-from tidegate.common import Row, Types, WatermarkStrategy
+from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
-from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.connectors.number_sequence import NumberSequenceSource
+from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from tidegate.functions.state import MapStateDescriptor, ValueStateDescriptor
+from tidegate.datastream.state import ValueStateDescriptor
 
-RESULT = ["key", "rows", "total"]
-MAPPED = 16
-"""Every so many keys have a map besides, which the second row takes the first one's value from."""
+KEYS, EACH_BYTES, PER_SECOND = 2_000, 4_096, 1_000
 
 
-class SecondRow(KeyedProcessFunction):
-    """Emits how many rows a key had, and their sum, with its second row."""
-
+class Remembers(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._total: Any = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
-        self._values: Any = runtime_context.get_map_state(MapStateDescriptor("values", Types.LONG(), Types.LONG()))
+        self._text = runtime_context.get_state(ValueStateDescriptor("text", Types.STRING()))
 
-    def process_element(self, value: Row, ctx: Any) -> Iterator[Row]:
-        del ctx
-        first = self._total.value()
-        if first is None:
-            self._total.update(value.value)
-            if value.key % MAPPED == 0:
-                self._values.put(0, value.value)
-            return
-        if value.key % MAPPED == 0:
-            first = self._values.get(0)
-            self._values.clear()
-        self._total.clear()
-        yield Row(key=value.key, rows=2, total=first + value.value)
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[str]:
+        self._text.update(f"{value:0{EACH_BYTES}}")
+        yield str(value)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--hold", required=True)
-    arguments = parser.parse_args()
-    env = StreamExecutionEnvironment.get_execution_environment()
-    env.enable_checkpointing(500)
-    generator = DataGeneratorSource(Rows(arguments.rows), arguments.rows, schema=Rows(2 * SPLITS)(0, 1).schema)
-    source = HeldSource(generator, RATE, arguments.hold)
-    (
-        env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
-        .key_by(lambda row: row.key, Types.LONG())
-        .process(SecondRow(), Types.ROW_NAMED(RESULT, [Types.LONG()] * 3))
-        .name("second row")
-        .uid("second row")
-        .sink_to(FileSink.for_parquet(arguments.output))
-    )
-    env.execute("large state")
-
-
-if __name__ == "__main__":
-    main()
+env = StreamExecutionEnvironment.get_execution_environment()
+env.enable_checkpointing(200)
+source = ThrottledSource(NumberSequenceSource(1, KEYS), PER_SECOND)
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+keyed = numbers.key_by(lambda number: number, Types.LONG()).process(Remembers(), Types.STRING())
+keyed.sink_to(FileSink.for_text(sys.argv[1]))
+env.execute("large state")
