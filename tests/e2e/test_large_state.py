@@ -72,6 +72,6 @@ def test_state_is_exact_although_processes_die_while_it_is_loaded(tmp_path: Path
         print(rescale(cluster, watch, 3))
         wait_shape(watch, 3)
         hold.unlink()
-        watch.wait_finished(120)
+        watch.wait_finished(300)
     found = ds.dataset(output, format="parquet").to_table().sort_by("key")
     assert found.equals(expected(ROWS).cast(found.schema))
