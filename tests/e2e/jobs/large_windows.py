@@ -43,16 +43,22 @@ def expected(rows: int) -> pa.Table:
     return sums.rename_columns(["key", "rows", "total"]).sort_by("key")
 
 
-def main() -> None:
+def asked_for() -> tuple[HeldSource, str]:
+    """The rows, and where the result is to be: ``--rows``, ``--hold``, ``--output``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--hold", required=True)
     arguments = parser.parse_args()
-    env = StreamExecutionEnvironment.get_execution_environment()
-    env.enable_checkpointing(300)
     generator = DataGeneratorSource(Rows(arguments.rows), arguments.rows, schema=Rows(2 * SPLITS)(0, 1).schema)
     source = HeldSource(generator, RATE, arguments.hold)
+    return source, arguments.output
+
+
+def main() -> None:
+    source, output = asked_for()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(300)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
     (
         env.from_source(source, strategy, "rows")
@@ -61,7 +67,7 @@ def main() -> None:
         .agg(count().alias("rows"), sum("value").alias("total"))
         .uid("windows")
         .select("key", "rows", "total")
-        .sink_to(FileSink.for_parquet(arguments.output))
+        .sink_to(FileSink.for_parquet(output))
     )
     env.execute("large windows")
 

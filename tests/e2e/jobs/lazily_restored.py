@@ -5,15 +5,12 @@ Each key comes once in the first half of the rows and once in the second, so tha
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from tests.e2e.jobs.counts import HeldSource
-from tests.e2e.jobs.large_windows import RATE, SPLITS, Rows
+from tests.e2e.jobs.large_windows import asked_for
 from tidegate.common import Row, Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
-from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.functions.state import MapStateDescriptor, ValueStateDescriptor
 
@@ -45,22 +42,16 @@ class SecondRow(KeyedProcessFunction):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, required=True)
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--hold", required=True)
-    arguments = parser.parse_args()
+    source, output = asked_for()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(500)
-    generator = DataGeneratorSource(Rows(arguments.rows), arguments.rows, schema=Rows(2 * SPLITS)(0, 1).schema)
-    source = HeldSource(generator, RATE, arguments.hold)
     (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
         .key_by(lambda row: row.key, Types.LONG())
         .process(SecondRow(), Types.ROW_NAMED(RESULT, [Types.LONG()] * 3))
         .name("second row")
         .uid("second row")
-        .sink_to(FileSink.for_parquet(arguments.output))
+        .sink_to(FileSink.for_parquet(output))
     )
     env.execute("large state")
 

@@ -52,6 +52,23 @@ def test_what_fits_has_no_file_and_no_budget_means_memory(tmp_path: Path) -> Non
     assert InMemory().zeros(3, INT64).tolist() == [0, 0, 0]
 
 
+def test_an_array_that_was_too_short_moves_and_the_old_one_stays_readable(tmp_path: Path) -> None:
+    memory = InMemoryAndFile("op", 1000, str(tmp_path))
+    array = memory.zeros(ITEMS, INT64)
+    memory.ensure(array, ITEMS)
+    array[:] = np.arange(ITEMS)
+    larger = memory.moved(array, ITEMS, 4 * ITEMS, 1)
+    memory.ensure(larger, 4 * ITEMS)
+    larger[ITEMS:] = 7
+    assert (larger[:ITEMS] == array).all()
+    assert (array == np.arange(ITEMS)).all()
+    assert memory.bytes_on_disk < 8 * 4 * ITEMS, "the old file does not count"
+    assert len(files_of()) == 2
+    del array
+    gc.collect()
+    assert len(files_of()) == 1
+
+
 def test_items_of_a_slot_count_together(tmp_path: Path) -> None:
     memory = InMemoryAndFile("op", ITEMS // 5, str(tmp_path))
     table = memory.zeros(ITEMS, np.dtype(np.int32), 5)
