@@ -44,16 +44,13 @@ def write_segments(
     """Segments that have these key groups between them; none at all when there are no batches. All batches have one schema.
     ``batch_rows``: the rows of each group are in the order of their entries' bytes, and files are to have batches of so many, so that
     some rows can be read without the others (``partial_segment``). Raises ``StorageError``."""
-    if batch_rows and not store.compresses:
-        about = even(about, batch_rows)
-    else:
-        batch_rows = 0
+    batch_rows = 0 if store.compresses else batch_rows
+    about = even(about, batch_rows) if batch_rows else about
     cut = _Cut(batches)
     first = key_groups.start
     while cut.next_group is not None:
-        written = _File(about, KeyGroupRange(first, key_groups.end), level).write(
-            store, _evened(cut.file(), batch_rows), is_shared
-        )
+        rows = _evened(cut.file(), batch_rows) if batch_rows else cut.file()
+        written = _File(about, KeyGroupRange(first, key_groups.end), level).write(store, rows, is_shared)
         end = key_groups.end if cut.next_group is None else cut.next_group - 1
         yield restricted(written, KeyGroupRange(first, end))
         first = end + 1
@@ -88,19 +85,19 @@ class _Cut:
 
 
 def _evened(batches: Iterator[Rows], batch_rows: int) -> Iterator[Rows]:
-    """The same rows in batches of ``batch_rows`` but the last; 0: as they come."""
+    """The same rows in batches of ``batch_rows`` but the last."""
     waiting: list[Rows] = []
     count = 0
-    for groups, data in batches:
-        waiting.append((groups, data))
-        count += len(groups)
-        if not batch_rows or count >= batch_rows:
+    for rows in batches:
+        waiting.append(rows)
+        count += len(rows[0])
+        if count >= batch_rows:
             groups, data = _joined(waiting)
-            size = batch_rows or count
-            for at in range(0, count - size + 1, size):
-                yield groups[at : at + size], data.slice(at, size)
-            count %= size
-            waiting = [(groups[len(groups) - count :], data.slice(len(groups) - count))] if count else []
+            whole = count - count % batch_rows
+            for at in range(0, whole, batch_rows):
+                yield groups[at : at + batch_rows], data.slice(at, batch_rows)
+            waiting = [(groups[whole:], data.slice(whole))] if whole < count else []
+            count -= whole
     if count:
         yield _joined(waiting)
 
