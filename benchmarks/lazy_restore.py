@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
@@ -142,7 +143,7 @@ def slow_down(bytes_per_second: float) -> None:
 
     def wait(size_bytes: int) -> None:
         free_at[0] = max(free_at[0], time.monotonic()) + size_bytes / bytes_per_second
-        time.sleep(max(0.0, free_at[0] - time.monotonic()))
+        time.sleep(max(0.0, free_at[0] - time.monotonic()))  # the rate of the store, not a wait for something
 
     def slow_pread(descriptor: int, size_bytes: int, at: int) -> bytes:
         found = pread(descriptor, size_bytes, at)
@@ -154,8 +155,8 @@ def slow_down(bytes_per_second: float) -> None:
         wait(found)
         return found
 
-    os.pread = slow_pread
-    LocalCalls.read_into = slow_read_into  # type: ignore[method-assign]
+    mock.patch.object(os, "pread", slow_pread).start()
+    mock.patch.object(LocalCalls, "read_into", slow_read_into).start()
 
 
 def dropped_caches() -> bool:

@@ -118,7 +118,7 @@ class DenseWindows:
         return places <= min(MAX_PLACES, PLACES_OF_ROW * rows) and low >= -(2**62) and high < 2**62
 
     def _bytes_of(self, low: int, high: int) -> int:
-        return _Window(low, *self._arrays(0)).nbytes + (high - low + 1) * (1 + 8 * len(self._plan.partials))
+        return (high - low + 1) * (1 + 8 * len(self._plan.partials))
 
     def _add(self, number: int, low: int, high: int, codes: Int64s, columns: list[NumpyColumn]) -> None:
         window = self._windows.get(number)

@@ -26,7 +26,7 @@ def watch_own_memory(
 
     def watch() -> None:
         while (found := look(settings, machine, name, is_of_group=is_of_group)) is None:
-            time.sleep(machine.interval_s)
+            time.sleep(machine.interval_s)  # nothing wakes it: it goes with its process
         fail(found)
 
     threading.Thread(target=watch, name="memory", daemon=True).start()
