@@ -14,6 +14,7 @@ import mmap
 import os
 import tempfile
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,12 @@ class InMemory:
     def ensure(self, array: NumpyColumn, items: int) -> None:
         """The first ``items`` of an array that ``zeros`` gave may be touched. Raises ``StorageError`` when they have no room."""
 
+    def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
+        """A larger array with the first ``used`` items of one that turned out to be too short, which stays as it is. Raises ``StorageError``."""
+        larger = np.empty(items, array.dtype)
+        larger[:used] = array[:used]
+        return larger
+
 
 @dataclass(slots=True)
 class _Filed:
@@ -56,7 +63,8 @@ class _Filed:
     begin: int
     """Byte of the array where the file begins."""
     size: int
-    """Bytes of the file, without what was not touched yet."""
+    """Bytes of the file; most of them have no room on the disk yet."""
+    close: Callable[[], object]
     allocated: int = 0
 
 
@@ -83,7 +91,7 @@ class InMemoryAndFile:
         begin = _pages(self._slots * per_slot * item_bytes)
         if begin < size:
             address = content.ctypes.data
-            self._filed[address] = _Filed(self._file_behind(address + begin, size - begin), begin, size - begin)
+            self._filed[address] = self._file_behind(address, begin, size - begin)
         return content[: items * item_bytes].view(kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
@@ -104,11 +112,21 @@ class InMemoryAndFile:
             ) from error
         filed.allocated = until
 
-    def _file_behind(self, address: int, size: int) -> int:
-        """Returns the descriptor of a new file, which is what is at the address from now on."""
+    def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
+        """As that of ``InMemory``."""
+        larger = self.zeros(items, array.dtype, per_slot)
+        self.ensure(larger, used)
+        larger[:used] = array[:used]
+        old = self._filed.pop(array.ctypes.data, None)
+        if old is not None:
+            old.close()  # the mapping, and with it the content, is there for as long as the array is
+        return larger
+
+    def _file_behind(self, address: int, begin: int, size: int) -> _Filed:
+        """A new file is what the array at the address has from its byte ``begin`` on."""
         try:
             descriptor, path = tempfile.mkstemp(prefix="aggregates-", dir=self._directory)
-            weakref.finalize(self, os.close, descriptor)
+            close = weakref.finalize(self, os.close, descriptor)
             os.unlink(path)
             os.truncate(descriptor, size)
         except OSError as error:
@@ -116,11 +134,11 @@ class InMemoryAndFile:
                 f"operator '{self._operator}': its keyed state cannot be put into {self._directory}: {os.strerror(error.errno or 0)}; set "
                 "io.tmp.dirs to another directory"
             ) from error
-        found = _map(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED, descriptor, 0)
+        found = _map(address + begin, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED, descriptor, 0)
         if found == _FAILED:
             reason = os.strerror(ctypes.get_errno())
             raise StorageError(f"operator '{self._operator}': a file in {self._directory} cannot be mapped: {reason}")
-        return descriptor
+        return _Filed(descriptor, begin, size, close)
 
 
 Reserved = InMemory | InMemoryAndFile

@@ -151,8 +151,6 @@ class RowIndex:
         start = self._end
         self._end += size
         if self._end > len(self._table):
-            larger = np.empty(2 * self._end, np.int32)
-            larger[:start] = self._table[:start]
-            self._table = larger
+            self._table = self._reserved.moved(self._table, start, 2 * self._end, _PLACES_OF_SLOT)
         self._reserved.ensure(self._table, self._end)
         return start

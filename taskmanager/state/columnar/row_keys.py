@@ -198,9 +198,8 @@ class _Bytes:
         there = np.maximum(sizes, 0)
         content = heap.take(_ranges(starts, there))
         if self._end + len(content) > len(self._heap):
-            larger = np.empty(2 * (len(self._heap) + len(content)), np.uint8)
-            larger[: self._end] = self._heap[: self._end]
-            self._heap = larger  # whoever reads the old one still finds there what it looks for
+            size = 2 * (len(self._heap) + len(content))  # what reads the old one still finds there what it looks for
+            self._heap = self._reserved.moved(self._heap, self._end, size, _BYTES_FOR_EACH_SLOT)
         self._reserved.ensure(self._heap, self._end + len(content))
         self._heap[self._end : self._end + len(content)] = content
         is_null_or_empty = there == 0
