@@ -21,10 +21,10 @@ ITEMS = 1 << 16
 INT64 = np.dtype(np.int64)
 
 
-def files_of(process: str = "self") -> list[str]:
-    """What the process holds open or mapped of such files."""
-    with Path(f"/proc/{process}/maps").open() as maps:
-        return [line for line in maps if "aggregates-" in line]
+def files_of(directory: Path) -> list[str]:
+    """What of the directory this process has mapped: other tests of the process may hold files of their own."""
+    with Path("/proc/self/maps").open() as maps:
+        return [line for line in maps if f"{directory}/aggregates-" in line]
 
 
 def test_beyond_the_budget_an_array_is_in_a_file_and_holds_the_same(tmp_path: Path) -> None:
@@ -35,11 +35,11 @@ def test_beyond_the_budget_an_array_is_in_a_file_and_holds_the_same(tmp_path: Pa
     assert (array == np.arange(ITEMS)).all()
     in_memory = -(-8000 // mmap.PAGESIZE) * mmap.PAGESIZE
     assert memory.bytes_on_disk == 8 * ITEMS - in_memory
-    assert len(files_of()) == 1
+    assert len(files_of(tmp_path)) == 1
     assert list(tmp_path.iterdir()) == [], "the file has no name"
     del array, memory
     gc.collect()
-    assert files_of() == []
+    assert files_of(tmp_path) == []
 
 
 def test_what_fits_has_no_file_and_no_budget_means_memory(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_fits_has_no_file_and_no_budget_means_memory(tmp_path: Path) -> Non
     memory.ensure(array, ITEMS)
     array[-1] = 7
     assert memory.bytes_on_disk == 0
-    assert files_of() == []
+    assert files_of(tmp_path) == []
     assert InMemory().zeros(3, INT64).tolist() == [0, 0, 0]
 
 
@@ -63,10 +63,10 @@ def test_an_array_that_was_too_short_moves_and_the_old_one_stays_readable(tmp_pa
     assert (larger[:ITEMS] == array).all()
     assert (array == np.arange(ITEMS)).all()
     assert memory.bytes_on_disk < 8 * 4 * ITEMS, "the old file does not count"
-    assert len(files_of()) == 2
+    assert len(files_of(tmp_path)) == 2
     del array
     gc.collect()
-    assert len(files_of()) == 1
+    assert len(files_of(tmp_path)) == 1
 
 
 def test_items_of_a_slot_count_together(tmp_path: Path) -> None:
