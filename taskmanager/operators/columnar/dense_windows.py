@@ -74,7 +74,8 @@ class DenseWindows:
         return sum(window.nbytes for window in self._windows.values())
 
     def add(self, partials: pa.RecordBatch, state_rows: int) -> pa.RecordBatch | None:
-        """``state_rows``: that the state holds. Returns what it does not take: all, or nothing."""
+        """Adds the partials up, or returns them all, for the state to hold: where their keys lie too far apart, or memory is short.
+        ``state_rows``: how many rows the state holds."""
         if self._integers is None or any(column.null_count for column in partials.columns[1:]):
             return partials
         integers = integer_view(partials.column(1))
@@ -106,7 +107,7 @@ class DenseWindows:
         return any(number <= last for number in self._windows)
 
     def take(self, last: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The windows up to number ``last``, in order, which are forgotten; ``None``: all."""
+        """Gives the windows up to number ``last`` as rows, in order, and forgets them. ``None``: all windows."""
         numbers = sorted(number for number in self._windows if last is None or number <= last)
         if numbers:
             self._last_rows = 0

@@ -35,14 +35,14 @@ _map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, c
 
 
 class InMemory:
-    """No budget."""
+    """Arrays without a budget: whatever is touched becomes memory."""
 
     @property
     def bytes_on_disk(self) -> int:
         return 0
 
     def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
-        """``per_slot``: so many items are of one slot."""
+        """Reserves an array of zeros. ``per_slot``: how many of its items belong to one slot."""
         return np.zeros(items, kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
@@ -69,7 +69,7 @@ class _Filed:
 
 
 class InMemoryAndFile:
-    """``slots``: so many have their place in memory. ``directory``: of the attempt; empty: the system's for temporary files."""
+    """``slots``: how many have their place in memory. ``directory``: of the attempt; empty: the system's for temporary files."""
 
     def __init__(self, operator: str, slots: int, directory: str) -> None:
         self._operator = operator
@@ -146,7 +146,7 @@ Reserved = InMemory | InMemoryAndFile
 
 @dataclass(frozen=True, slots=True)
 class RowMemory:
-    """What rows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
+    """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
     ``capacity``: most rows; 0: as many as fit into the memory of this machine."""
 
     budget_bytes: int = 0
