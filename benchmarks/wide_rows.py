@@ -91,19 +91,19 @@ SHAPES = {
 }
 
 
-def window_ms(shape: str, keys: int) -> int:
+def window_ms(shape: str, keys: int, parallelism: int = PARALLELISM) -> int:
     """Length of a window that has so many rows of each key, at one row per ms of each source."""
-    return keys * SHAPES[shape].rows_per_key // PARALLELISM
+    return keys * SHAPES[shape].rows_per_key // parallelism
 
 
-def write(shape: str, rows: int, keys: int, path: Path) -> None:
-    """``rows`` is a multiple of the parallelism."""
-    write_rows(SHAPES[shape], rows, keys, path)
+def write(shape: str, rows: int, keys: int, path: Path, parallelism: int = PARALLELISM) -> None:
+    """``rows`` is a multiple of the parallelism: of the job that is to read them, since times begin anew with each source."""
+    write_rows(SHAPES[shape], rows, keys, path, parallelism)
 
 
-def write_rows(made: Shape, rows: int, keys: int, path: Path) -> None:
+def write_rows(made: Shape, rows: int, keys: int, path: Path, parallelism: int = PARALLELISM) -> None:
     """As ``write``."""
-    of_a_source = rows // PARALLELISM
+    of_a_source = rows // parallelism
     with pa.OSFile(str(path), "wb") as file:
         writer = None
         for first in range(0, rows, STEP_ROWS):

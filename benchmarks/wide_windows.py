@@ -1,9 +1,9 @@
 """Windows of a million keys, beside pyarrow in memory and DuckDB: the same mapped Arrow files, alternating runs, answers compared.
 
-    python -m benchmarks.wide_windows [--rows 60000000] [--repeats 3] [--only dense,text]
+    python -m benchmarks.wide_windows [--rows 60000000] [--repeats 3] [--only dense,text] [--parallelism 1]
 
 tidegate takes an exactly-once checkpoint every second and commits Parquet files; its time is from RUNNING to FINISHED. pyarrow
-groups by window and keys on two threads and keeps the result in memory; DuckDB does the same on two threads into one Parquet file.
+groups by window and keys on as many threads and keeps the result in memory; DuckDB does the same on as many threads into one Parquet file.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def measure(shape: str, rows: int, keys: int, repeats: int, parallelism: int = P
     directory = wide_rows.directory()
     try:
         path = directory / "rows.arrow"
-        wide_rows.write(shape, rows, keys, path)
-        length = wide_rows.window_ms(shape, keys)
+        wide_rows.write(shape, rows, keys, path, parallelism)
+        length = wide_rows.window_ms(shape, keys, parallelism)
         with BenchCluster(parallelism, HISTORY) as cluster:
             for number in range(repeats):
                 answers = {
                     TIDEGATE: _tidegate(cluster, runs, shape, path, rows, length, number, parallelism),
-                    PYARROW: _pyarrow(runs, shape, path, rows, length),
-                    DUCKDB: _duckdb(runs, shape, path, rows, length),
+                    PYARROW: _pyarrow(runs, shape, path, rows, length, parallelism),
+                    DUCKDB: _duckdb(runs, shape, path, rows, length, parallelism),
                 }
                 if len(set(answers.values())) > 1:
                     raise RuntimeError(f"{shape}: the answers differ: {answers}")
@@ -100,8 +100,8 @@ def _tidegate(
     return answer
 
 
-def _pyarrow(runs: Runs, shape: str, path: Path, rows: int, length: int) -> Answer:
-    pa.set_cpu_count(PARALLELISM)
+def _pyarrow(runs: Runs, shape: str, path: Path, rows: int, length: int, threads: int) -> Answer:
+    pa.set_cpu_count(threads)
     table = wide_rows.mapped(path)
     begun = time.perf_counter()
     windows = pa.chunked_array([pa.array(np.asarray(chunk) // length) for chunk in table["ts"].chunks])
@@ -112,10 +112,10 @@ def _pyarrow(runs: Runs, shape: str, path: Path, rows: int, length: int) -> Answ
     return found.num_rows, pc.sum(found["v_count"]).as_py(), pc.sum(found["v_sum"]).as_py()
 
 
-def _duckdb(runs: Runs, shape: str, path: Path, rows: int, length: int) -> Answer:
+def _duckdb(runs: Runs, shape: str, path: Path, rows: int, length: int, threads: int) -> Answer:
     rows_of_file = wide_rows.mapped(path)  # noqa: F841  the query names it
     keys = ", ".join(SHAPES[shape].columns)
-    with duckdb.connect(config={"threads": PARALLELISM}) as connection:
+    with duckdb.connect(config={"threads": threads}) as connection:
         target = path.with_suffix(".parquet")
         begun = time.perf_counter()
         connection.execute(
@@ -129,16 +129,22 @@ def _duckdb(runs: Runs, shape: str, path: Path, rows: int, length: int) -> Answe
 
 
 def report(
-    console: Console, results: Path, rows: int, repeats: int, shapes: Sequence[str] = tuple(SHAPES), keys: int = KEYS
+    console: Console,
+    results: Path,
+    rows: int,
+    repeats: int,
+    shapes: Sequence[str] = tuple(SHAPES),
+    keys: int = KEYS,
+    parallelism: int = PARALLELISM,
 ) -> dict[str, Runs]:
     """Prints the figures and writes ``wide_windows.json``. Gives the runs by shape."""
-    console.print(f"{rows:,} rows, {keys:,} keys, parallelism {PARALLELISM}, exactly-once checkpoints every second")
+    console.print(f"{rows:,} rows, {keys:,} keys, parallelism {parallelism}, exactly-once checkpoints every second")
     console = Console(width=max(console.width, 140))
     table = Table("shape", TIDEGATE, PYARROW, "ratio", DUCKDB, "ratio", "checkpoints p50, p99", "MiB p50")
     measured: dict[str, Runs] = {}
     for shape in shapes:
         of_shape = rows if SHAPES[shape].rows_per_key > 1 else rows // 2
-        runs = measured[shape] = measure(shape, of_shape, keys, repeats)
+        runs = measured[shape] = measure(shape, of_shape, keys, repeats, parallelism)
         rates = {
             name: f"{statistics.median(rate):.1f} ({min(rate):.1f}-{max(rate):.1f})"
             for name, rate in runs.rates.items()
@@ -164,8 +170,9 @@ def report(
 @click.option("--keys", default=KEYS, show_default=True)
 @click.option("--repeats", default=3, show_default=True, help="Alternating runs.")
 @click.option("--only", default=",".join(SHAPES), show_default=True, help="Shapes, by comma.")
-def main(rows: int, keys: int, repeats: int, only: str) -> None:
-    report(Console(), RESULTS, rows, repeats, only.split(","), keys)
+@click.option("--parallelism", default=PARALLELISM, show_default=True, help="And threads of the others.")
+def main(rows: int, keys: int, repeats: int, only: str, parallelism: int) -> None:
+    report(Console(), RESULTS, rows, repeats, only.split(","), keys, parallelism)
 
 
 if __name__ == "__main__":

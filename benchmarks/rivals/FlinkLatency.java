@@ -7,9 +7,10 @@ import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.api.common.typeinfo.TypeHint;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
-import org.apache.flink.api.java.tuple.Tuple2;
-import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -65,7 +66,11 @@ public class FlinkLatency {
     long rows = (long) rate * Long.parseLong(arguments[1]);
     int parallelism = Integer.parseInt(arguments[2]);
     long keys = Long.parseLong(arguments[5]);
-    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(parallelism);
+    Configuration configuration = new Configuration();
+    configuration.setString("execution.checkpointing.storage", "filesystem"); // the JobManager's memory takes 5 MB
+    configuration.setString("execution.checkpointing.dir", Path.of(arguments[3], "checkpoints").toUri().toString());
+    StreamExecutionEnvironment env =
+        StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
     env.enableCheckpointing(1000);
     env.setBufferTimeout(Long.parseLong(arguments[4]));
     env.getConfig().enableObjectReuse();
