@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from tidegate.model.checkpoint import OperatorSnapshot, StateHandle
-from tidegate.store.verified_file import VerifiedFile
+from tidegate.store.verified_file import PartialFile
 
 
 class SegmentStore(Protocol):
@@ -43,11 +43,12 @@ class SegmentSource(Protocol):
 
 
 @runtime_checkable
-class PartialSource(Protocol):
-    """A ``SegmentSource`` that also knows how to read parts of a file."""
+class PartialSource(SegmentSource, Protocol):
+    """It also knows how to read parts of a file."""
 
-    def open(self, handle: StateHandle) -> VerifiedFile | None:
-        """The file, held open; ``None`` where only ``read`` is possible. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+    def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
+        """The file, held open; ``None`` where only ``read`` is possible. ``directory``: parts that come from elsewhere are kept there; empty: where the system has its
+        temporary files. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe."""
 
 
 class FrozenState(ABC):

@@ -16,6 +16,18 @@ from pyarrow import fs
 from tidegate.store.files import EntryKind, OutcomeUnknown, Part
 
 
+class ObjectRanges:
+    """An object of which parts are read, each by a request of its own (``RangedObject``). Thread-safe."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self.size_bytes = int(file.size())
+
+    def read_at(self, first: int, size_bytes: int) -> bytes:
+        found: bytes = self._file.read_at(size_bytes, first)
+        return found
+
+
 class ObjectFiles:
     """``Files`` on a ``pyarrow.fs.FileSystem``."""
 
@@ -48,6 +60,10 @@ class ObjectFiles:
     def view(self, path: str) -> memoryview:
         with self._fs.open_input_stream(path) as stream:
             return memoryview(stream.read_buffer())
+
+    def ranges(self, path: str) -> ObjectRanges:
+        """Raises ``OSError``."""
+        return ObjectRanges(self._fs.open_input_file(path))
 
     def kind_of(self, path: str) -> EntryKind:
         kind = self._fs.get_file_info(path).type

@@ -16,16 +16,18 @@ import itertools
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import xxhash
 
 from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData, StateTooLarge, StorageError
+from tidegate.store.fetched_file import REQUESTS, FetchedFile, RangedFiles
 from tidegate.store.files import Files, LocalFiles, NotAFile, Part
 from tidegate.store.locations import is_local, is_memory, normalized, open_files, storage_error, unreadable
 from tidegate.store.state_files import place_of
-from tidegate.store.verified_file import BlockChecksums, VerifiedFile
+from tidegate.store.verified_file import BLOCK_BYTES, BlockChecksums, PartialFile, VerifiedFile
 
 MEMORY_STATE_MAX_BYTES = 5 << 20
 """Most bytes of one segment in the JobManager's memory (Flink: ``JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE``)."""
@@ -127,6 +129,10 @@ class FileSegmentSource:
     def __init__(self, location: str, local: LocalFiles | None = None) -> None:
         self._location = location
         self._local = local
+        self._requests = ThreadPoolExecutor(REQUESTS, "state-request")
+        """Threads are made when there is something to do."""
+        self._directories: dict[str, tuple[Files, str]] = {}
+        """Those in object stores: one client is used for all files of each."""
 
     def read(self, handle: StateHandle) -> memoryview:
         """Returns the bytes, size and checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
@@ -138,14 +144,26 @@ class FileSegmentSource:
             content = files.view(path)
         return _verified(content, handle, f"state file {place}")
 
-    def open(self, handle: StateHandle) -> VerifiedFile | None:
-        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline state, object
-        stores, empty files. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+    def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
+        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline state, empty files, and files in object stores
+        that an older version wrote. ``directory``: where parts of such objects are kept. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         place = place_of(handle, self._location)
-        if handle.data is not None or not handle.size_bytes or is_memory(place) or not is_local(place):
+        if handle.data is not None or not handle.size_bytes or is_memory(place):
+            return None
+        if is_local(place):
+            with _named(place):
+                return VerifiedFile(normalized(place), handle, f"state file {place}")
+        if handle.size_bytes > BLOCK_BYTES and not handle.block_checksums:
+            return None
+        above, name = place.rsplit("/", 1)
+        if above not in self._directories:
+            self._directories[above] = open_files(above)
+        files, path = self._directories[above]
+        if not isinstance(files, RangedFiles):
             return None
         with _named(place):
-            return VerifiedFile(normalized(place), handle, f"state file {place}")
+            reader = files.ranges(f"{path}/{name}")
+        return FetchedFile(reader, handle, place, directory, self._requests)
 
 
 def open_segment_store(

@@ -15,6 +15,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 import xxhash
 
@@ -26,8 +27,8 @@ from tidegate.store.locations import unreadable
 BLOCK_BYTES = 128 << 10
 """What one checksum is of: 8 bytes for each are in the handle, 0.006 % of the state, and a store that gives 200 MB/s needs 0.7 ms for one."""
 DIGEST_BYTES = 8
-_WHOLE_BYTES = 4 << 20
-"""Bytes of one call, where a file without checksums of its blocks is read to its end."""
+_CALL_BYTES = 4 << 20
+"""The most that one call reads: each takes the interpreter's lock again, for which a thread that reads ahead waits up to 5 ms beside one that decodes."""
 
 Repair = Callable[[], memoryview]
 """Gives the content of the same file from elsewhere, verified. Raises ``CorruptData``, ``StorageError``."""
@@ -58,6 +59,17 @@ class BlockChecksums:
         if len(self._digests) + (self._room < BLOCK_BYTES) * DIGEST_BYTES <= DIGEST_BYTES:
             return b""
         return bytes(self._digests) + (self._hash.digest() if self._room < BLOCK_BYTES else b"")
+
+
+class PartialFile(Protocol):
+    """A file of which parts are looked at. Thread-safe."""
+
+    @property
+    def content(self) -> memoryview:
+        """All bytes, in their places."""
+
+    def need(self, first: int, end: int) -> None:
+        """The bytes from ``first`` to before ``end`` will be looked at. Raises ``CorruptData`` that names the file, ``StorageError``."""
 
 
 class VerifiedContent:
@@ -103,12 +115,35 @@ class VerifiedFile:
         """The bytes from ``first`` to before ``end`` will be looked at. Raises ``CorruptData`` that names the file, ``StorageError``."""
         if not self._left or end <= first:
             return
-        is_there = self._is_there
-        for block in range(first // self._block_bytes, (end - 1) // self._block_bytes + 1):
+        is_there, size = self._is_there, self._block_bytes
+        last, most = (end - 1) // size + 1, max(_CALL_BYTES // size, 1)
+        block = first // size
+        while block < last:
+            stop = block + 1
             if not is_there[block]:
-                self._read(block)
+                while stop < min(last, block + most) and not is_there[stop]:
+                    stop += 1
+                self._read(range(block, stop))
+            block = stop
 
-    def _read(self, block: int) -> None:
+    def _read(self, blocks: range) -> None:
+        """Neighbours by one call, unless one of them is damaged or is all there is."""
+        if len(blocks) == 1:
+            self._read_block(blocks.start)
+            return
+        first, end = blocks.start * BLOCK_BYTES, min(blocks.stop * BLOCK_BYTES, self._handle.size_bytes)
+        try:
+            content = memoryview(os.pread(self._descriptor, end - first, first))
+        except OSError:
+            content = memoryview(b"")  # the block that it comes from is found by itself
+        for block in blocks:
+            at = block * BLOCK_BYTES - first
+            if xxhash.xxh3_64_digest(content[at : at + BLOCK_BYTES]) == self._expected(block):
+                self._note(block)
+            else:
+                self._read_block(block)
+
+    def _read_block(self, block: int) -> None:
         first = block * self._block_bytes
         end = min(first + self._block_bytes, self._handle.size_bytes)
         try:
@@ -117,26 +152,30 @@ class VerifiedFile:
             if self._repair is None:
                 raise unreadable("state file", self._path, error) from error
             found = b""
-        at = block * DIGEST_BYTES
-        digests = self._handle.block_checksums or bytes.fromhex(self._handle.checksum)
-        if found != digests[at : at + DIGEST_BYTES]:
+        if found != self._expected(block):
             if self._repair is None:
                 raise CorruptData(
                     f"{self._what} is damaged between its bytes {first} and {end}: their checksum is {found.hex()} instead of "
-                    f"{digests[at : at + DIGEST_BYTES].hex()}; {ON_DAMAGE}"
+                    f"{self._expected(block).hex()}; {ON_DAMAGE}"
                 )
             self._mapped[first:end] = bytes(self._repair()[first:end])
+        self._note(block)
+
+    def _note(self, block: int) -> None:
+        """It is verified."""
         if not self._is_there[block]:
             self._is_there[block] = 1
             self._left = self._is_there.count(0)
-            if not self._left:
-                self._close()
+
+    def _expected(self, block: int) -> bytes:
+        digests = self._handle.block_checksums or bytes.fromhex(self._handle.checksum)
+        return digests[block * DIGEST_BYTES : (block + 1) * DIGEST_BYTES]
 
     def _digest(self, first: int, end: int) -> bytes:
         """Returns the checksum of what is read: a disk that fails does so here, and not where the mapping is looked at."""
         found = xxhash.xxh3_64()
         while first < end:
-            part = os.pread(self._descriptor, min(end - first, _WHOLE_BYTES), first)
+            part = os.pread(self._descriptor, min(end - first, _CALL_BYTES), first)
             if not part:
                 break  # cut off meanwhile
             found.update(part)

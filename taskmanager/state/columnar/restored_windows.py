@@ -7,8 +7,8 @@
 Laws. No byte is decoded before the checksum of its file was verified, and a damaged file is reported by the call that settles. Each file is read once. What the windows of the files
 are is known only then, so nothing fires before; a delta does not need it, and what is written whole settles by itself.
 
-A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed, or from
-an object store), or is not sorted, becomes files of the attempt.
+A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed), or is not
+sorted, becomes files of the attempt.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from tidegate.taskmanager.state.columnar.window_files import (
     read_windows,
 )
 from tidegate.taskmanager.state.columnar.window_runs import Merge
+from tidegate.taskmanager.state.files.in_parts import InParts
 from tidegate.taskmanager.state.files.segments import Groups
 
 PART_BITS = 6
@@ -72,6 +73,7 @@ class ColumnarWindowState:
         self._owned = owned
         self._max_parallelism = max_parallelism
         self._eager_bytes = memory.eager_bytes
+        self._directory = memory.directory
         self._limit_bytes, changes_bytes = decide_limits(memory.budget_bytes)
         self._parts_of = self._groups_of
         self._write = SpillFiles(form.operator, memory.directory).write
@@ -187,7 +189,7 @@ class ColumnarWindowState:
         parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
         if parts is not None:
             groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
-            self._restoring = RestoredWindows(self._form, groups, mine, source, self._write)
+            self._restoring = RestoredWindows(self._form, groups, mine, InParts(source, self._directory), self._write)
             named = groups if self._limit_bytes is None else [self._as_parts(part) for part in groups]
             self._buckets.hold_restored(list(zip(named, self._restoring.parts, strict=True)))
         else:

@@ -28,7 +28,7 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.store.files import LocalFiles
-from tidegate.store.verified_file import VerifiedFile
+from tidegate.store.verified_file import PartialFile, VerifiedFile
 from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
 
 _log = logging.getLogger("tidegate.taskmanager.state")
@@ -131,7 +131,7 @@ class LocalFirstSource:
         self.remote_reads += 1
         return self._inner.read(handle)
 
-    def open(self, handle: StateHandle) -> VerifiedFile | None:
+    def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
         """Parts of the copy, or of the file itself where there is none. A block of the copy that is damaged is taken from the file."""
         if handle.data is not None or not isinstance(self._inner, PartialSource):
             return None
@@ -146,7 +146,7 @@ class LocalFirstSource:
             self.local_reads += 1
             return found
         self.remote_reads += 1
-        return self._inner.open(handle)
+        return self._inner.open(handle, directory)
 
     def _whole(self, handle: StateHandle, path: Path) -> memoryview:
         _log.warning("local copy %s is damaged: read from the checkpoint instead", path)

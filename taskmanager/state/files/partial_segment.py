@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
-from tidegate.store.verified_file import VerifiedContent, VerifiedFile
+from tidegate.store.verified_file import PartialFile
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, StateDescription, metadata_of
 
 BATCH_ROWS = "batch_rows"
@@ -41,7 +41,7 @@ def even(about: StateDescription, batch_rows: int) -> StateDescription:
 class PartialSegment:
     """One segment. Thread-safe: it only keeps what is the same for all."""
 
-    def __init__(self, file: VerifiedFile | VerifiedContent, segment: SegmentHandle) -> None:
+    def __init__(self, file: PartialFile, segment: SegmentHandle) -> None:
         """Raises ``CorruptData`` naming the file, ``StorageError``."""
         self.segment = segment
         path = segment.handle.path
@@ -82,6 +82,15 @@ class PartialSegment:
                 self._batches.clear()
             self._batches[index] = found
         return found
+
+    def need_rows(self, first: int, end: int) -> None:
+        """Reads and verifies all that belongs to these rows at once, and what lies between, where all of it will be looked at."""
+        if first < end:
+            begin, (last, metadata_bytes, body_bytes) = (
+                self._blocks[first // self.batch_rows],
+                self._blocks[(end - 1) // self.batch_rows],
+            )
+            self._file.need(begin[0], last + metadata_bytes + body_bytes)
 
     def column(self, index: int, name: str, first: int, end: int) -> pa.Array:
         """The column of a batch, verified from row ``first`` to before ``end``; the other rows must not be looked at."""

@@ -11,7 +11,9 @@ import os
 import resource
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +21,7 @@ import pyarrow.compute as pc
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
-from tidegate.store.verified_file import VerifiedContent
+from tidegate.store.verified_file import PartialFile, VerifiedContent
 from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
@@ -36,6 +38,8 @@ from tidegate.taskmanager.state.rocksdb.restored_rows import RestoredRows, can_b
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"
+_OPENED_AT_ONCE = 16
+"""Each takes two or three answers of a store, of some ten milliseconds."""
 _ENTRIES = 4096
 """Chosen, not measured: entries of one write batch at a restore."""
 
@@ -59,21 +63,26 @@ class UnclaimedState:
 
     def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
         """The rows as they lie in their files, which are held open; ``None`` where they must be claimed: of other types than the state has now,
-        from an object store, compressed, written by another backend or an older version, or so few that they travel inline, or in too many files.
+        compressed, written by another backend or an older version, or so few that they travel inline, or in too many files. Several files are opened at once, since a
+        store answers late.
         Raises ``CorruptData``, ``StorageError``."""
         source = self._source
         files = sum(segment.handle.data is None for segment in self.segments)
         if self._copies or not isinstance(source, PartialSource) or not 0 < files <= _most_files():
             return None
-        parts = []
-        for segment in self.segments:
-            inline = segment.handle.data is not None
-            file = VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle)
-            part = None if file is None else PartialSegment(file, segment)
-            if part is None or not can_be_left(layout, part):
-                return None
-            parts.append(part)
+        with ThreadPoolExecutor(_OPENED_AT_ONCE, "state-open") as pool:
+            opened = list(pool.map(partial(self._part, source), self.segments))
+        parts = [part for part in opened if part is not None and can_be_left(layout, part)]
+        if len(parts) < len(self.segments):
+            return None
         return RestoredRows(layout, state_id, parts, now_ms)
+
+    def _part(self, source: PartialSource, segment: SegmentHandle) -> PartialSegment | None:
+        inline = segment.handle.data is not None
+        file: PartialFile | None = (
+            VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle, self._directory)
+        )
+        return None if file is None else PartialSegment(file, segment)
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
         """Write everything into the state's rows; whether it had the very columns that the state is written with now.

@@ -26,7 +26,7 @@ def written(directory: Path, content: bytes = CONTENT) -> StateHandle:
 
 def opened(directory: Path, handle: StateHandle) -> VerifiedFile:
     found = open_segment_source(str(directory)).open(handle)
-    assert found is not None
+    assert isinstance(found, VerifiedFile)
     return found
 
 
@@ -56,7 +56,8 @@ def test_only_blocks_that_are_needed_are_read(tmp_path: Path, monkeypatch: pytes
     assert read == [(BLOCK_BYTES, BLOCK_BYTES)]
     assert not file.is_whole
     file.need(0, len(CONTENT))
-    assert sorted(read) == [(at, min(BLOCK_BYTES, len(CONTENT) - at)) for at in range(0, len(CONTENT), BLOCK_BYTES)]
+    neighbours = (2 * BLOCK_BYTES, len(CONTENT) - 2 * BLOCK_BYTES)
+    assert sorted(read) == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES), neighbours]
     assert file.is_whole
     assert file.content == CONTENT
 
@@ -101,10 +102,18 @@ def test_a_file_that_is_deleted_meanwhile_stays_readable(tmp_path: Path) -> None
     assert file.content == CONTENT
 
 
-def test_inline_state_and_object_stores_are_not_read_in_parts(tmp_path: Path) -> None:
+def test_a_damaged_block_among_neighbours_is_the_one_that_is_named(tmp_path: Path) -> None:
+    handle = written(tmp_path)
+    damage(tmp_path / handle.path, 2 * BLOCK_BYTES + 17)
+    file = opened(tmp_path, handle)
+    with pytest.raises(CorruptData, match=f"damaged between its bytes {2 * BLOCK_BYTES} and {3 * BLOCK_BYTES}"):
+        file.need(0, len(CONTENT))
+
+
+def test_inline_state_and_objects_without_checksums_of_blocks_are_not_read_in_parts(tmp_path: Path) -> None:
     source = open_segment_source(str(tmp_path))
     assert source.open(StateHandle(1, xxhash.xxh3_64_hexdigest(b"a"), data=b"a")) is None
-    assert source.open(StateHandle(1, "", path="s3://bucket/file")) is None
+    assert source.open(StateHandle(BLOCK_BYTES + 1, "", path="s3://bucket/file")) is None
 
 
 def test_a_damaged_block_of_a_local_copy_is_taken_from_the_file_itself(tmp_path: Path) -> None:
