@@ -54,6 +54,12 @@ PREIMPORTED = (
 )
 
 
+COLLECT_AFTER = (50_000, 10, 10)
+"""New objects before young ones are looked through for cycles, and after how many of those rounds older ones are, and all. With Python's 700 a snapshot of state,
+which makes as many lists and tuples as there are entries, looks through all state several times a second: each time 50 to 90 ms for half a million entries, with the
+interpreter's lock. What is no cycle is freed at once as ever; old cycles wait for five million new objects."""
+
+
 def set_environment() -> None:
     """Begin again with ``ENVIRONMENT``, unless it is set: the C library reads it when a process starts."""
     missing = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
@@ -99,6 +105,7 @@ def main() -> None:
             f"tidegate.taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting"
         )
     daemon = importlib.import_module("pyspark.daemon")
+    gc.set_threshold(*COLLECT_AFTER)
     gc.collect()
     gc.freeze()  # a collection in a subtask does not walk what was imported, nor touch its pages: 50 ms with the interpreter's lock
     daemon.manager()
