@@ -96,10 +96,10 @@ class Trace:
     def _note(self, batch: pa.RecordBatch) -> None:
         first, last, now = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py(), time.time()
         if self._file is None:
-            self._file = os.open(
-                Path(self.directory) / f"{self.role}-{os.getpid()}.seen", os.O_CREAT | os.O_RDWR, 0o644
-            )
+            begun = Path(self.directory) / f"{self.role}-{os.getpid()}.begun"
+            self._file = os.open(begun, os.O_CREAT | os.O_RDWR, 0o644)
             os.pwrite(self._file, struct.pack(_SEEN, first, last, now, now), 0)
+            begun.rename(begun.with_suffix(".seen"))  # a reader never finds half of it
         os.pwrite(self._file, struct.pack(_SEEN, first, last, now, now)[8:16], 8)
         os.pwrite(self._file, struct.pack("<d", now), 24)
 
