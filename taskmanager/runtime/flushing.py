@@ -2,10 +2,14 @@
 
     begin ─▶ one step of the mailbox loop ─▶ is_due: flush now, or gather on until ``at_ms``
 
+Outputs are flushed in rounds as long as the buffer timeout, counted from the first record, as Flink's flusher does
+(``RecordWriter.OutputFlusher``): a record waits half a timeout on the average. A timeout that began with each first record of a frame would
+have single records, and batches that a source makes at a time, wait for all of it, with as many frames.
+
 Law: as far as steps take what they took before, no record waits longer for others than the buffer timeout. Outputs are flushed
 between two steps only, so they are flushed when the next step would end behind the time: a function that takes half a second
 for each record would otherwise keep the result of one record back until it is done with the next.
-Flink flushes from a thread of its own (``RecordWriter.OutputFlusher``), which would take the interpreter away from functions.
+Flink flushes from a thread of its own, which would take the interpreter away from functions.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ class FlushTimer:
         """``tolerated_ms``: the next step may end so much behind the time."""
         self._timeout_ms = timeout_ms
         self._tolerated_ms = tolerated_ms
+        self._round_ms: float | None = None
+        """When the last known round began; ``None``: nothing has come yet."""
         self.at_ms: float | None = None
         """When what is gathered has to leave at the latest; ``None``: nothing waits."""
         self._began_ms = 0.0
@@ -46,9 +52,17 @@ class FlushTimer:
             self.at_ms = None
             return False
         if self.at_ms is None:
-            self.at_ms = now_ms + self._timeout_ms
+            self.at_ms = self._next_round_ms(now_ms)
         next_ms = now_ms + max(0.0, self._step_ms - self._tolerated_ms) if advanced else now_ms
         if next_ms < self.at_ms:
             return False
         self.at_ms = None
         return True
+
+    def _next_round_ms(self, now_ms: float) -> float:
+        if not self._timeout_ms:
+            return now_ms
+        if self._round_ms is None:
+            self._round_ms = now_ms
+        self._round_ms += (now_ms - self._round_ms) // self._timeout_ms * self._timeout_ms
+        return self._round_ms + self._timeout_ms
