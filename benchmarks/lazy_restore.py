@@ -3,8 +3,8 @@
 python -m benchmarks.lazy_restore [--keys 10000000] [--value-bytes 200] [--directory KEPT]
 
 One subtask, a ValueState of bytes for each key, incremental checkpoints; the records have random keys, whose values are read and written
-again. Each run is a process of its own that begins with an empty page cache, where the system lets it be emptied; the second pair reads
-through a store of ``--store-mb-s``. A time is that of the process from its first line of measuring on, without the imports.
+again, and then a checkpoint is written. Each run is a process of its own that begins with an empty page cache; the second pair reads from a disk of ``--store-mb-s``, and with
+``--objects`` a third one from a server with S3's protocol that gives as much. A time is that of the process from its first line of measuring on, without the imports.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
 
+from tests.servers.versitygw import BUCKET, VersityGateway
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, StateHandle
 from tidegate.model.keygroups import range_of
 from tidegate.store.files import LocalCalls
+from tidegate.store.object_files import ObjectFiles, ObjectRanges
 from tidegate.store.segments import FileSegmentSource, open_segment_source, open_segment_store
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
@@ -47,12 +51,14 @@ def main() -> None:
     parser.add_argument("--store-mb-s", type=int, default=200)
     parser.add_argument("--directory", type=Path, help="where the checkpoint is made, or was made by an earlier run")
     parser.add_argument("--only-make", action="store_true", help="make the checkpoint, measure nothing")
+    parser.add_argument("--objects", action="store_true", help="also from an object store, versitygw as in the tests")
+    parser.add_argument("--bucket", help=argparse.SUPPRESS)
     parser.add_argument("--run", choices=["eager", "lazy"], help=argparse.SUPPRESS)
     parser.add_argument("--limited", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run is not None:
         limit = arguments.store_mb_s * 1e6 if arguments.limited else 0
-        measure(arguments.directory, arguments.keys, arguments.value_bytes, arguments.run, limit)
+        measure(arguments.directory, arguments.keys, arguments.value_bytes, arguments.run, limit, arguments.bucket)
         return
     with tempfile.TemporaryDirectory(prefix="lazy-restore-") as made:
         directory = arguments.directory or Path(made)
@@ -62,13 +68,25 @@ def main() -> None:
             return
         size_bytes = sum(file.stat().st_size for file in (directory / "shared").iterdir())
         print(f"{arguments.keys:,} keys, {size_bytes / 1e9:.2f} GB of files")
-        for limited in ([], ["--limited"]):
-            print(f"  from a store of {arguments.store_mb_s} MB/s" if limited else "  from the local disk")
-            for run in ("eager", "lazy"):
-                given = ["--keys", str(arguments.keys), "--value-bytes", str(arguments.value_bytes), "--run", run]
-                rate = ["--store-mb-s", str(arguments.store_mb_s), "--directory", str(directory)]
-                command = [sys.executable, "-m", "benchmarks.lazy_restore", *given, *rate, *limited]
-                subprocess.run(command, check=True)
+        rate = ["--store-mb-s", str(arguments.store_mb_s), "--directory", str(directory)]
+        given = ["--keys", str(arguments.keys), "--value-bytes", str(arguments.value_bytes), *rate]
+        compare("from the local disk", given)
+        compare(f"from a disk of {arguments.store_mb_s} MB/s", [*given, "--limited"])
+        if arguments.objects:
+            with VersityGateway() as server:
+                (server.root / BUCKET / "chk-1").mkdir()
+                (server.root / BUCKET / "shared").mkdir()
+                for file in (directory / "shared").iterdir():
+                    os.link(file, server.root / BUCKET / "shared" / file.name)
+                os.environ.update(server.environment)
+                name = f"from an object store of {arguments.store_mb_s} MB/s"
+                compare(name, [*given, "--limited", "--bucket", f"s3://{BUCKET}"])
+
+
+def compare(name: str, given: list[str]) -> None:
+    print(f"  {name}", flush=True)
+    for run in ("eager", "lazy"):
+        subprocess.run([sys.executable, "-m", "benchmarks.lazy_restore", *given, "--run", run], check=True)
 
 
 def make(directory: Path, keys: int, value_bytes: int) -> None:
@@ -89,20 +107,24 @@ def make(directory: Path, keys: int, value_bytes: int) -> None:
     (directory / "snapshot").write_bytes(pickle.dumps(written))
 
 
-def measure(directory: Path, keys: int, value_bytes: int, run: str, limit: float) -> None:
+def measure(directory: Path, keys: int, value_bytes: int, run: str, limit: float, bucket: str | None) -> None:
     snapshot: OperatorSnapshot = pickle.loads((directory / "snapshot").read_bytes())
+    keyed = snapshot.keyed
+    if bucket is not None:
+        places = {s.handle.path: f"{bucket}/shared/{os.path.basename(s.handle.path)}" for s in keyed}
+        keyed = tuple(replace(s, handle=replace(s.handle, path=places[s.handle.path])) for s in keyed)
     pa.array([1]).to_numpy()  # imports pandas, as every operator does that decodes records
-    is_cold = dropped_caches()
-    source: SegmentSource = open_segment_source(str(directory / "chk-1"))
+    forget_pages(directory / "shared")
+    source: SegmentSource = open_segment_source(f"{bucket or directory}/chk-1")
     if limit:
         slow_down(limit)
     if run == "eager":
-        source = WholeFiles(open_segment_source(str(directory / "chk-1"), None))
+        source = WholeFiles(open_segment_source(f"{bucket or directory}/chk-1"))
     rng = random.Random(1)
     batches = [rng.choices(range(keys), k=BATCH_RECORDS) for _ in range(BATCHES)]
     began = time.perf_counter()
     backend = opened(directory, 1)
-    backend.restore(RestoredOperator(keyed=snapshot.keyed), source)
+    backend.restore(RestoredOperator(keyed=keyed), source)
     table = backend.table("state", "value", Types.PICKLED_BYTE_ARRAY())
     times = [time.perf_counter() - began]
     for batch in batches:
@@ -114,13 +136,20 @@ def measure(directory: Path, keys: int, value_bytes: int, run: str, limit: float
             if len(times) == 1:
                 times.append(time.perf_counter() - began)
         times.append(time.perf_counter() - began)
+    options = CheckpointOptions(str(directory / "chk-2"), shared_location=str(directory / "shared"))
+    frozen = backend.freeze(2, options)
+    with tempfile.TemporaryDirectory() as written:
+        store = open_segment_store(written, "attempt", 2, 0, shared_location=written)
+        frozen.write(store)
+    frozen.release()
+    checkpoint = time.perf_counter() - began - times[-1]
     while backend.rows_to_load:
         backend.load_some()
     loaded = time.perf_counter() - began
     backend.close()
     print(
-        f"    {run:5} ({'cold' if is_cold else 'warm'} page cache): state asked for {times[0]:8.2f} s, first record {times[1]:8.2f} s, "
-        f"first {BATCH_RECORDS:,} records {times[2]:8.2f} s, {BATCHES * BATCH_RECORDS:,} {times[-1]:8.2f} s, "
+        f"    {run:5}: state asked for {times[0]:8.2f} s, first record {times[1]:8.2f} s, "
+        f"first {BATCH_RECORDS:,} records {times[2]:8.2f} s, {BATCHES * BATCH_RECORDS:,} {times[-1]:8.2f} s, a checkpoint {checkpoint:.2f} s ({store.written_bytes / 1e6:.1f} MB), "
         f"all loaded (no other work) {loaded:8.2f} s",
         flush=True,
     )  # fmt: skip
@@ -139,11 +168,14 @@ class WholeFiles:
 def slow_down(bytes_per_second: float) -> None:
     """All reads of files of state together take as long as a store of this rate would."""
     free_at = [time.monotonic()]
-    pread, read_into = os.pread, LocalCalls.read_into
+    pread, read_into, read_at, view = os.pread, LocalCalls.read_into, ObjectRanges.read_at, ObjectFiles.view
+    lock = threading.Lock()
 
     def wait(size_bytes: int) -> None:
-        free_at[0] = max(free_at[0], time.monotonic()) + size_bytes / bytes_per_second
-        time.sleep(max(0.0, free_at[0] - time.monotonic()))  # the rate of the store, not a wait for something
+        with lock:
+            free_at[0] = max(free_at[0], time.monotonic()) + size_bytes / bytes_per_second
+            until = free_at[0]
+        time.sleep(max(0.0, until - time.monotonic()))  # the rate of the store, not a wait for something
 
     def slow_pread(descriptor: int, size_bytes: int, at: int) -> bytes:
         found = pread(descriptor, size_bytes, at)
@@ -155,17 +187,28 @@ def slow_down(bytes_per_second: float) -> None:
         wait(found)
         return found
 
+    def slow_read_at(self: ObjectRanges, first: int, size_bytes: int) -> bytes:
+        found = read_at(self, first, size_bytes)
+        wait(len(found))
+        return found
+
+    def slow_view(self: ObjectFiles, path: str) -> memoryview:
+        found = view(self, path)
+        wait(len(found))
+        return found
+
     mock.patch.object(os, "pread", slow_pread).start()
     mock.patch.object(LocalCalls, "read_into", slow_read_into).start()
+    mock.patch.object(ObjectRanges, "read_at", slow_read_at).start()
+    mock.patch.object(ObjectFiles, "view", slow_view).start()
 
 
-def dropped_caches() -> bool:
-    os.sync()
-    try:
-        Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
-    except OSError:
-        return False
-    return True
+def forget_pages(directory: Path) -> None:
+    for path in directory.iterdir():
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
 
 def opened(directory: Path, restored_id: int | None) -> KeyedBackend:

@@ -5,14 +5,14 @@
 Checksums are those of the handle: one for each ``BLOCK_BYTES`` of a file that has more, else the one of the whole file. The file is held
 open, so it is there to the end also when its checkpoint is deleted meanwhile.
 
-Laws: what ``need`` returned for is what was written. A block is read at most once by each ``VerifiedFile``, unless two threads need it at
-the same moment.
+Laws: what ``need`` returned for is what was written. A block is read at most once by each ``VerifiedFile``.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Protocol
@@ -104,6 +104,7 @@ class VerifiedFile:
         self._block_bytes = BLOCK_BYTES if handle.block_checksums else size_bytes
         self._left = -(-size_bytes // self._block_bytes)
         self._is_there = bytearray(self._left)
+        self._reading = threading.Lock()
         self._check_digests()
 
     @property
@@ -119,8 +120,11 @@ class VerifiedFile:
         last, most = (end - 1) // size + 1, max(_CALL_BYTES // size, 1)
         block = first // size
         while block < last:
-            stop = block + 1
-            if not is_there[block]:
+            if is_there[block]:
+                block += 1
+                continue
+            with self._reading:
+                stop = block
                 while stop < min(last, block + most) and not is_there[stop]:
                     stop += 1
                 self._read(range(block, stop))
@@ -128,8 +132,9 @@ class VerifiedFile:
 
     def _read(self, blocks: range) -> None:
         """Neighbours by one call, unless one of them is damaged or is all there is."""
-        if len(blocks) == 1:
-            self._read_block(blocks.start)
+        if len(blocks) < 2:
+            for block in blocks:
+                self._read_block(block)
             return
         first, end = blocks.start * BLOCK_BYTES, min(blocks.stop * BLOCK_BYTES, self._handle.size_bytes)
         try:

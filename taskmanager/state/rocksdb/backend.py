@@ -171,10 +171,12 @@ class RocksKeyedBackend(KeyedBackend):
             if unloaded is not None and not unloaded.is_done:
                 unloaded.load_some()
             if unloaded is None or unloaded.is_done:
-                cells.unloaded = None
+                cells.drop_unloaded()
                 self._loading.remove(cells)
 
     def close(self) -> None:
+        for cells in self._loading:
+            cells.drop_unloaded()
         self._heap.close()
         self._database.close()
 

@@ -2,6 +2,7 @@
 
     find(group, entry) ─▶ the newest level that knows the entry ─▶ its value     binary search over the group's rows
     entries(group)     ─▶ every entry that is there, with its value              level by level, the newest first
+    chunks(group)      ─▶ the same, some thousand at a time, as rows of the database where an entry is one row
     in_order(group)    ─▶ the same, in the order of the entries' bytes
 
 The rows of a key group lie in the order in which RocksDB had them, that of ``entry`` (``keys``). What is pickled in a key may have other bytes
@@ -41,11 +42,17 @@ from tidegate.taskmanager.state.heap.entries import (
     from_columns,
     removed_entries,
 )
+from tidegate.taskmanager.state.rocksdb.database import Pair
 from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, encode_key, place
+from tidegate.taskmanager.state.rocksdb.rows_of_columns import contents_of, starts_of
+from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
+from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES
 from tidegate.taskmanager.state.ttl import stamped
 
 STEP_ROWS: Final = 1024
 """Rows that are decoded at once: some milliseconds."""
+_PACKED_ROWS: Final = 4096
+"""Rows that become rows of the database at once, which takes a fifth of that for each."""
 GONE: Final = object()
 """What a level says of an entry that it removes."""
 _UNKNOWN: Final = object()
@@ -115,6 +122,22 @@ class RestoredRows:
                     if value is not GONE:
                         yield start, value
 
+    def need(self, group: int) -> None:
+        """Reads and verifies all that there is of a key group, so that walks through it need not wait. Raises ``CorruptData``, ``StorageError``."""
+        for file in self._of(group):
+            file.part.need_rows(*file.part.rows_of(group))
+
+    def chunks(self, group: int, rows: StateRows) -> Iterator[list[Pair]]:
+        """As ``entries``, some at a time, as rows of the database. Only where an entry is one row."""
+        files = self._of(group)
+        newer: set[bytes] = set()
+        for file in files:
+            for starts, contents in file.packed(group, rows):
+                pairs = zip(starts, contents, strict=True)
+                yield [(start, content) for start, content in pairs if content is not None and start not in newer]
+                if file is not files[-1]:
+                    newer.update(starts)
+
     def in_order(self, group: int) -> Iterator[tuple[bytes, StateValue]]:
         """As ``entries``, by their bytes."""
         files = self._of(group)
@@ -145,7 +168,7 @@ class _File:
         self._layout = layout
         self._state_id = state_id
         self._now_ms = now_ms
-        self._has_deleted = DELETED in names
+        self.has_deleted = DELETED in names
         field = part.schema.field(KEY)
         self._is_pickled = (field.metadata or {}).items() >= PICKLED.items()
         self._has_numbers = field.type == pa.int64() and self.namespace == ord("n")
@@ -172,18 +195,25 @@ class _File:
         """All rows of a group: where the entry is in the database, and its value or ``GONE``."""
         prefix = place(self._state_id, group)
         for data in self._slices(group):
-            groups = np.full(data.num_rows, group, np.int32)
-            keys = removed_entries(self._layout, groups, data)
-            starts = [prefix + encode_key(key) + encode_key(space) for _, (key, space) in keys]
-            dead = [False] * data.num_rows
-            if self._has_deleted:
-                dead = data.column(DELETED).to_pylist()
-                living = pa.array([not gone for gone in dead])
-                data = data.filter(living).drop_columns([DELETED])
-                groups = groups[: data.num_rows]
-            values = from_columns(self._layout, groups, data, self._now_ms)
-            for start, is_gone in zip(starts, dead, strict=True):
-                yield start, GONE if is_gone else next(values)[2]
+            yield from self._decoded(group, prefix, data)
+
+    def packed(self, group: int, rows: StateRows) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+        """As ``rows``, some at a time; instead of a value what is in its row, ``None``: it is gone."""
+        prefix = place(self._state_id, group)
+        for data in self._slices(group, _PACKED_ROWS):
+            starts = None if self.has_deleted else starts_of(prefix, data)
+            contents = None if starts is None else contents_of(data)
+            if starts is None or contents is None or not self._is_right(starts[0], contents[0], group, data, rows):
+                pairs = list(self._decoded(group, prefix, data))
+                yield [start for start, _ in pairs], [None if value is GONE else rows.pack(value) for _, value in pairs]
+            else:
+                yield starts, list(contents)
+
+    def _is_right(self, start: bytes, content: bytes, group: int, data: pa.RecordBatch, rows: StateRows) -> bool:
+        """Whether the first row has the key and the form that decoding and encoding it give: a type may have values of its own."""
+        ((expected, value),) = self._decoded(group, place(self._state_id, group), data.slice(0, 1))
+        form_bytes = 1 + (STAMP_BYTES if self._layout.ttl is not None else 0)
+        return start == expected and content[:form_bytes] == rows.pack(value)[:form_bytes]
 
     def is_in_order(self, group: int) -> bool:
         last = b""
@@ -195,12 +225,26 @@ class _File:
                 last = entry
         return True
 
-    def _slices(self, group: int) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, group: int, prefix: bytes, data: pa.RecordBatch) -> Iterator[tuple[bytes, StateValue]]:
+        groups = np.full(data.num_rows, group, np.int32)
+        keys = removed_entries(self._layout, groups, data)
+        starts = [prefix + encode_key(key) + encode_key(space) for _, (key, space) in keys]
+        dead = [False] * data.num_rows
+        if self.has_deleted:
+            dead = data.column(DELETED).to_pylist()
+            living = pa.array([not gone for gone in dead])
+            data = data.filter(living).drop_columns([DELETED])
+            groups = groups[: data.num_rows]
+        values = from_columns(self._layout, groups, data, self._now_ms)
+        for start, is_gone in zip(starts, dead, strict=True):
+            yield start, GONE if is_gone else next(values)[2]
+
+    def _slices(self, group: int, step: int = STEP_ROWS) -> Iterator[pa.RecordBatch]:
         first, end = self.part.rows_of(group)
         size = self.part.batch_rows
         while first < end:
             batch, at = divmod(first, size)
-            stop = min(at + STEP_ROWS, size, at + end - first)
+            stop = min(at + step, size, at + end - first)
             data = self.part.slice(batch, at, stop)
             if not (data.column(KEY_GROUP).to_numpy() == group).all():
                 raise self._misplaced(group)
@@ -247,7 +291,7 @@ class _File:
         data, layout = self.part.slice(batch, row, row + 1), self._layout
         if data.column(KEY_GROUP)[0].as_py() != group:
             raise self._misplaced(group)
-        if self._has_deleted and data.column(DELETED)[0].as_py():
+        if self.has_deleted and data.column(DELETED)[0].as_py():
             return GONE
         assert layout.value_type is not None
         (value,) = decode_column(layout.value_type, data.column(VALUE))

@@ -24,7 +24,8 @@ class StateRows:
         self.state_id = state_id
         self._encode = encoder_of(element_type_of(layout))
         self._is_stamped = layout.ttl is not None
-        self._has_several = layout.is_list or layout.is_map
+        self.has_several = layout.is_list or layout.is_map
+        """An entry may have several rows, or none."""
         self._last: Entry = (self, None)
         self._last_row = b""
 
@@ -47,7 +48,7 @@ class StateRows:
 
     def start_of(self, row: bytes) -> bytes:
         """What all rows of a row's entry begin with."""
-        return row[: self.parts(row)[2]] if self._has_several else row
+        return row[: self.parts(row)[2]] if self.has_several else row
 
     def pairs_of(self, start: bytes, value: StateValue) -> list[Pair]:
         """All rows of an entry, a list's numbered from 0 on. Raises ``NotSerializable``."""

@@ -56,6 +56,12 @@ class RocksCells:
         if self.unloaded is not None:
             self.unloaded.load_all()
 
+    def drop_unloaded(self) -> None:
+        """Nothing is in the restored files that is not in the database, or nothing is asked for from now on."""
+        if self.unloaded is not None:
+            self.unloaded.close()
+            self.unloaded = None
+
     def mark_gone(self, group: int, start: bytes) -> None:
         """Rows of an entry were deleted."""
         if self.unloaded is not None:

@@ -20,6 +20,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.rocksdb.database import Pair, RocksDatabase, View
+from tidegate.taskmanager.state.rocksdb.groups_ahead import AHEAD, GroupsAhead
 from tidegate.taskmanager.state.rocksdb.keys import after, place
 from tidegate.taskmanager.state.rocksdb.restored_rows import STEP_ROWS, RestoredRows, can_be_searched
 from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
@@ -45,8 +46,9 @@ class Unloaded:
         self._waiting = {group: None for group, count in self._counts.items() if count}
         """Key groups that are not wholly loaded, in the order in which they will be."""
         self._asked_for: dict[int, None] = {}
-        self._begun: tuple[int, Iterator[tuple[bytes, StateValue]]] | None = None
+        self._begun: tuple[int, Iterator[Sequence[tuple[bytes, StateValue]]]] | None = None
         self._fetched = b""
+        self._ahead = GroupsAhead(restored.need)
         self._left = sum(self._counts.values())
         self._loaded = 0
         """Entries of the key group that is being loaded, as far as it was."""
@@ -95,14 +97,15 @@ class Unloaded:
         if self._begun is None:
             group = next(iter(self._asked_for), None)
             group = next(iter(self._waiting)) if group is None else group
-            self._begun = (group, self._restored.entries(group))
-        group, entries = self._begun
-        chunk = list(islice(entries, STEP_ROWS))
-        if chunk:
-            self._load_missing(group, chunk)
-        self._loaded += len(chunk)
-        if len(chunk) < STEP_ROWS:
+            self._begun = (group, self._chunks(group))
+            self._ahead.want(self._next_groups(group))
+        group, chunks = self._begun
+        chunk = next(chunks, None)
+        if chunk is None:
             self._end(group)
+            return
+        self._load_missing(group, chunk)
+        self._loaded += len(chunk)
 
     def load_all(self) -> None:
         """All at once: what asks for everything must find it."""
@@ -113,13 +116,30 @@ class Unloaded:
         """What a snapshot needs of it; ``None``: nothing."""
         return FrozenUnloaded(self._restored, frozenset(self._waiting)) if self._waiting else None
 
+    def close(self) -> None:
+        """Nothing is read ahead from now on."""
+        self._ahead.close()
+
+    def _chunks(self, group: int) -> Iterator[Sequence[tuple[bytes, StateValue]]]:
+        """Rows of the database where an entry is one row, else entries."""
+        if self._rows.has_several:
+            return _parts(self._restored.entries(group))
+        return iter(self._restored.chunks(group, self._rows))
+
+    def _next_groups(self, group: int) -> list[int]:
+        """Key groups that are likely to be loaded next."""
+        others = (other for other in (*self._asked_for, *islice(self._waiting, AHEAD + 1)) if other != group)
+        return list(dict.fromkeys(others))[:AHEAD]
+
     def _load_group(self, group: int) -> None:
-        for chunk in _chunks(self._restored.entries(group)):
+        for chunk in self._chunks(group):
             self._load_missing(group, chunk)
         self._end(group)
 
-    def _load_missing(self, group: int, chunk: list[tuple[bytes, StateValue]]) -> None:
+    def _load_missing(self, group: int, chunk: Sequence[tuple[bytes, StateValue]]) -> None:
         """Entries of one group that are not known yet. Those that are, are few, or were loaded: a walk finds them."""
+        if not chunk:
+            return
         starts = [start for start, _ in chunk]
         first, last = min(starts), max(starts)
         known = set()
@@ -132,7 +152,8 @@ class Unloaded:
             if row[2:] > last:
                 break
             known.add(row[2:])
-        self._load([pair for pair in chunk if pair[0] not in known] if known else chunk)
+        load = self._load if self._rows.has_several else self._database.put_all
+        load([pair for pair in chunk if pair[0] not in known] if known else chunk)
 
     def _end(self, group: int) -> None:
         """A key group is loaded."""
@@ -176,6 +197,6 @@ def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: in
         here = next(known, None)
 
 
-def _chunks(entries: Iterator[tuple[bytes, StateValue]]) -> Iterator[list[tuple[bytes, StateValue]]]:
+def _parts(entries: Iterator[tuple[bytes, StateValue]]) -> Iterator[list[tuple[bytes, StateValue]]]:
     while chunk := list(islice(entries, STEP_ROWS)):
         yield chunk

@@ -1,0 +1,65 @@
+"""Rows of RocksDB out of restored columns, where they need not become Python objects on the way: the way back of ``values.column`` and ``key_columns``.
+
+    key: integers, text, without a namespace     value: integers, doubles, text, pickles, with and without a time
+
+Everything else is decoded and encoded again by the caller (``None``). What the first row of each batch should be is compared with what decoding it gives.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import repeat
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.common.records.schema_evolution import TTL_COLUMN
+from tidegate.taskmanager.state.files.segments import PICKLED
+from tidegate.taskmanager.state.heap.entries import KEY, NAMESPACE, VALUE, WINDOW_ID, WINDOW_START
+from tidegate.taskmanager.state.rocksdb.values import stamp
+
+_SIZE = struct.Struct(">I")
+_NAMESPACES = frozenset({WINDOW_START, WINDOW_ID, NAMESPACE})
+
+
+def starts_of(prefix: bytes, data: pa.RecordBatch) -> list[bytes] | None:
+    """What the rows of each entry begin with. ``prefix``: state and key group."""
+    keys = data.column(KEY)
+    if not _NAMESPACES.isdisjoint(data.schema.names) or keys.null_count:
+        return None
+    if keys.type == pa.int64():
+        rows = np.empty(len(keys), [("prefix", f"V{len(prefix) + 1}"), ("key", ">i8"), ("namespace", "S1")])
+        rows["prefix"], rows["key"], rows["namespace"] = np.void(prefix + b"i"), keys.to_numpy(), b"n"
+        return _cut(rows)
+    if pa.types.is_string(keys.type):
+        pack, front = _SIZE.pack, prefix + b"s"
+        return [front + pack(len(key)) + key + b"n" for key in keys.cast(pa.binary()).to_pylist()]
+    return None
+
+
+def contents_of(data: pa.RecordBatch) -> list[bytes] | None:
+    """What is in the only row of each entry."""
+    field, values = data.schema.field(VALUE), data.column(VALUE)
+    if values.null_count:
+        return None
+    found: list[bytes] | None = None
+    if (field.metadata or {}).items() >= PICKLED.items():
+        found = values.to_pylist()
+        if any(map(bytes.__ne__, (content[:1] for content in found), repeat(b"\x80"))):
+            return None
+    elif field.type == pa.int64() or field.type == pa.float64():
+        is_integer = field.type == pa.int64()
+        rows = np.empty(len(values), [("form", "S1"), ("number", "<i8" if is_integer else "<f8")])
+        rows["form"], rows["number"] = b"q" if is_integer else b"d", values.to_numpy()
+        found = _cut(rows)
+    elif pa.types.is_string(field.type):
+        found = [b"s" + value for value in values.cast(pa.binary()).to_pylist()]
+    if found is None or TTL_COLUMN not in data.schema.names:
+        return found
+    stamps = data.column(TTL_COLUMN)
+    return None if stamps.null_count else list(map(stamp, found, stamps.to_pylist()))
+
+
+def _cut(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> list[bytes]:
+    size, whole = rows.itemsize, rows.tobytes()
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
