@@ -35,6 +35,7 @@ from tidegate.taskmanager.state.rocksdb.tables import (
 )
 from tidegate.taskmanager.state.rocksdb.timers import RocksTimers
 from tidegate.taskmanager.state.rocksdb.unloaded import GONE_ID, Unloaded
+from tidegate.taskmanager.state.rocksdb.unloaded_timers import UnloadedTimers
 from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerSet
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
@@ -208,14 +209,17 @@ class RocksKeyedBackend(KeyedBackend):
     def _leave(self, restored: UnclaimedState, cells: RocksCells) -> bool:
         """Whether the state's rows stay in their files until they are asked for, or loaded."""
         rows = cells.rows
-        if rows.layout.value_type is None:
-            return False  # timers: the earliest of each key group are wanted at once
         files = restored.leave(rows.layout, rows.state_id, self.now_ms())
         if files is None:
             return False
+        if rows.layout.value_type is not None:
+            cells.unloaded = Unloaded(self._database, rows, files, self.owned, cells.load)
+        elif files.is_always_in_order:
+            cells.unloaded = UnloadedTimers(self._database, rows, files, self.owned)
+        else:
+            return False
         rows.namespaces |= files.namespaces
         self._loading.append(cells)
-        cells.unloaded = Unloaded(self._database, rows, files, self.owned, cells.load)
         return True
 
     def _is_on_heap(self, state_name: str) -> bool:

@@ -31,10 +31,18 @@ _DOUBLE = struct.Struct(">cd")
 _SIZE = struct.Struct(">cI")
 _WINDOW = struct.Struct(">cqq")
 _PLACE = struct.Struct(">HH")
+_TIME = struct.Struct(">Q")
+SIGN = 1 << 63
+"""Added to a 64-bit timestamp, so that it is not negative and its bytes are in the order of the times."""
 
 
 def place(state: int, group: int) -> bytes:
     return _PLACE.pack(state, group)
+
+
+def time_bytes(timestamp: int) -> bytes:
+    """In the order of the times. Raises ``struct.error`` beyond 64 bits."""
+    return _TIME.pack(timestamp + SIGN)
 
 
 def group_of(row_key: bytes) -> int:

@@ -17,6 +17,7 @@ import heapq
 import pickle
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
@@ -43,7 +44,7 @@ from tidegate.taskmanager.state.heap.entries import (
     removed_entries,
 )
 from tidegate.taskmanager.state.rocksdb.database import Pair
-from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, encode_key, place
+from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, encode_key, place, time_bytes
 from tidegate.taskmanager.state.rocksdb.rows_of_columns import contents_of, starts_of
 from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES
@@ -89,7 +90,8 @@ class RestoredRows:
         files = [_File(layout, state_id, part, now_ms) for part in parts]
         self._files = sorted(files, key=lambda file: -file.part.segment.level)
         kind = layout.key_type.arrow_field(KEY).type
-        self._is_always_in_order = pa.types.is_integer(kind) or pa.types.is_string(kind)
+        self.is_always_in_order = pa.types.is_integer(kind) or pa.types.is_string(kind)
+        """Rows lie in the order of their bytes whatever wrote them."""
 
     @property
     def namespaces(self) -> set[int]:
@@ -138,14 +140,14 @@ class RestoredRows:
                 if file is not files[-1]:
                     newer.update(starts)
 
-    def in_order(self, group: int) -> Iterator[tuple[bytes, StateValue]]:
-        """As ``entries``, by their bytes."""
+    def in_order(self, group: int, step: int = 0) -> Iterator[tuple[bytes, StateValue]]:
+        """As ``entries``, by their bytes. ``step``: rows of a file that are decoded at once; 0: as many as always."""
         files = self._of(group)
-        if not self._is_always_in_order and not all(file.is_in_order(group) for file in files):
+        if not self.is_always_in_order and not all(file.is_in_order(group) for file in files):
             yield from sorted(self.entries(group), key=_START)
             return
         last = b""
-        for start, value in heapq.merge(*(file.rows(group) for file in files), key=_START):
+        for start, value in heapq.merge(*(file.rows(group, step) for file in files), key=_START):
             if start < last:
                 raise CorruptData(f"{files[0].part.name}: the rows of key group {group} are not in order; {ON_DAMAGE}")
             if start != last:  # the newest level comes first
@@ -166,6 +168,7 @@ class _File:
         self.groups = part.segment.key_groups
         self.namespace = ord("w" if WINDOW_START in names else "c" if WINDOW_ID in names else "n")
         self._layout = layout
+        self._is_timers = layout.value_type is None
         self._state_id = state_id
         self._now_ms = now_ms
         self.has_deleted = DELETED in names
@@ -191,11 +194,12 @@ class _File:
         row = self._row(batch, max(first - begin, 0), min(end - begin, size), wanted)
         return _UNKNOWN if row is None else self._value(batch, row, group)
 
-    def rows(self, group: int) -> Iterator[tuple[bytes, StateValue]]:
+    def rows(self, group: int, step: int = 0) -> Iterator[tuple[bytes, StateValue]]:
         """All rows of a group: where the entry is in the database, and its value or ``GONE``."""
         prefix = place(self._state_id, group)
-        for data in self._slices(group):
-            yield from self._decoded(group, prefix, data)
+        for data in self._slices(group, step or STEP_ROWS):
+            starts = starts_of(prefix, data) if self._is_timers and not self.has_deleted else None
+            yield from self._decoded(group, prefix, data) if starts is None else zip(starts, repeat(True))
 
     def packed(self, group: int, rows: StateRows) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
         """As ``rows``, some at a time; instead of a value what is in its row, ``None``: it is gone."""
@@ -217,7 +221,7 @@ class _File:
 
     def is_in_order(self, group: int) -> bool:
         last = b""
-        for data in self._slices(group):
+        for data in self._slices(group, STEP_ROWS):
             for _, (key, space) in removed_entries(self._layout, np.zeros(data.num_rows, np.int32), data):
                 entry = encode_key(key) + encode_key(space)
                 if entry < last:
@@ -228,7 +232,12 @@ class _File:
     def _decoded(self, group: int, prefix: bytes, data: pa.RecordBatch) -> Iterator[tuple[bytes, StateValue]]:
         groups = np.full(data.num_rows, group, np.int32)
         keys = removed_entries(self._layout, groups, data)
-        starts = [prefix + encode_key(key) + encode_key(space) for _, (key, space) in keys]
+        if self._is_timers:
+            starts = [
+                prefix + time_bytes(time) + encode_key(key) + encode_key(space) for _, (key, (time, space)) in keys
+            ]
+        else:
+            starts = [prefix + encode_key(key) + encode_key(space) for _, (key, space) in keys]
         dead = [False] * data.num_rows
         if self.has_deleted:
             dead = data.column(DELETED).to_pylist()
@@ -239,7 +248,7 @@ class _File:
         for start, is_gone in zip(starts, dead, strict=True):
             yield start, GONE if is_gone else next(values)[2]
 
-    def _slices(self, group: int, step: int = STEP_ROWS) -> Iterator[pa.RecordBatch]:
+    def _slices(self, group: int, step: int) -> Iterator[pa.RecordBatch]:
         first, end = self.part.rows_of(group)
         size = self.part.batch_rows
         while first < end:

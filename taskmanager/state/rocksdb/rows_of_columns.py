@@ -11,11 +11,13 @@ import struct
 from itertools import repeat
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.records.schema_evolution import TTL_COLUMN
 from tidegate.taskmanager.state.files.segments import PICKLED
-from tidegate.taskmanager.state.heap.entries import KEY, NAMESPACE, VALUE, WINDOW_ID, WINDOW_START
+from tidegate.taskmanager.state.heap.entries import KEY, NAMESPACE, TIMESTAMP, VALUE, WINDOW_ID, WINDOW_START
+from tidegate.taskmanager.state.rocksdb.keys import SIGN
 from tidegate.taskmanager.state.rocksdb.values import stamp
 
 _SIZE = struct.Struct(">I")
@@ -23,17 +25,29 @@ _NAMESPACES = frozenset({WINDOW_START, WINDOW_ID, NAMESPACE})
 
 
 def starts_of(prefix: bytes, data: pa.RecordBatch) -> list[bytes] | None:
-    """What the rows of each entry begin with. ``prefix``: state and key group."""
+    """What the rows of each entry begin with; of a timer, its whole row. ``prefix``: state and key group."""
     keys = data.column(KEY)
     if not _NAMESPACES.isdisjoint(data.schema.names) or keys.null_count:
         return None
+    times: npt.NDArray[np.uint64] | None = None
+    if TIMESTAMP in data.schema.names:
+        times = data.column(data.schema.get_field_index(TIMESTAMP)).to_numpy().view(np.uint64) ^ np.uint64(SIGN)
     if keys.type == pa.int64():
-        rows = np.empty(len(keys), [("prefix", f"V{len(prefix) + 1}"), ("key", ">i8"), ("namespace", "S1")])
-        rows["prefix"], rows["key"], rows["namespace"] = np.void(prefix + b"i"), keys.to_numpy(), b"n"
+        moment = [] if times is None else [("time", ">u8")]
+        rows = np.empty(
+            len(keys), [("prefix", f"V{len(prefix)}"), *moment, ("form", "S1"), ("key", ">i8"), ("namespace", "S1")]
+        )
+        rows["prefix"], rows["form"], rows["key"], rows["namespace"] = np.void(prefix), b"i", keys.to_numpy(), b"n"
+        if times is not None:
+            rows["time"] = times
         return _cut(rows)
     if pa.types.is_string(keys.type):
-        pack, front = _SIZE.pack, prefix + b"s"
-        return [front + pack(len(key)) + key + b"n" for key in keys.cast(pa.binary()).to_pylist()]
+        pack, texts = _SIZE.pack, keys.cast(pa.binary()).to_pylist()
+        if times is None:
+            front = prefix + b"s"
+            return [front + pack(len(key)) + key + b"n" for key in texts]
+        moments = _cut(times.astype(">u8"))
+        return [prefix + time + b"s" + pack(len(key)) + key + b"n" for time, key in zip(moments, texts, strict=True)]
     return None
 
 
@@ -60,6 +74,6 @@ def contents_of(data: pa.RecordBatch) -> list[bytes] | None:
     return None if stamps.null_count else list(map(stamp, found, stamps.to_pylist()))
 
 
-def _cut(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> list[bytes]:
+def _cut(rows: npt.NDArray[np.generic]) -> list[bytes]:
     size, whole = rows.itemsize, rows.tobytes()
     return [whole[at : at + size] for at in range(0, len(whole), size)]

@@ -26,6 +26,7 @@ from tidegate.taskmanager.state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.state.rocksdb.database import RocksDatabase
 from tidegate.taskmanager.state.rocksdb.keys import (
     PREFIX_BYTES,
+    SIGN,
     TIMESTAMP_BYTES,
     decode_key,
     encode_key,
@@ -34,12 +35,11 @@ from tidegate.taskmanager.state.rocksdb.keys import (
 )
 from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
+from tidegate.taskmanager.state.rocksdb.unloaded_timers import UnloadedTimers
 from tidegate.taskmanager.state.timers import Timer
 
 _STALE_HEADS = 64
 """Entries of the heap that may be out of date however few groups there are: chosen, not measured."""
-_SIGN = 1 << 63
-"""Added to a 64-bit timestamp, so that it is not negative and its bytes are in the order of the times."""
 _START = struct.Struct(">HHQ")
 _TIMESTAMP = struct.Struct(">Q")
 _KEY_START = PREFIX_BYTES + TIMESTAMP_BYTES
@@ -53,7 +53,7 @@ class TimerRows(StateRows):
         namespace = encode_key(space)
         self.namespaces.add(namespace[0])
         try:
-            start = _START.pack(self.state_id, group, timestamp + _SIGN)
+            start = _START.pack(self.state_id, group, timestamp + SIGN)
         except struct.error:
             raise InvalidJob(
                 f"operator '{self.layout.operator}': a timer at {timestamp} is beyond the times that there are, "
@@ -72,7 +72,7 @@ class TimerRows(StateRows):
 
 def timestamp_of(row: bytes) -> int:
     found: int = _TIMESTAMP.unpack_from(row, PREFIX_BYTES)[0]
-    return found - _SIGN
+    return found - SIGN
 
 
 class _Group:
@@ -98,7 +98,13 @@ class RocksTimers(RocksCells):
         """(first row behind its group, group, first row) of each group, and entries that were true once."""
 
     def begin(self) -> None:
-        """Read the earliest timers of each key group."""
+        """Read the earliest timers of each key group. What was restored may be in its files still, but for those."""
+        if self._restored is not None:
+            for group in self._restored.groups:
+                self._groups[group] = held = _Group([], is_whole=False)
+                self._refill(held, group, b"")
+                self._push_head(held, group)
+            return
         begin = self.rows.prefix
         while (first := next(self._database.rows(self.rows.prefix, begin), None)) is not None:
             group = group_of(first[0])
@@ -138,6 +144,7 @@ class RocksTimers(RocksCells):
                 self._take(held, timer.group, at)
         elif not held.is_whole:
             self._database.delete(row)
+            self.mark_gone(timer.group, row)
             self._changes.add(row)
 
     def first_timestamp(self) -> int | None:
@@ -145,6 +152,7 @@ class RocksTimers(RocksCells):
         return None if first is None else timestamp_of(first[2])
 
     def last_timestamp(self) -> int:
+        self.load_all()
         latest = MIN_TIMESTAMP
         for group, held in self._groups.items():
             if held.cache:
@@ -172,14 +180,17 @@ class RocksTimers(RocksCells):
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when the caches are not what the rows say."""
         found: dict[int, list[bytes]] = {}
+        restored = self._restored
         for row, _ in self._database.rows(self.rows.prefix):
-            found.setdefault(group_of(row), []).append(row)
+            if restored is None or restored.is_loaded_up_to(group_of(row), row):
+                found.setdefault(group_of(row), []).append(row)
         assert found.keys() == {group for group, held in self._groups.items() if held.cache}, "groups with timers"
         for group, rows in found.items():
             held = self._groups[group]
             assert len(held.cache) <= self._limit, f"key group {group} has too many timers in memory"
             assert held.cache == rows[: len(held.cache)], f"key group {group} has other timers in memory"
             assert not held.is_whole or len(held.cache) == len(rows), f"key group {group} has more timers"
+            assert not held.is_whole or restored is None or restored.is_whole(group), f"key group {group} is not loaded"
         assert len(self._heads) <= 2 * len(self._groups) + _STALE_HEADS, "entries that are out of date pile up"
 
     def _take(self, held: _Group, group: int, at: int) -> None:
@@ -194,11 +205,26 @@ class RocksTimers(RocksCells):
 
     def _refill(self, held: _Group, group: int, begin: bytes) -> None:
         """``begin``: all rows before it are gone, so that the walk need not pass what RocksDB still keeps of them."""
-        walk = self._database.rows(place(self.rows.state_id, group), begin)
-        held.cache = [row for row, _ in islice(walk, self._limit + 1)]
-        held.is_whole = len(held.cache) <= self._limit
-        if not held.is_whole:
-            held.cache.pop()
+        restored = self._restored
+        held.cache = []
+        while not held.cache:
+            walk = self._database.rows(place(self.rows.state_id, group), begin)
+            found = [row for row, _ in islice(walk, self._limit + 1)]
+            held.is_whole = len(found) <= self._limit
+            if restored is not None and not restored.is_whole(group):
+                found = [row for row in found if restored.is_loaded_up_to(group, row)]
+                held.is_whole = False
+                if not found:
+                    restored.advance(group, self._limit + 1)
+                    continue
+            held.cache = found[: self._limit]
+            if held.is_whole:
+                return
+
+    @property
+    def _restored(self) -> UnloadedTimers | None:
+        """Timers that are in the restored files."""
+        return self.unloaded if isinstance(self.unloaded, UnloadedTimers) else None
 
     def _first(self) -> tuple[bytes, int, bytes] | None:
         """Returns the entry of the earliest timer, which is then at the top of the heap."""

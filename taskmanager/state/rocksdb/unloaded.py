@@ -12,8 +12,8 @@ group is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 
 from tidegate.model.keygroups import KeyGroupRange
@@ -171,10 +171,11 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class FrozenUnloaded:
-    """At a freeze: the files, and the key groups that were not wholly loaded."""
+    """At a freeze: the files, and the key groups that were not wholly loaded. ``horizons``: by group, up to where it was, and nothing is to be looked for in the files."""
 
     restored: RestoredRows
     groups: frozenset[int]
+    horizons: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: int) -> Iterator[Pair]:
@@ -183,6 +184,7 @@ def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: in
     gone = {row[2:] for row, _ in view.rows(_MARKS + prefix)}
     known = groupby(view.rows(prefix), lambda pair: rows.start_of(pair[0]))
     here = next(known, None)
+    horizon = unloaded.horizons.get(group, b"")
     for start, value in unloaded.restored.in_order(group):
         while here is not None and here[0] < start:
             yield from here[1]
@@ -190,7 +192,7 @@ def merged_rows(view: View, rows: StateRows, unloaded: FrozenUnloaded, group: in
         if here is not None and here[0] == start:
             yield from here[1]
             here = next(known, None)
-        elif start not in gone:
+        elif start > horizon and start not in gone:
             yield from rows.pairs_of(start, value)
     while here is not None:
         yield from here[1]

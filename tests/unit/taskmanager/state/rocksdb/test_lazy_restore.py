@@ -179,6 +179,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rocksdb_columns, "BATCH_ENTRIES", 3)
     monkeypatch.setattr(segment_streams, "FILE_BYTES", 400)
     monkeypatch.setattr(restored_rows, "STEP_ROWS", 2)
+    monkeypatch.setattr(restored_rows, "_PACKED_ROWS", 2)
     monkeypatch.setattr(unloaded, "STEP_ROWS", 2)
 
 
