@@ -1,83 +1,108 @@
-"""Keyed state of columnar sessions: Arrow batches of partial aggregates, each with its keys and the times of its session.
+"""Sessions of columns as windows whose number is their end, so that they lie in the buckets of other windows (``window_buckets``), go to disk, and are
+snapshotted like them.
 
-    window_start · window_end (the last row's time and the gap) · keys · partial columns
+    window_end · window_start · hash of the key · keys · partial columns
 
-Law 3 holds by construction: batches are never written in place, so freezing takes references, and merging makes new ones. What is written
-is merged in the snapshot thread, and looks like the state of other columnar windows.
+Every row is a session from its start to its end, until rows of a key that touch are merged. Its end never lies behind that of the session which it belongs to, so
+when event time has passed that, all rows of the session are taken; what is taken is either a whole session, or touches a row that is still held (``HashFilter``
+finds the few that may). That goes back with an end that is raised to what is known of its session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.keys.hashing import hash_columns, key_groups
-from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
-from tidegate.model.errors import SchemaMismatch
-from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.columnar.window_files import KEY_PREFIX, STATE_NAME, VALUE_PREFIX, WINDOW_COLUMNS
-from tidegate.taskmanager.state.files.read_ahead import ReadAhead
-from tidegate.taskmanager.state.files.segments import StateDescription, read_keyed, write_keyed
+from tidegate.common.keys.hashing import hash_columns
+from tidegate.taskmanager.state.columnar.window_files import (
+    KEY_PREFIX,
+    KIND,
+    STATE_NAME,
+    VALUE_PREFIX,
+    WINDOW_COLUMNS,
+    check_keys,
+)
+from tidegate.taskmanager.state.files.segments import Groups, StateDescription
 
-Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""Batches to one in which each session is one row. Also called in the snapshot thread."""
+START, END = WINDOW_COLUMNS
+HASH = "__hash"
+"""The column of hashes of the keys, which decide about key groups too: each watermark asks for them, so they are kept."""
+SLOTS_OF_HASH = 32
+"""With so many slots for each hash, one in 32 of the others passes the filter."""
+LEAST_BITS, MOST_BITS = 10, 22
+"""A table of the filter has a kilobyte at least, and at most as much as the third-level cache holds of a processor's share."""
+CHUNK_ROWS = 1 << 15
+"""What is computed of so many rows stays in the second-level cache."""
+_FIBONACCI = np.uint32(0x9E3779B1)
+"""2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPlace:
-    """Whose state it is, and how it is cut."""
+class SessionFormat:
+    """Sessions of an operator. ``values`` are all columns beside ``keys`` and those of this module."""
 
     operator: str
     keys: tuple[str, ...]
-    owned: KeyGroupRange
-    max_parallelism: int
+    combine: Mapping[str, str] | None = None
+
+    def hashes(self, rows: pa.RecordBatch) -> Groups:
+        return hashes_of(rows)
+
+    def first_ms(self, first: int) -> int | None:
+        """Sessions begin at any time before they end."""
+        return None
+
+    def rows(self, data: pa.RecordBatch, values: Sequence[str]) -> pa.RecordBatch:
+        """Partials with these columns, in the order of this module; their hashes are found."""
+        keys = [data.column(name) for name in self.keys]
+        columns = [data.column(END), data.column(START), pa.array(hash_columns(keys)), *keys]
+        names = [END, START, HASH, *self.keys, *values]
+        return pa.RecordBatch.from_arrays([*columns, *(data.column(name) for name in values)], names=names)
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        values = [name for name in rows.schema.names if name not in (END, START, HASH, *self.keys)]
+        names = [*(KEY_PREFIX + n for n in self.keys), *WINDOW_COLUMNS, *(VALUE_PREFIX + n for n in values)]
+        columns = [rows.column(n) for n in (*self.keys, *WINDOW_COLUMNS, *values)]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        check_keys(self, data.schema)
+        names = [n for n in data.schema.names if n.startswith((KEY_PREFIX, VALUE_PREFIX))]
+        plain = [*WINDOW_COLUMNS, *(n.split(".", 1)[1] for n in names)]
+        columns = [data.column(n) for n in (*WINDOW_COLUMNS, *names)]
+        return self.rows(pa.RecordBatch.from_arrays(columns, names=plain), plain[2 + len(self.keys) :])
+
+    def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
+        types = {field.name: str(field.type) for field in data.schema}
+        return StateDescription(self.operator, STATE_NAME, KIND, types)
 
 
-@dataclass(slots=True)
-class FrozenSessions(FrozenState):
-    place: SessionPlace
-    merge: Merge
-    parts: tuple[pa.RecordBatch, ...]
+class HashFilter:
+    """Finds rows whose keys may be among some: all that are, and one in ``SLOTS_OF_HASH`` of the others."""
 
-    def write(self, store: SegmentStore) -> OperatorSnapshot:
-        if not self.parts:
-            return OperatorSnapshot()
-        place, merged = self.place, self.merge(self.parts)
-        keys = [merged.column(name) for name in place.keys]
-        values = [name for name in merged.schema.names if name not in (*place.keys, *WINDOW_COLUMNS)]
-        names = [*(KEY_PREFIX + n for n in place.keys), *WINDOW_COLUMNS, *(VALUE_PREFIX + n for n in values)]
-        columns = [*keys, *(merged.column(n) for n in (*WINDOW_COLUMNS, *values))]
-        data = pa.RecordBatch.from_arrays(columns, names=names)
-        types = {name: str(data.schema.field(name).type) for name in names}
-        about = StateDescription(place.operator, STATE_NAME, "columnar_windows", types)
-        groups = key_groups(hash_columns(keys), place.max_parallelism)
-        return OperatorSnapshot(keyed=(write_keyed(store, data, groups, place.owned, about),))
+    def __init__(self, hashes: Groups) -> None:
+        bits = min(max(len(hashes) * SLOTS_OF_HASH, 1).bit_length(), MOST_BITS)
+        self._shift = np.uint32(32 - max(bits, LEAST_BITS))
+        self._table: npt.NDArray[np.bool_] = np.zeros(1 << (32 - int(self._shift)), np.bool_)
+        self._table[self._slots(hashes)] = True
 
-    def release(self) -> None:
-        self.parts = ()
+    def find(self, hashes: Groups) -> npt.NDArray[np.intp]:
+        """Indices of those rows."""
+        found = [
+            np.flatnonzero(self._table[self._slots(hashes[at : at + CHUNK_ROWS])]) + at
+            for at in range(0, len(hashes), CHUNK_ROWS)
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.intp)
+
+    def _slots(self, hashes: Groups) -> npt.NDArray[np.uint32]:
+        slots: npt.NDArray[np.uint32] = (hashes.view(np.uint32) * _FIBONACCI) >> self._shift
+        return slots
 
 
-def restored_sessions(
-    place: SessionPlace, restored: RestoredOperator, source: SegmentSource
-) -> Generator[pa.RecordBatch, None, None]:
-    """The partials of the owned key groups; to be closed: it reads ahead. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys."""
-    mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(place.owned).size]
-    with ReadAhead(source, [segment.handle for segment in mine]) as files:
-        for segment in mine:
-            yield _partials(place, read_keyed(files, segment, place.owned)[1])
-
-
-def _partials(place: SessionPlace, data: pa.RecordBatch) -> pa.RecordBatch:
-    stored = [n.removeprefix(KEY_PREFIX) for n in data.schema.names if n.startswith(KEY_PREFIX)]
-    if stored != list(place.keys) or not set(WINDOW_COLUMNS) <= set(data.schema.names):
-        raise SchemaMismatch(
-            f"operator '{place.operator}': the restored windows have the keys {stored}, the job's {list(place.keys)}: "
-            "give the operator another uid, or restore with the job that wrote them"
-        )
-    values = [n for n in data.schema.names if n.startswith(VALUE_PREFIX)]
-    order = [*WINDOW_COLUMNS, *(KEY_PREFIX + n for n in place.keys), *values]
-    names = [*WINDOW_COLUMNS, *place.keys, *(n.removeprefix(VALUE_PREFIX) for n in values)]
-    return pa.RecordBatch.from_arrays([data.column(n) for n in order], names=names)
+def hashes_of(rows: pa.RecordBatch) -> Groups:
+    found: Groups = rows.column(HASH).to_numpy()
+    return found

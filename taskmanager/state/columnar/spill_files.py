@@ -28,14 +28,21 @@ WriteRun = Callable[[pa.RecordBatch], "FileRun"]
 
 
 class _File:
-    """It holds one batch, and is removed with the last reference to this."""
+    """It holds one batch, and is removed with the last reference to this. Mapped when its rows are looked at first, and from then on: what was
+    read of it is the cache of the system, not memory of the process, and opening it again takes longer than looking a few rows up."""
 
     def __init__(self, path: str, operator: str) -> None:
         self.path = path
         self.operator = operator
+        self._rows: pa.RecordBatch | None = None
         weakref.finalize(self, _remove, path)
 
     def rows(self) -> pa.RecordBatch:
+        if self._rows is None:
+            self._rows = self._map()
+        return self._rows
+
+    def _map(self) -> pa.RecordBatch:
         try:
             with pa.memory_map(self.path) as source:
                 return pa.ipc.open_file(source).get_batch(0)

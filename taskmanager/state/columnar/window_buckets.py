@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.model.keygroups import KeyGroupRange
@@ -217,9 +218,9 @@ class WindowBuckets:
             self.settle()
         return self._first is not None and self._first <= last
 
-    def take(self, last: int) -> Iterator[pa.RecordBatch]:
+    def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
         """Everything of the windows up to number ``last``, which is forgotten: each (window, key) once, batch by batch, each
-        sorted by window."""
+        sorted by window. Less than ``least_rows`` of a bucket come together with those of the next one."""
         if not self.holds_up_to(last):
             return iter(())
         inbox = None
@@ -230,7 +231,22 @@ class WindowBuckets:
         heads = [tuple(bucket.take(last)) for bucket in self._buckets]
         self._join_small_buckets()
         self._find_first()
-        return _join(heads, inbox, firsts, self._merge, self._groups_of)
+        return _join(heads, inbox, firsts, self._merge, self._groups_of, least_rows)
+
+    def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Everything that is held in the inbox and in the buckets from the first to the last that these rows belong to. Nothing restored must be pending.
+        Raises ``StorageError``."""
+        if not rows.num_rows:
+            return
+        if len(self._inbox) > FEW_BATCHES:
+            self._hold_in_inbox([gathered(self._inbox)])
+        yield from self._inbox
+        groups = self._groups_of(rows)
+        first, last = np.searchsorted(self._firsts(), [groups.min(), groups.max()], side="right") - 1
+        for bucket in self._buckets[first : last + 1]:
+            yield from bucket.runs
+            for run in bucket.spilled:
+                yield run.read()
 
     def _find_first(self) -> None:
         kept = [int(windows_of(rows).min()) for rows in self._inbox]
@@ -353,13 +369,18 @@ def _join(
     firsts: Sequence[int],
     merge: Merge,
     groups_of: GroupsOf,
+    least_rows: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """One batch for each bucket that has runs or a part of the (merged) inbox."""
+    """One batch for each bucket that has runs or a part of the (merged) inbox, or for several of them with fewer than ``least_rows``."""
     extra: list[list[pa.RecordBatch]] = [[] for _ in buckets]
     if inbox is not None:
         for index, part in cut(inbox, firsts, groups_of):
             extra[index].append(part)
+    waiting: list[Run] = []
     for runs, more in zip(buckets, extra, strict=True):
-        parts = [*settled_runs(runs), *more]
-        if parts:
-            yield merge(rows_of_runs(parts))
+        waiting += [*settled_runs(runs), *more]
+        if waiting and sum(run.num_rows for run in waiting) >= least_rows:
+            yield merge(rows_of_runs(waiting))
+            waiting = []
+    if waiting:
+        yield merge(rows_of_runs(waiting))

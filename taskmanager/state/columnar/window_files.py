@@ -15,11 +15,13 @@ import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.common.keys.hashing import hash_columns
 from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -47,6 +49,35 @@ LAST_MS = (1 << 63) - 1
 """What an int64 holds."""
 
 
+class PartialsFormat(Protocol):
+    """How the partials of an operator are written, and read again."""
+
+    @property
+    def operator(self) -> str: ...
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+
+    @property
+    def combine(self) -> Mapping[str, str] | None:
+        """Returns how the partials of several levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
+
+    def hashes(self, rows: pa.RecordBatch) -> Groups:
+        """Hash of each row's key, which decides its key group."""
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Merged partials as they are written."""
+
+    def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """What was written, as partials. Raises ``SchemaMismatch`` when it has other keys or windows."""
+
+    def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
+        """``fired``: what column 0 of rows says that are gone from lower levels, and all that is less."""
+
+    def first_ms(self, first: int) -> int | None:
+        """The time before which no row begins if column 0 of none is less than ``first``; ``None``: it does not say that."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
     """Windows of one length, one each ``slide_ms`` (0: they tumble): numbers to times and back."""
@@ -66,8 +97,7 @@ class WindowTimes:
 
 @dataclass(frozen=True, slots=True)
 class WindowFormat:
-    """How the windows of an operator are written. ``window`` names column 0 of its batches, the number of the window; ``keys`` names the key columns.
-    ``combine``: how the partials of several levels become one, by column (``sum``, ``min``, ``max``); ``None``: no reader could, so there are none."""
+    """Windows of one length. ``window`` names column 0 of their batches, the number of the window; ``keys`` names the key columns."""
 
     operator: str
     window: str
@@ -75,8 +105,13 @@ class WindowFormat:
     times: WindowTimes
     combine: Mapping[str, str] | None = None
 
+    def hashes(self, rows: pa.RecordBatch) -> Groups:
+        return hash_columns([rows.column(name) for name in self.keys])
+
+    def first_ms(self, first: int) -> int | None:
+        return first * self.times.step_ms + self.times.offset_ms
+
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Merged partials as they are written."""
         starts = rows.column(0).to_numpy() * self.times.step_ms + self.times.offset_ms
         values = [name for name in rows.schema.names[1:] if name not in self.keys]
         names = [*(KEY_PREFIX + n for n in self.keys), *WINDOW_COLUMNS, *(VALUE_PREFIX + n for n in values)]
@@ -84,8 +119,7 @@ class WindowFormat:
         return pa.RecordBatch.from_arrays(columns + [rows.column(n) for n in values], names=names)
 
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """What was written, as partials. Raises ``SchemaMismatch`` when it has other keys or windows."""
-        self.check_keys(data.schema)
+        check_keys(self, data.schema)
         names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
         columns = [self._numbers(data), *(data.column(n) for n in names)]
         return pa.RecordBatch.from_arrays(columns, [self.window, *(n.split(".", 1)[1] for n in names)])
@@ -107,14 +141,15 @@ class WindowFormat:
             )
         return pa.array(numbers)
 
-    def check_keys(self, schema: pa.Schema) -> None:
-        """Raises ``SchemaMismatch`` when these are not the columns of such windows."""
-        stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
-        if stored != list(self.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
-            raise SchemaMismatch(
-                f"operator '{self.operator}': the restored windows have the keys {stored}, the job's {list(self.keys)}: "
-                "give the operator another uid, or restore with the job that wrote them"
-            )
+
+def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
+    """Raises ``SchemaMismatch`` when these are not the columns of such windows."""
+    stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
+    if stored != list(form.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
+        raise SchemaMismatch(
+            f"operator '{form.operator}': the restored windows have the keys {stored}, the job's {list(form.keys)}: "
+            "give the operator another uid, or restore with the job that wrote them"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +169,7 @@ class Since:
 class FrozenWindows(FrozenState):
     """``increments``: later checkpoints may build upon this one."""
 
-    form: WindowFormat
+    form: PartialsFormat
     owned: KeyGroupRange
     merge: Merge
     groups_of: GroupsOf
@@ -158,7 +193,7 @@ class FrozenWindows(FrozenState):
             assert since.rows is not None
             written += self._delta(store, self.buckets, since.rows, plan.delta.level)
         first = self.buckets.first
-        first_ms = None if first is None else first * self.form.times.step_ms + self.form.times.offset_ms
+        first_ms = None if first is None else self.form.first_ms(first)
         written = [replace(segment, first_ms=first_ms) for segment in written]
         if self.increments is not None:
             self.increments.written(self.checkpoint_id, plan.chain(self.epoch, written))
@@ -234,13 +269,13 @@ def read_levels(
 
 
 def read_windows(
-    form: WindowFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
+    form: PartialsFormat, owned: KeyGroupRange, segments: Sequence[SegmentHandle], source: SegmentSource
 ) -> Generator[pa.RecordBatch, None, None]:
     """The partials of the owned key groups, without those of windows that have fired; to be closed. Raises ``CorruptData``, ``StorageError``;
     ``SchemaMismatch`` when the state has other keys or windows."""
     with closing(read_levels(owned, segments, source)) as levels:
         for read in levels:
-            form.check_keys(read.data.schema)
+            check_keys(form, read.data.schema)
             gone = read.data.column("window_end").to_numpy() <= read.fired
             rows = read.data.filter(pa.array(~gone)) if gone.any() else read.data
             if rows.num_rows:

@@ -89,7 +89,22 @@ def order_of_windows(windows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp] | N
     low, high = int(windows.min()), int(windows.max())
     if high - low < 1 << 16:
         return np.argsort((windows - low).astype(np.uint16), kind="stable")  # a radix sort
-    return np.argsort(windows, kind="stable")
+    return order_of_pairs(np.zeros(1, np.intp), windows)
+
+
+def order_of_pairs(first: npt.NDArray[np.intp], second: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """What sorts by ``first``, which is not negative (and may be one number for all), then by ``second``, and leaves equal ones in their order."""
+    if not len(second):
+        return np.zeros(0, np.intp)
+    low = int(second.min())
+    width, bits = int(second.max()) - low + 1, len(second).bit_length()
+    if (
+        (int(first.max()) + 1) * width
+    ) << bits < 1 << 63:  # one sort of plain numbers, which takes a tenth of the time of ``lexsort``
+        packed: npt.NDArray[np.int64] = ((first * width + (second - low)) << bits) | np.arange(len(second))
+        packed.sort()
+        return packed & ((1 << bits) - 1)
+    return np.lexsort((second, np.broadcast_to(first, second.shape)))
 
 
 def split_run(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:

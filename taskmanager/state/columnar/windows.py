@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.hashing import hash_columns, key_groups
+from tidegate.common.keys.hashing import key_groups
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.errors import ConfigurationError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -33,6 +33,7 @@ from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, Spill
 from tidegate.taskmanager.state.columnar.window_files import (
     STATE_NAME,
     FrozenWindows,
+    PartialsFormat,
     Since,
     WindowFormat,
     read_windows,
@@ -43,6 +44,8 @@ from tidegate.taskmanager.state.files.segments import Groups
 
 PART_BITS = 6
 """A key group is 64 parts where state may go to disk: a subtask that owns two of them can be cut as finely as one that owns a hundred."""
+PIECES_OF_LIMIT = 4
+"""So many pieces of rows that were held before fit into memory beside what is there: none of them is refused."""
 _FIBONACCI = np.uint32(0x9E3779B1)
 """2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash, and not as its key group does."""
 
@@ -62,7 +65,7 @@ class ColumnarWindowState:
 
     def __init__(
         self,
-        form: WindowFormat,
+        form: PartialsFormat,
         merge: Merge,
         owned: KeyGroupRange,
         max_parallelism: int,
@@ -96,6 +99,11 @@ class ColumnarWindowState:
         return self._buckets.rows
 
     @property
+    def schema(self) -> pa.Schema | None:
+        """Returns the columns of partials; ``None``: none has come."""
+        return self._schema
+
+    @property
     def bytes_held(self) -> int:
         """Returns the bytes of their columns."""
         return self._buckets.bytes_held
@@ -124,6 +132,11 @@ class ColumnarWindowState:
         if partials.num_rows:
             self._appended.add(partials, self._buckets.rows)
 
+    def put_back(self, rows: pa.RecordBatch) -> None:
+        """Rows that were taken, however many. Raises ``StorageError`` when what is over the limit cannot be written."""
+        for piece in self._pieces(rows):
+            self.add(piece)
+
     @property
     def restoring(self) -> RestoredWindows | None:
         """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
@@ -146,13 +159,18 @@ class ColumnarWindowState:
         """Returns whether any window up to number ``last`` has rows, or may have, since what was restored is not known yet."""
         return self._restoring is not None or self._buckets.holds_up_to(last)
 
-    def take(self, last: int) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled where ``waits_for`` says so."""
+    def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled where ``waits_for`` says so.
+        Batches of less than ``least_rows`` come together with what follows, so that a few rows of many buckets are looked at in one go."""
         if self.waits_for(last):
             self.settle()
         if self._buckets.holds_up_to(last):
             self._appended.take(last)
-        return self._buckets.take(last)
+        return self._buckets.take(last, least_rows)
+
+    def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Everything that is held in the buckets that these rows belong to, for as long as it is looked at. Raises ``StorageError``."""
+        return self._buckets.held_beside(rows)
 
     def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenState:
         """``options``: what the checkpoint may refer to; ``None``: to nothing."""
@@ -187,7 +205,7 @@ class ColumnarWindowState:
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
         rows, sizes = rows_and_bytes(mine, self._owned)
         parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
-        if parts is not None:
+        if parts is not None and isinstance(self._form, WindowFormat):  # what others touch decides when they end
             groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
             self._restoring = RestoredWindows(self._form, groups, mine, InParts(source, self._directory), self._write)
             named = groups if self._limit_bytes is None else [self._as_parts(part) for part in groups]
@@ -202,8 +220,16 @@ class ColumnarWindowState:
     def _read(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> None:
         with closing(read_windows(self._form, self._owned, segments, source)) as read:
             for partials in read:
-                for at in range(0, partials.num_rows, INBOX_ROWS):
-                    self._hold(partials.slice(at, INBOX_ROWS))
+                for piece in self._pieces(partials):
+                    self._hold(piece)
+
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows that come from the state itself are cut into pieces, so that no number of them is too large for its memory."""
+        size = INBOX_ROWS
+        if self._limit_bytes is not None and rows.nbytes > self._limit_bytes // PIECES_OF_LIMIT:
+            size = min(size, max(1, rows.num_rows * self._limit_bytes // (PIECES_OF_LIMIT * rows.nbytes)))
+        for at in range(0, rows.num_rows, size):
+            yield rows.slice(at, size)
 
     def _check(self, schema: pa.Schema | None) -> None:
         """What was restored, after something may have come."""
@@ -233,19 +259,16 @@ class ColumnarWindowState:
     def _groups_of(self, batch: pa.RecordBatch) -> Groups:
         if not self._form.keys:
             return np.full(batch.num_rows, self._owned.start, np.int32)
-        return key_groups(self._hashes(batch), self._max_parallelism)
+        return key_groups(self._form.hashes(batch), self._max_parallelism)
 
     def _fine_parts_of(self, batch: pa.RecordBatch) -> Groups:
         """As ``_groups_of``, finer: those of a key group are one behind the other."""
         if not self._form.keys:
             return np.full(batch.num_rows, self._owned.start << PART_BITS, np.int32)
-        hashes = self._hashes(batch)
+        hashes = self._form.hashes(batch)
         finer = (hashes.view(np.uint32) * _FIBONACCI) >> np.uint32(32 - PART_BITS)
         found: Groups = (key_groups(hashes, self._max_parallelism) << PART_BITS) | finer.view(np.int32)
         return found
-
-    def _hashes(self, batch: pa.RecordBatch) -> Groups:
-        return hash_columns([batch.column(name) for name in self._form.keys])
 
 
 def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:

@@ -20,7 +20,7 @@ from tidegate.datastream.aggregates import avg, count
 from tidegate.datastream.window import EventTimeSessionWindows, ProcessingTimeSessionWindows
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, SchemaMismatch
-from tidegate.taskmanager.operators.columnar.sessions import find_sessions
+from tidegate.taskmanager.operators.columnar.session_merging import find_sessions
 
 GAP = 100
 AGGREGATES = [("n", "count", None), ("s", "sum", "v"), ("a", "avg", "v"), ("f", "first", "v"), ("hi", "max", "v")]

@@ -1,0 +1,190 @@
+"""Sessions of columns against a plain model, row by row: any disorder, watermarks and late rows, with memory for a few rows, restored at any time and parallelism."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.taskmanager.operators.columnar.test_windows import exchange
+from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
+from tidegate.model.errors import ConfigurationError, StorageError
+from tidegate.taskmanager.state.columnar import window_buckets, windows
+from tidegate.taskmanager.state.columnar.sessions import HashFilter
+from tidegate.taskmanager.state.columnar.window_buckets import WindowBuckets
+from tidegate.taskmanager.state.columnar.window_runs import order_of_pairs
+
+AGGREGATES = [("n", "count", None), ("s", "sum", "v"), ("hi", "max", "v")]
+Session = tuple[Any, int, int, int, int, int]
+"""Key, start, end, count, sum, largest."""
+
+
+def subtasks(parallelism: int, budget: int, directory: Path, **more: Any) -> list[Running]:
+    options = {"gap_ms": 1, "keys": ["k"], "aggregates": AGGREGATES, "input": "partial"}
+    given = {"managed_memory_bytes": budget, "temp_dir": str(directory)}
+    return [
+        start(spec("columnar_session", options=options), i, parallelism, given=given, **more)
+        for i in range(parallelism)
+    ]
+
+
+def partials(rows: list[Session]) -> ArrowBatch:
+    names = ("k", "window_start", "window_end", "n", "s", "hi")
+    return ArrowBatch(pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], names=names))
+
+
+@dataclass
+class Model:
+    """What is open, by key; what was emitted; how many rows were late."""
+
+    open: list[Session] = field(default_factory=list)
+    emitted: list[Session] = field(default_factory=list)
+    late: int = 0
+    watermark: int = NO_WATERMARK
+
+    def come(self, rows: list[Session]) -> None:
+        """A row is late if, with all that it touches directly or not, its session has ended."""
+        held, self.open = {id(one) for one in self.open}, [*self.open, *rows]
+        groups: list[list[Session]] = []
+        for one in sorted(self.open, key=lambda row: (repr(row[0]), row[1])):
+            if groups and groups[-1][0][0] == one[0] and one[1] <= max(row[2] for row in groups[-1]):
+                groups[-1].append(one)
+            else:
+                groups.append([one])
+        self.open = []
+        for group in groups:
+            merged = merge(group)
+            if merged[2] - 1 > self.watermark or any(id(one) in held for one in group):
+                self.open.append(merged)
+            else:
+                self.late += merged[3]
+
+    def pass_to(self, watermark: int) -> None:
+        self.watermark = watermark
+        self.emitted += [one for one in self.open if one[2] - 1 <= watermark]
+        self.open = [one for one in self.open if one[2] - 1 > watermark]
+
+
+def merge(group: list[Session]) -> Session:
+    key, starts, ends, counts, sums, largest = zip(*group, strict=True)
+    return (key[0], min(starts), max(ends), sum(counts), sum(sums), max(largest))
+
+
+def results(running: list[Running]) -> list[Session]:
+    names = ("k", "window_start", "window_end", "n", "s", "hi")
+    return sorted((tuple(row[n] for n in names) for one in running for row in one.out.values()), key=repr)
+
+
+def run(seed: int, budget: int, directory: Path, is_text: bool) -> float:
+    """Returns the most bytes that were on disk."""
+    rng, model, past, most = np.random.default_rng(seed), Model(), [], 0.0
+    running = subtasks(2, budget, directory)
+    now, late = 0, 0
+    for number in range(40):
+        rows: list[Session] = []
+        for _ in range(int(rng.integers(1, 50))):
+            key, begin = int(rng.integers(0, 60)), now + int(rng.integers(-120, 90))
+            value = int(rng.integers(-9, 9))
+            name = f"key {key}" if is_text else key * 2**40
+            rows.append((name, begin, begin + int(rng.choice([1, 5, 40])), int(rng.integers(1, 3)), value, value))
+        model.come(rows)
+        exchange([partials(rows)], ["k"], running)
+        now += int(rng.integers(0, 30))
+        most = max([most, *(one.out.watched["stateBytesOnDisk"]() for one in running)])
+        if rng.random() < 0.6:
+            model.pass_to(now - int(rng.integers(40, 80)))
+            for one in running:
+                one.operator.on_watermark(model.watermark)
+        if rng.random() < 0.15:
+            handles = [one.snapshot(number + 1) for one in running]
+            past += running
+            late = sum(one.out.counts.get("numLateRecordsDropped", 0) for one in past)
+            running = subtasks(int(rng.integers(1, 4)), budget, directory, restored=restored_of(handles))
+            model.watermark = NO_WATERMARK  # which comes again with the next one
+    model.pass_to(END_OF_TIME)
+    for one in running:
+        one.operator.on_watermark(END_OF_TIME)
+    assert results([*past, *running]) == sorted(model.emitted, key=repr)
+    late = sum(one.out.counts.get("numLateRecordsDropped", 0) for one in [*past, *running])
+    assert late == model.late
+    for one in running:
+        assert one.out.watched["stateRows"]() == one.out.watched["stateBytes"]() == 0
+    return most
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_each_session_is_that_of_the_model(
+    seed: int, is_text: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With buckets of a few rows, in memory and on disk."""
+    monkeypatch.setattr(window_buckets, "INBOX_ROWS", 64)
+    monkeypatch.setattr(windows, "WindowBuckets", partial(WindowBuckets, bucket_rows=100, min_merge_rows=30))
+    assert run(seed, 0, tmp_path, is_text) == 0
+    assert run(seed + 100, 5_000, tmp_path, is_text) > 3_000
+    gc.collect()
+    assert not list(tmp_path.iterdir()), "files go with their rows"
+
+
+def test_a_session_on_disk_goes_on_in_memory_and_is_emitted_once(tmp_path: Path) -> None:
+    """Watermarks pass the end of what is on disk again and again; the session's last row ends it."""
+    (one,) = subtasks(1, 9_000, tmp_path)
+    for at in range(0, 300, 10):
+        others = [(f"other {i} {at}", 5_000, 5_100, 1, 1, 1) for i in range(40)]
+        one.operator.process(partials([("a", at, at + 15, 1, at, at), *others]), 0)
+        one.operator.on_watermark(at)
+    assert one.out.watched["stateBytesOnDisk"]() > 9_000
+    assert not results([one])
+    one.operator.on_watermark(304)
+    assert results([one]) == [("a", 0, 305, 30, sum(range(0, 300, 10)), 290)]
+
+
+def test_memory_that_is_too_small_and_a_directory_that_is_gone_are_one_error_each(tmp_path: Path) -> None:
+    rows = [(f"key {i}", 0, 10, 1, 1, 1) for i in range(200)]
+    (one,) = subtasks(1, 1_000, tmp_path)
+    with pytest.raises(ConfigurationError, match="operator 'op': a batch of .* bytes does not fit into the 750 bytes"):
+        one.operator.process(partials(rows), 0)
+    (one,) = subtasks(1, 20_000, tmp_path / "gone")
+    one.operator.process(partials(rows), 0)
+    with pytest.raises(StorageError, match="operator 'op': .* bytes of its windows cannot be written to .*gone"):
+        one.operator.process(partials([(f"other {row[0]}", *row[1:]) for row in rows]), 0)
+
+
+def test_many_sessions_that_last_are_put_back_into_little_memory(tmp_path: Path) -> None:
+    """Their first rows, which are on disk and end all at once, take more than may be held; none of their sessions has ended."""
+    (one,) = subtasks(1, 9_000, tmp_path)
+    for first in (0, 90):
+        for at in range(0, 1_000, 50):
+            one.operator.process(partials([(i, first, first + 100, 1, i, i) for i in range(at, at + 50)]), 0)
+    one.operator.on_watermark(150)
+    assert not results([one])
+    held = one.out.watched["stateBytes"]() - one.out.watched["stateBytesOnDisk"]()
+    assert held <= 6_750
+    (again,) = subtasks(1, 9_000, tmp_path, restored=restored_of([one.snapshot()]))
+    again.operator.on_watermark(189)
+    assert results([again]) == sorted(((i, 0, 190, 2, 2 * i, i) for i in range(1_000)), key=repr)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.lists(st.integers(-(2**31), 2**31 - 1)))
+@settings(max_examples=50)
+def test_a_filter_finds_all_that_are_among_its_hashes(known: list[int], asked: list[int]) -> None:
+    found = HashFilter(np.array(known, np.int32)).find(np.array([*asked, *known], np.int32))
+    assert set(range(len(asked), len(asked) + len(known))) <= set(found.tolist())
+    assert not known or len(HashFilter(np.array([1], np.int32)).find(np.arange(1 << 16, dtype=np.int32))) < 1 << 12
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**62), 2**62))), st.integers(0, 62))
+def test_pairs_are_sorted_as_tuples_are_whatever_their_range(pairs: list[tuple[int, int]], shift: int) -> None:
+    first, second = np.array([p[0] for p in pairs], np.int64), np.array([p[1] >> shift for p in pairs], np.int64)
+    wanted = sorted(range(len(pairs)), key=lambda i: (first[i], second[i]))
+    assert order_of_pairs(first, second).tolist() == wanted
