@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.jobs.large_windows import expected
-from tests.e2e.test_rescaling import rescale, wait_shape
+from tests.e2e.test_rescaling import asked, rescale, wait_shape
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -21,13 +21,15 @@ FINISH_LIMIT_S = 300
 
 
 @contextmanager
-def held(tmp_path: Path, job: str, rows: int, settings: Mapping[str, str]) -> Iterator[tuple[Cluster, JobWatch]]:
+def held(
+    tmp_path: Path, job: str, rows: int, settings: Mapping[str, str], of_cluster: Mapping[str, str] | None = None
+) -> Iterator[tuple[Cluster, JobWatch]]:
     """It runs with its sources held. Behind the block it is rescaled to 3 and finishes, and its result must be exact."""
     hold, output = tmp_path / "hold", tmp_path / "output"
     hold.touch()
     settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART, **settings}
     arguments = ["--rows", str(rows), "--output", str(output), "--hold", str(hold)]
-    with Cluster(tmp_path / "cluster") as cluster:
+    with Cluster(tmp_path / "cluster", of_cluster) as cluster:
         for _ in range(3):
             cluster.add_taskmanager(2)
         cluster.wait_slots(6)
@@ -75,3 +77,13 @@ def metrics_path(watch: JobWatch, vertex: str) -> str:
     assert watch.last is not None
     (found,) = [v for v in watch.last.status.vertices if vertex in v.name]
     return f"/jobs/{watch.job_id}/vertices/{found.vertex_id}/subtasks/metrics"
+
+
+def least_of(cluster: Cluster, watch: JobWatch, vertex: str, metric: str) -> float:
+    """The smallest value that a subtask of the vertex has reported of an operator's metric; 0: none has."""
+    path = metrics_path(watch, vertex)
+    names = [one["id"] for one in asked(cluster, "GET", path) if one["id"].endswith(metric)]
+    if not names:
+        return 0
+    found = asked(cluster, "GET", f"{path}?get={names[0]}")
+    return min((float(one["min"]) for one in found), default=0)

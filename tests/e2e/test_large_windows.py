@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.cluster import Cluster
-from tests.e2e.restores_run import held, kill, metrics_path, newest_checkpoint
-from tests.e2e.test_rescaling import asked
+from tests.e2e.restores_run import held, kill, least_of, newest_checkpoint
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import JobWatch
 
 ROWS = 6_000_000
 """Three million keys, each once before the sources wait."""
@@ -18,20 +15,14 @@ INCREMENTAL = {"execution.checkpointing.incremental": "true"}
 VERTEX = "GlobalWindowAggregate"
 
 
-def bytes_on_disk(cluster: Cluster, watch: JobWatch) -> float:
-    """The least of a subtask's: what is read at once is in memory."""
-    path = metrics_path(watch, VERTEX)
-    names = [metric["id"] for metric in asked(cluster, "GET", path) if metric["id"].endswith("stateBytesOnDisk")]
-    if not names:  # not reported yet
-        return 0
-    found = asked(cluster, "GET", f"{path}?get={names[0]}")
-    return min((float(one["min"]) for one in found), default=0)
-
-
 def test_large_windows_are_exact_although_processes_die_right_after_their_restore(tmp_path: Path) -> None:
     with held(tmp_path, "large_windows.py", ROWS, INCREMENTAL) as (cluster, watch):
         last = newest_checkpoint(cluster, watch, 0, STATE_BYTES)
         for victim in ("worker", "taskmanager", "worker"):
             kill(cluster, watch, VERTEX, victim)
-        wait_until(lambda: bytes_on_disk(cluster, watch) > STATE_BYTES / 4, HANG_LIMIT_S, "windows stay in their files")
+        wait_until(
+            lambda: least_of(cluster, watch, VERTEX, "stateBytesOnDisk") > STATE_BYTES / 4,
+            HANG_LIMIT_S,
+            "windows stay in their files",
+        )
         newest_checkpoint(cluster, watch, last + 1, STATE_BYTES)
