@@ -87,3 +87,9 @@ def least_of(cluster: Cluster, watch: JobWatch, vertex: str, metric: str) -> flo
         return 0
     found = asked(cluster, "GET", f"{path}?get={names[0]}")
     return min((float(one["min"]) for one in found), default=0)
+
+
+def was_loaded_beside(cluster: Cluster, watch: JobWatch, vertex: str) -> bool:
+    """There is such a metric only where rows were left to load when the job ran."""
+    found = asked(cluster, "GET", metrics_path(watch, vertex))
+    return any(metric["id"].endswith("restoredRowsToLoad") for metric in found)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.cluster import Cluster
-from tests.e2e.restores_run import held, kill, metrics_path, newest_checkpoint
-from tests.e2e.test_rescaling import asked
+from tests.e2e.restores_run import held, kill, newest_checkpoint, was_loaded_beside
 from tests.e2e.test_rocksdb import ROCKSDB
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import JobWatch
 
 ROWS = 1_600_000
 """800,000 keys, each once before the sources wait: some seconds of loading in each subtask."""
 STATE_BYTES = ROWS // 2 * 16
 """At least: the key and the value."""
 VERTEX = "second row"
-
-
-def was_loaded_beside(cluster: Cluster, watch: JobWatch) -> bool:
-    """There is such a metric only where rows were left to load when the job ran."""
-    found = asked(cluster, "GET", metrics_path(watch, VERTEX))
-    return any(metric["id"].endswith("restoredRowsToLoad") for metric in found)
 
 
 def test_state_is_exact_although_processes_die_while_it_is_loaded(tmp_path: Path) -> None:
@@ -31,4 +22,4 @@ def test_state_is_exact_although_processes_die_while_it_is_loaded(tmp_path: Path
             kill(cluster, watch, VERTEX, victim)
             if victim == "taskmanager":  # what comes next restores a checkpoint from before everything was loaded
                 newest = newest_checkpoint(cluster, watch, newest, STATE_BYTES)
-        wait_until(lambda: was_loaded_beside(cluster, watch), HANG_LIMIT_S, "state stayed in its files")
+        wait_until(lambda: was_loaded_beside(cluster, watch, VERTEX), HANG_LIMIT_S, "state stayed in its files")

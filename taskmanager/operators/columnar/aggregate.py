@@ -5,6 +5,9 @@
 For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
 ``tidegate.taskmanager.state.columnar.keyed``, one value column for each partial (an average has two).
 
+Large restored state is loaded key group by key group while the operator runs (``loading_beside``): rows of groups that are not loaded wait, and with
+them what comes behind them.
+
 In BATCH execution mode (``ColumnarTotals``) nothing is emitted before the end of the input, and then one row for each key; the last
 watermark leaves behind these rows.
 """
@@ -19,12 +22,13 @@ import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.operator_options import Aggregates
-from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, Scatter, plan_of_rows
 from tidegate.taskmanager.operators.columnar.grouping import group
+from tidegate.taskmanager.operators.columnar.loading_beside import LoadingBeside
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers, to_column, to_numbers
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, Expiry, stored_schema
@@ -64,15 +68,57 @@ class ColumnarAggregate(Operator):
         if context.restored is not None:
             assert context.segments is not None
             self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+        self._beside: LoadingBeside | None = None
+        if self.state.loader is not None:
+            self._beside = LoadingBeside(self.state.loader, owned.start, self._plan.keys, self._work, context)
+            self._beside.start()
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
-        for at in range(0, len(batch), STEP_ROWS):
-            results = self._add(batch.data.slice(at, STEP_ROWS))
-            self.context.output.emit(ArrowBatch(results))
+        beside = self._loading()
+        if beside is None:
+            self._work(batch.data)
+        else:
+            beside.take(batch.data)
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._drain()
+        super().on_watermark(timestamp_ms)
+
+    def on_idle(self, idle: bool) -> None:
+        self._drain()
+        super().on_idle(idle)
+
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        self._drain()
+        super().on_user_event(event, input_index)
+
+    def has_room(self) -> bool:
+        beside = self._loading()
+        return beside is None or not beside.has_waiting
+
+    def has_in_flight(self) -> bool:
+        return not self.has_room()
+
+    def emit_some(self) -> bool:
+        beside = self._loading()
+        if beside is not None and beside.has_waiting:
+            beside.load_some()
+        return True
+
+    def finish(self) -> None:
+        self._drain()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._drain()
+
+    def close(self) -> None:
+        self.state.close()
+        if self._beside is not None:
+            self._beside.close()
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        self.context.metrics.gauge("stateKeys", len(self.state.rows))
+        self.context.metrics.gauge("stateKeys", self.state.keys)
         return self.state.freeze(checkpoint_id, self.context.checkpoint_options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -80,6 +126,23 @@ class ColumnarAggregate(Operator):
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self.state.increments.aborted(checkpoint_id)
+
+    def _loading(self) -> LoadingBeside | None:
+        """``None``: everything is loaded."""
+        if self._beside is not None and self._beside.is_done and not self._beside.has_waiting:
+            self._beside = None
+        return self._beside
+
+    def _drain(self) -> None:
+        """What comes next comes behind all rows."""
+        beside = self._loading()
+        if beside is not None:
+            beside.drain()
+
+    def _work(self, data: pa.RecordBatch) -> None:
+        """Rows whose key groups are loaded."""
+        for at in range(0, data.num_rows, STEP_ROWS):
+            self.context.output.emit(ArrowBatch(self._add(data.slice(at, STEP_ROWS))))
 
     def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
         """The new aggregates of the keys in ``data``."""
@@ -105,10 +168,9 @@ class ColumnarTotals(ColumnarAggregate):
     _waiting: Slots | None = None
     """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
 
-    def process(self, batch: Batch, input_index: int) -> None:
-        assert isinstance(batch, ArrowBatch)
-        for at in range(0, len(batch), STEP_ROWS):
-            self._combine(batch.data.slice(at, STEP_ROWS))
+    def _work(self, data: pa.RecordBatch) -> None:
+        for at in range(0, data.num_rows, STEP_ROWS):
+            self._combine(data.slice(at, STEP_ROWS))
 
     def on_watermark(self, timestamp_ms: int) -> None:
         """Event time ends behind the last row."""
@@ -117,10 +179,14 @@ class ColumnarTotals(ColumnarAggregate):
         """There is only one watermark."""
 
     def has_in_flight(self) -> bool:
+        """All of it, before the last row."""
         return self._waiting is None or len(self._waiting) > 0
 
     def emit_some(self) -> bool:
         """A step of rows."""
+        beside = self._loading()
+        if beside is not None:
+            beside.load_all()
         rows = self.state.rows
         waiting = rows.slots() if self._waiting is None else self._waiting
         slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]

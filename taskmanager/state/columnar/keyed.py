@@ -8,6 +8,9 @@ only then writes them: never a second copy of the state, and never a pause for t
 State that expires has the time of the last write in every row, a column like the others (Flink: ``TtlReducingState.java``). What has
 expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
 and what is restored leave it out.
+
+What is restored is read before the first record where it is little, or has to be (``restored_groups.left_in_files``); else key group by key group (``loader``), and
+only groups that are loaded may be located.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
@@ -28,8 +32,14 @@ from tidegate.taskmanager.machines.incremental_snapshot import Increments, Segme
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
 from tidegate.taskmanager.state.columnar.reserved import UNBOUNDED, RowMemory
+from tidegate.taskmanager.state.columnar.restored_groups import (
+    FrozenGroups,
+    GroupLoader,
+    left_in_files,
+    rows_by_group,
+)
 from tidegate.taskmanager.state.columnar.row_layout import Rows
-from tidegate.taskmanager.state.columnar.rows import ColumnarRows, FrozenRows, Located
+from tidegate.taskmanager.state.columnar.rows import MAX_PAGE, ColumnarRows, FrozenRows, Located
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
@@ -79,9 +89,20 @@ class ColumnarKeyedState:
         self._operator = operator
         self._owned = owned
         self._schema = stored_schema(keys, values, expires=expiry is not None)
-        self._keys = len(keys)
+        self._key_columns = len(keys)
         self._expiry = expiry
         self._swept_to = 0
+        self._eager_bytes = memory.eager_bytes
+        self._rows_of: Callable[[KeyGroupRange, RowMemory], ColumnarRows] = lambda groups, room: ColumnarRows(
+            operator, keys, held, groups, max_parallelism, room
+        )
+        self.loader: GroupLoader | None = None
+        """Of key groups that are not loaded; ``None``: all are, unless it is done."""
+
+    @property
+    def keys(self) -> int:
+        """Returns how many there are. While groups are loaded, what is in place of the next one counts twice."""
+        return len(self.rows) + (0 if self.loader is None else self.loader.whole_rows_left)
 
     def take(self, located: Located) -> Rows:
         """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
@@ -122,49 +143,109 @@ class ColumnarKeyedState:
         chained = partial(self.increments.written, checkpoint_id) if may_share else None
         types = {field.name: str(field.type) for field in self._schema}
         about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
-        frozen = self.rows.freeze()
+        unloaded = None if self.loader is None else self.loader.frozen()
+        frozen = self.rows.freeze(None if unloaded is None else unloaded.is_left)
         last_ms = None if self._expiry is None else self._expiry.last_ms()
-        return FrozenColumnarState(frozen, self._schema, self._owned, about, base, chained, last_ms)
+        return FrozenColumnarState(frozen, self._schema, self._owned, about, base, chained, last_ms, unloaded)
 
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
     ) -> None:
-        """Level by level; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``, ``StorageError``."""
+        """Level by level, now or key group by key group; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``,
+        ``StorageError``."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
-        is_same = bool(mine)
         mine = in_reading_order(mine)
-        whole = sum(
-            (_rows_by_group(s, self._owned) for s in mine if s.level == 0), np.zeros(self._owned.size, np.int64)
-        )
-        with ReadAhead(source, [segment.handle for segment in mine]) as files, self.rows.expecting(whole):
-            for segment in mine:
-                if segment.level == 0:
-                    self.rows.make_room(_rows_by_group(segment, self._owned))
-                for groups, batch in read_keyed_batches(files, segment, self._owned):
-                    is_same = self._restore(groups, batch, are_new=segment.level == 0) and is_same
+        left = None
+        if self._bytes_of(mine) > self._eager_bytes:
+            left = left_in_files(mine, self._owned, self._schema, source)
+        is_same = bool(mine)
+        if left is not None:
+            put = partial(self._put_group, self.rows, self._last_expired_ms())
+            self.loader = GroupLoader(left, self.rows, put, self._merged)
+        else:
+            is_same = self._read_all(mine, source) and is_same
         self.rows.begin_epoch()
         chain = restored_chain(mine, self._owned) if is_same else None
         if chain is not None and restored_checkpoint_id is not None:
             self.increments.restored(restored_checkpoint_id, chain)
 
-    def _restore(self, groups: Groups, batch: pa.RecordBatch, *, are_new: bool) -> bool:
-        """Whether it has the very columns that are written now."""
-        if DELETED in batch.schema.names:
-            if batch.column(batch.schema.get_field_index(DELETED)).true_count:
-                raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
-            batch = batch.drop_columns([DELETED])
-        data, is_same = self._evolved(batch)
-        places = groups.astype(np.intp) - self._owned.start
-        if self._expiry is not None:
-            data, places = _living(data, places, self._expiry)
+    def close(self) -> None:
+        """What is not loaded yet need not be."""
+        if self.loader is not None:
+            self.loader.close()
+
+    def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
+        """Of the owned rows in files of segments, as far as the handles tell."""
+        return sum(
+            int(rows_by_group(s, self._owned).sum()) * s.handle.size_bytes // max(s.offsets[-1], 1)
+            for s in segments
+            if len(s.offsets) == s.key_groups.size + 1  # reading others fails with the reason
+        )
+
+    def _read_all(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> bool:
+        """Whether all have the very columns that are written now."""
+        is_same, expired_ms = True, self._last_expired_ms()
+        wholes = (rows_by_group(s, self._owned) for s in segments if s.level == 0)
+        whole = sum(wholes, np.zeros(self._owned.size, np.int64))
+        with ReadAhead(source, [segment.handle for segment in segments]) as files, self.rows.expecting(whole):
+            for segment in segments:
+                if segment.level == 0:
+                    self.rows.make_room(rows_by_group(segment, self._owned))
+                for groups, batch in read_keyed_batches(files, segment, self._owned):
+                    data, had_columns = self._evolved(self._without_marks(batch))
+                    is_same = is_same and had_columns
+                    places = groups.astype(np.intp) - self._owned.start
+                    self._put_restored(self.rows, expired_ms, places, data, are_new=segment.level == 0)
+        return is_same
+
+    def _last_expired_ms(self) -> int | None:
+        return None if self._expiry is None else self._expiry.last_ms()
+
+    def _put_restored(
+        self,
+        rows: ColumnarRows,
+        expired_ms: int | None,
+        places: npt.NDArray[np.intp],
+        data: pa.RecordBatch,
+        are_new: bool,
+    ) -> None:
+        """``places``: key groups, counted from the first one of ``rows``."""
+        if self._expiry is not None and expired_ms is not None:
+            data, places = _living(data, places, self._expiry.now_ms(), expired_ms)
         for at in range(0, data.num_rows, RESTORE_ROWS):
             columns = data.slice(at, RESTORE_ROWS).columns
-            values = [to_numbers(column) for column in columns[self._keys :]]
+            values = [to_numbers(column) for column in columns[self._key_columns :]]
             if are_new:
-                self.rows.fill(self.rows.add(columns[: self._keys], places[at : at + RESTORE_ROWS]), values)
+                rows.fill(rows.add(columns[: self._key_columns], places[at : at + RESTORE_ROWS]), values)
             else:
-                self.rows.put(self.rows.locate(columns[: self._keys]), values)
-        return is_same
+                rows.put_restored(columns[: self._key_columns], values)
+
+    def _put_group(
+        self, rows: ColumnarRows, expired_ms: int | None, group: int, data: pa.RecordBatch, are_new: bool
+    ) -> None:
+        self._put_restored(rows, expired_ms, np.full(data.num_rows, group, np.intp), data, are_new)
+
+    def _merged(
+        self, group: int, count: int, levels: Iterator[tuple[pa.RecordBatch, bool]]
+    ) -> Iterator[pa.RecordBatch]:
+        """As ``restored_groups.Merge``: in rows of its own."""
+        number = self._owned.start + group
+        rows = self._rows_of(KeyGroupRange(number, number), RowMemory(capacity=count + MAX_PAGE))
+        rows.make_room(np.array([count]))
+        for data, is_whole in levels:
+            self._put_group(rows, None, 0, data, is_whole)
+        slots = rows.slots()
+        for at in range(0, len(slots), PIECE_ROWS):
+            here = slots[at : at + PIECE_ROWS]
+            arrays = [*rows.keys_of(here), *_columns_of(rows.take(here), self._schema)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _without_marks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if DELETED not in batch.schema.names:
+            return batch
+        if batch.column(batch.schema.get_field_index(DELETED)).true_count:
+            raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
+        return batch.drop_columns([DELETED])
 
     def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
         """With the columns that are written now, and whether it had them already."""
@@ -187,12 +268,12 @@ def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expir
 
 
 def _living(
-    data: pa.RecordBatch, places: npt.NDArray[np.intp], expiry: Expiry
+    data: pa.RecordBatch, places: npt.NDArray[np.intp], now_ms: int, expired_ms: int
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.intp]]:
-    """Rows that have not expired. What was stored without a time lives from now on (as since Flink 2.2)."""
-    stamps = data.column(TTL_COLUMN).fill_null(expiry.now_ms())
+    """Rows that were written after ``expired_ms``. What was stored without a time lives from now on (as since Flink 2.2)."""
+    stamps = data.column(TTL_COLUMN).fill_null(now_ms)
     data = data.set_column(data.num_columns - 1, data.schema.field(TTL_COLUMN), stamps)
-    lives = np.asarray(stamps) > expiry.last_ms()
+    lives = np.asarray(stamps) > expired_ms
     return (data, places) if lives.all() else (data.filter(pa.array(lives)), places[lives])
 
 
@@ -206,9 +287,11 @@ class FrozenColumnarState(FrozenState):
         base: SegmentChain | None,
         chained: Callable[[SegmentChain], None] | None,
         expired_ms: int | None = None,
+        unloaded: FrozenGroups | None = None,
     ) -> None:
-        """``chained`` takes what later snapshots may build upon; ``None``: they may not. ``expired_ms``: rows written up to this time are left out of what is written whole; ``None``: they never expire."""
+        """``unloaded``: groups of which ``frozen`` has nothing, as they are in the restored files. ``chained`` takes what later snapshots may build upon; ``None``: they may not. ``expired_ms``: rows written up to this time are left out of what is written whole; ``None``: they never expire."""
         self._expired_ms = expired_ms
+        self._unloaded = unloaded
         self._frozen = frozen
         self._schema = schema
         self._owned = owned
@@ -219,7 +302,8 @@ class FrozenColumnarState(FrozenState):
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         frozen, base, owned = self._frozen, self._base, self._owned
         changed = self._changed(base.epoch) if base else np.zeros(owned.size, np.int64)
-        plan = decide(base, owned, frozen.counts.tolist(), changed.tolist())
+        rows = frozen.counts if self._unloaded is None else frozen.counts + self._unloaded.rows
+        plan = decide(base, owned, rows.tolist(), changed.tolist())
         whole = (
             range(0) if plan.whole is None else range(plan.whole.start - owned.start, plan.whole.end + 1 - owned.start)
         )
@@ -230,7 +314,7 @@ class FrozenColumnarState(FrozenState):
         frozen.written[: whole.start] = True
         frozen.written[whole.stop :] = True
         if plan.whole is not None:
-            written += self._segments(store, self._pieces(whole, None), plan.whole, 0)
+            written += self._segments(store, self._everything(whole), plan.whole, 0)
         if self._chained is not None:
             self._chained(plan.chain(frozen.epoch, written))
         return OperatorSnapshot(keyed=(*plan.kept, *written))
@@ -241,7 +325,8 @@ class FrozenColumnarState(FrozenState):
     def _segments(
         self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
     ) -> Iterator[SegmentHandle]:
-        return write_segments(store, self._about, pieces, groups, level, is_shared=self._chained is not None)
+        is_shared = self._chained is not None
+        return write_segments(store, self._about, pieces, groups, level, is_shared=is_shared, batch_rows=PIECE_ROWS)
 
     def _changed(self, since: int) -> npt.NDArray[np.int64]:
         """How many rows of each group have changed after that epoch."""
@@ -250,6 +335,22 @@ class FrozenColumnarState(FrozenState):
             if self._frozen.counts[group]:
                 found[group] = np.count_nonzero(self._frozen.epochs_of(self._frozen.slots_of(group)) > since)
         return found
+
+    def _everything(self, groups: Sequence[int]) -> Iterator[Piece]:
+        """All rows of these groups, from memory or from the restored files."""
+        loaded: list[int] = []
+        for group in groups:
+            if self._unloaded is None or not self._unloaded.is_left[group]:
+                loaded.append(group)
+                continue
+            yield from self._pieces(loaded, None)
+            loaded = []
+            for data in self._unloaded.content(group):
+                if self._expired_ms is not None:
+                    data = data.filter(pc.greater(data.column(TTL_COLUMN), self._expired_ms))
+                if data.num_rows:
+                    yield np.full(data.num_rows, self._owned.start + group, np.int32), data
+        yield from self._pieces(loaded, None)
 
     def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
         """Yields all rows of these groups, or those that have changed after the epoch ``since``, in pieces of some
@@ -266,7 +367,8 @@ class FrozenColumnarState(FrozenState):
                 room = PIECE_ROWS - rows
                 piece = self._copied([*waiting, group], [*held, slots[:room]], since)
                 frozen.written[waiting] = True
-                yield piece
+                if len(piece[0]):
+                    yield piece
                 waiting, held, rows, slots = [], [], 0, slots[room:]
             waiting.append(group)
             held.append(slots)
@@ -274,7 +376,8 @@ class FrozenColumnarState(FrozenState):
         if rows:
             piece = self._copied(waiting, held, since)
             frozen.written[waiting] = True
-            yield piece
+            if len(piece[0]):  # not all of it has expired
+                yield piece
 
     def _copied(
         self, groups: Sequence[int], held: Sequence[npt.NDArray[np.int32]], since: int | None
@@ -297,11 +400,3 @@ class FrozenColumnarState(FrozenState):
 def _columns_of(rows: Rows, schema: pa.Schema) -> list[pa.Array]:
     kinds = schema.types[len(schema) - len(rows) :]
     return [to_column(values, kind, nulls) for (values, nulls), kind in zip(rows, kinds, strict=True)]
-
-
-def _rows_by_group(segment: SegmentHandle, owned: KeyGroupRange) -> npt.NDArray[np.int64]:
-    found = np.zeros(owned.size, np.int64)
-    both = segment.key_groups.intersect(owned)
-    at = both.start - segment.key_groups.start
-    found[both.start - owned.start : both.end + 1 - owned.start] = np.diff(segment.offsets[at : at + both.size + 1])
-    return found

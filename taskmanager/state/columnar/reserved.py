@@ -22,6 +22,7 @@ import numpy as np
 from tidegate.common.records.numpy_column import NumpyColumn, NumpyType
 from tidegate.model.errors import StorageError
 from tidegate.store.locations import kind_of
+from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 
 STEP_BYTES = 16 << 20
 """Room is made on the disk in such steps: a call for each batch would cost more than the batch."""
@@ -147,11 +148,12 @@ Reserved = InMemory | InMemoryAndFile
 @dataclass(frozen=True, slots=True)
 class RowMemory:
     """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
-    ``capacity``: most rows; 0: as many as fit into the memory of this machine."""
+    ``capacity``: most rows; 0: as many as fit into the memory of this machine. ``eager_bytes``: so much restored state is read at once."""
 
     budget_bytes: int = 0
     directory: str = ""
     capacity: int = 0
+    eager_bytes: int = EAGER_BYTES
 
     def reserved(self, operator: str, row_bytes: int) -> Reserved:
         if not self.budget_bytes:

@@ -8,7 +8,7 @@ slots goes to an overlay (``overlay``); as soon as it is, the overlay's rows of 
 overlay. Columns are reserved for all rows that fit into this machine's memory: only what is touched becomes memory, and
 growing moves nothing.
 
-Every row has the epoch of its last change: how many freezes came before it. What was restored counts as a freeze too.
+Every row has the epoch of its last change: how many freezes came before it. What was restored counts as a freeze too, also what is put in place later.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ _MIN_ROW_BYTES = 64
 """Bounds arrays so that no single one is larger than the memory: Linux would not reserve it."""
 _MAX_CAPACITY = (1 << 31) - (1 << 16)
 """Slots are numbers of 32 bits, less a margin for the last page."""
-_MIN_PAGE, _MAX_PAGE = 16, 1024
+_MIN_PAGE, MAX_PAGE = 16, 1024
 """Rows that a key group takes at a time: few where a subtask owns many groups, since each leaves a part of its last page unused."""
+
+_RESTORED = 0
+"""The epoch of what was restored, whenever it is put in place."""
 
 Counts = npt.NDArray[np.int64]
 
@@ -159,14 +162,20 @@ class ColumnarRows:
         return made
 
     def add(self, keys: Sequence[pa.Array], groups: Places) -> Slots:
-        """Slots for distinct keys of known groups (counted from the first owned one), none of which is there, after
+        """Slots for distinct restored keys of known groups (counted from the first owned one), none of which is there, after
         ``make_room`` for them. Raises ``NoResourceAvailable``."""
         prepared = self._keys.prepare(keys)
         slots = self._allocate(groups)
         self._keys.put(prepared, np.arange(len(slots)), slots)
         self._index.insert(groups, self._keys.hashes(prepared), slots, has_room=True)
-        self._epochs[slots] = self._epoch
+        self._epochs[slots] = _RESTORED
         return slots
+
+    def put_restored(self, keys: Sequence[pa.Array], rows: Rows) -> None:
+        """Newer rows of distinct restored keys, in groups that nothing else has reached yet: no snapshot has to read what was there. Raises
+        ``NoResourceAvailable``."""
+        slots = self.locate(keys).slots
+        self._write(slots, self._layout.pack(rows, len(slots)), _RESTORED)
 
     def take(self, slots: Slots) -> Rows:
         """Copies."""
@@ -191,7 +200,7 @@ class ColumnarRows:
             self._overlays[-1].put(located.slots.take(aside), located.groups.take(aside), packed.take(aside))
 
     def fill(self, slots: Slots, rows: Rows) -> None:
-        """Rows of slots that are new, before anything is frozen. Slots of one group lie one behind the other, so
+        """Rows of slots that are new, which no snapshot knows. Slots of one group lie one behind the other, so
         rows are written straight to where they stay."""
         ends = np.append(np.flatnonzero(np.diff(slots) != 1) + 1, len(slots))
         if len(slots) < _MIN_RUN_ROWS * len(ends):
@@ -234,10 +243,13 @@ class ColumnarRows:
         """Their values will not be read again: new keys may have the slots."""
         self._free.add(slots, groups)
 
-    def freeze(self) -> FrozenRows:
-        """References, and a copy of the numbers of rows by group."""
-        pages = self._group_of_page[: self._pages].copy()
-        frozen = FrozenRows(self, self._epoch, self._count.copy(), pages, self._page_shift, tuple(self._overlays))
+    def freeze(self, without: npt.NDArray[np.bool_] | None = None) -> FrozenRows:
+        """References, and a copy of the numbers of rows by group. ``without``: groups that are not to be in it."""
+        pages, counts = self._group_of_page[: self._pages].copy(), self._count.copy()
+        frozen = FrozenRows(self, self._epoch, counts, pages, self._page_shift, tuple(self._overlays))
+        if without is not None:
+            frozen.counts[without] = 0
+            frozen.written[without] = True
         self._snapshots.append(frozen)
         self._epoch += 1
         self._overlays.append(Overlay(self._epoch, self._layout.packed_type, self._capacity))
@@ -376,7 +388,7 @@ class FrozenRows:
 
 def _page_shift(groups: int) -> int:
     """Pages so large that few of a group are partly empty, and so small that many groups do not waste memory."""
-    return max(_MIN_PAGE, min(_MAX_PAGE, (1 << 16) // max(1, groups))).bit_length() - 1
+    return max(_MIN_PAGE, min(MAX_PAGE, (1 << 16) // max(1, groups))).bit_length() - 1
 
 
 def _rows_in_memory(row_bytes: int) -> int:

@@ -8,7 +8,9 @@ without reading the others. Their writer says so in the metadata (``even``).
 
 from __future__ import annotations
 
+import resource
 import struct
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +34,17 @@ _DICTIONARIES, _BATCHES = 2, 3
 """Fields of ``Footer``."""
 
 
-def even(about: StateDescription, batch_rows: int) -> StateDescription:
-    """The description of a file that can be read so: batches of ``batch_rows`` rows but the last, rows of a key group in the order of
+def even(about: StateDescription, batch_rows: int, *, is_ordered: bool) -> StateDescription:
+    """The description of a file that can be read so: batches of ``batch_rows`` rows but the last. ``is_ordered``: rows of a key group are in the order of
     the bytes of their entries as the rocksdb backend encodes them."""
-    return replace(about, more={**about.more, BATCH_ROWS: batch_rows, ORDERED: True})
+    ordered = {ORDERED: True} if is_ordered else {}
+    return replace(about, more={**about.more, BATCH_ROWS: batch_rows, **ordered})
+
+
+def most_open_files() -> int:
+    """A quarter of what a process may have open: there may be more states, and each has files of its own besides."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most // 4
 
 
 class PartialSegment:

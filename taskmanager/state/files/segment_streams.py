@@ -40,12 +40,13 @@ def write_segments(
     *,
     is_shared: bool = False,
     batch_rows: int = 0,
+    is_ordered: bool = False,
 ) -> Iterator[SegmentHandle]:
     """Segments that have these key groups between them; none at all when there are no batches. All batches have one schema.
-    ``batch_rows``: the rows of each group are in the order of their entries' bytes, and files are to have batches of so many, so that
-    some rows can be read without the others (``partial_segment``). Raises ``StorageError``."""
+    ``batch_rows``: files are to have batches of so many, so that some rows can be read without the others (``partial_segment``).
+    ``is_ordered``: the rows of each group are in the order of their entries' bytes. Raises ``StorageError``."""
     batch_rows = 0 if store.compresses else batch_rows
-    about = even(about, batch_rows) if batch_rows else about
+    about = even(about, batch_rows, is_ordered=is_ordered) if batch_rows else about
     cut = _Cut(batches)
     first = key_groups.start
     while cut.next_group is not None:

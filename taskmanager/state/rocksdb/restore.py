@@ -8,8 +8,6 @@ files of the checkpoint that it came from go away with that checkpoint.
 from __future__ import annotations
 
 import os
-import resource
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +21,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
 from tidegate.store.verified_file import PartialFile, VerifiedContent
 from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.files.partial_segment import PartialSegment
+from tidegate.taskmanager.state.files.partial_segment import PartialSegment, most_open_files
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -68,7 +66,7 @@ class UnclaimedState:
         Raises ``CorruptData``, ``StorageError``."""
         source = self._source
         files = sum(segment.handle.data is None for segment in self.segments)
-        if self._copies or not isinstance(source, PartialSource) or not 0 < files <= _most_files():
+        if self._copies or not isinstance(source, PartialSource) or not 0 < files <= most_open_files():
             return None
         with ThreadPoolExecutor(_OPENED_AT_ONCE, "state-open") as pool:
             opened = list(pool.map(partial(self._part, source), self.segments))
@@ -128,12 +126,6 @@ class UnclaimedState:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(batch)
         return path
-
-
-def _most_files() -> int:
-    """A quarter of what a process may have open: there may be more states, and RocksDB has files of its own."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if most == resource.RLIM_INFINITY else most // 4
 
 
 def _load(

@@ -100,7 +100,13 @@ class FrozenRocks(FrozenState):
         batches = whole_batches(Form(state.rows, state.namespaces, last), view, wanted, state.unloaded)
         about = state.rows.layout.description
         return write_segments(
-            store, about, batches, groups, is_shared=self.builds_chains, batch_rows=columns.BATCH_ENTRIES
+            store,
+            about,
+            batches,
+            groups,
+            is_shared=self.builds_chains,
+            batch_rows=columns.BATCH_ENTRIES,
+            is_ordered=True,
         )
 
     def _write_delta(
@@ -122,4 +128,5 @@ class FrozenRocks(FrozenState):
             plan.delta.level,
             is_shared=self.builds_chains,
             batch_rows=columns.BATCH_ENTRIES,
+            is_ordered=True,
         )

@@ -201,8 +201,7 @@ def start(
             configuration=CONFIGURATION if configuration is None else configuration,
             restored=restored,
             restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
-            segments=MemoryStore() if restored else None,
-            **(given or {}),
+            **{"segments": MemoryStore() if restored else None, **(given or {})},
             open_async_calls=open_calls,
         )
     )
