@@ -12,6 +12,7 @@ group is loaded.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -48,6 +49,8 @@ class Unloaded:
         self._asked_for: dict[int, None] = {}
         self._begun: tuple[int, Iterator[Sequence[tuple[bytes, StateValue]]]] | None = None
         self._fetched = b""
+        self._last = -1
+        """The key group that was loaded last."""
         self._ahead = GroupsAhead(restored.need)
         self._left = sum(self._counts.values())
         self._loaded = 0
@@ -95,10 +98,9 @@ class Unloaded:
     def load_some(self) -> None:
         """A step of some milliseconds."""
         if self._begun is None:
-            group = next(iter(self._asked_for), None)
-            group = next(iter(self._waiting)) if group is None else group
+            group = self._last = self._next_groups(self._last, 1)[0]
             self._begun = (group, self._chunks(group))
-            self._ahead.want(self._next_groups(group))
+            self._ahead.want(self._next_groups(group, AHEAD))
         group, chunks = self._begun
         chunk = next(chunks, None)
         if chunk is None:
@@ -126,10 +128,12 @@ class Unloaded:
             return _parts(self._restored.entries(group))
         return iter(self._restored.chunks(group, self._rows))
 
-    def _next_groups(self, group: int) -> list[int]:
-        """Key groups that are likely to be loaded next."""
-        others = (other for other in (*self._asked_for, *islice(self._waiting, AHEAD + 1)) if other != group)
-        return list(dict.fromkeys(others))[:AHEAD]
+    def _next_groups(self, last: int, count: int) -> list[int]:
+        """Those to be loaded after ``last``: the ones that were asked for first, in their order, since rows that come to RocksDB in the order of their keys are not merged again and again."""
+        wanted = [group for group in self._asked_for if group != last] or [
+            group for group in self._waiting if group != last
+        ]
+        return heapq.nsmallest(count, wanted or self._waiting, key=lambda group: (group < last, group))
 
     def _load_group(self, group: int) -> None:
         for chunk in self._chunks(group):

@@ -14,6 +14,7 @@ from itertools import islice
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.rocksdb.database import RocksDatabase
+from tidegate.taskmanager.state.rocksdb.groups_ahead import AHEAD
 from tidegate.taskmanager.state.rocksdb.restored_rows import RestoredRows
 from tidegate.taskmanager.state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.state.rocksdb.unloaded import FrozenUnloaded, Unloaded
@@ -30,8 +31,6 @@ class UnloadedTimers(Unloaded):
         self._walks: dict[int, Iterator[tuple[bytes, StateValue]]] = {}
         self._horizons: dict[int, bytes] = {}
         self._loaded_of = dict.fromkeys(self._waiting, 0)
-        self._at = -1
-        """The group that was loaded last."""
 
     @property
     def groups(self) -> Sequence[int]:
@@ -67,9 +66,9 @@ class UnloadedTimers(Unloaded):
 
     def load_some(self) -> None:
         group = next(iter(self._waiting))
-        if group != self._at:
-            self._at = group
-            self._ahead.want(self._next_groups(group))
+        if group != self._last:
+            self._last = group
+            self._ahead.want(self._next_groups(group, AHEAD))
         self.advance(group, STEP_TIMERS)
 
     def mark_gone(self, group: int, start: bytes) -> None:
