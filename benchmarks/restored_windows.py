@@ -61,7 +61,7 @@ def build(directory: Path, gigabytes: float, windows: int, budget: int) -> tuple
         keys = np.arange(at, min(at + (1 << 20), rows)) * 2654435761
         for window in range(windows):
             add_rows(state, np.full(len(keys), window), keys)
-    options, store = _place(directory, 1)
+    options, store = place(directory, 1)
     frozen = state.freeze(1, options)
     snapshot = frozen.write(store)
     frozen.release()
@@ -70,7 +70,7 @@ def build(directory: Path, gigabytes: float, windows: int, budget: int) -> tuple
 
 def measure(restored: RestoredOperator, directory: Path, budget: int, way: str, sender: Connection) -> None:
     """Sends ``Figures``."""
-    _forget_pages(directory / "shared")
+    forget_pages(directory / "shared")
     figures = Figures()
     begun = time.perf_counter()
 
@@ -84,7 +84,7 @@ def measure(restored: RestoredOperator, directory: Path, budget: int, way: str, 
     some = np.arange(1 << 16) * 2654435761
     add_rows(state, np.zeros(len(some)), some)
     figures.rows_taken_ms = passed()
-    options, store = _place(directory, 2 + list(WAYS).index(way))
+    options, store = place(directory, 2 + list(WAYS).index(way))
     state.freeze(2, options).write(store)
     figures.checkpoint_ms = passed()
     reading.join()
@@ -96,7 +96,7 @@ def measure(restored: RestoredOperator, directory: Path, budget: int, way: str, 
     sender.send(figures)
 
 
-def _place(directory: Path, checkpoint_id: int) -> tuple[CheckpointOptions, SegmentStore]:
+def place(directory: Path, checkpoint_id: int) -> tuple[CheckpointOptions, SegmentStore]:
     location, shared = directory / f"chk-{checkpoint_id}", directory / "shared"
     for path in (location, shared):
         path.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ def _place(directory: Path, checkpoint_id: int) -> tuple[CheckpointOptions, Segm
     return options, open_segment_store(str(location), "a", checkpoint_id, 0, shared_location=str(shared))
 
 
-def _forget_pages(directory: Path) -> None:
+def forget_pages(directory: Path) -> None:
     for path in directory.iterdir():
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
@@ -118,14 +118,14 @@ def _forget_pages(directory: Path) -> None:
 @click.option("--budget-mib", default=1024, show_default=True, help="Managed memory; 0: not bounded.")
 @click.option("--directory", default=None, help="Where files are written; the system's for temporary files.")
 def main(gigabytes: float, windows: int, budget_mib: int, directory: str | None) -> None:
-    place, budget = Path(tempfile.mkdtemp(prefix="restored-windows-", dir=directory)), budget_mib << 20
+    where, budget = Path(tempfile.mkdtemp(prefix="restored-windows-", dir=directory)), budget_mib << 20
     found: dict[str, Figures] = {}
     try:
-        restored, rows = build(place, gigabytes, windows, budget)
+        restored, rows = build(where, gigabytes, windows, budget)
         for way in WAYS:
             receiver, sender = multiprocessing.Pipe(duplex=False)
             process = multiprocessing.get_context("spawn").Process(
-                target=measure, args=(restored, place, budget, way, sender)
+                target=measure, args=(restored, where, budget, way, sender)
             )
             process.start()
             sender.close()
@@ -134,7 +134,7 @@ def main(gigabytes: float, windows: int, budget_mib: int, directory: str | None)
             if found[way].rows != rows:
                 raise RuntimeError(f"{way}: {found[way].rows} rows fired, expected {rows}")
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(where)
     console = Console(width=140)
     size = sum({s.handle.path: s.handle.size_bytes for s in restored.keyed}.values())
     console.print(

@@ -2,7 +2,7 @@
 
     waits(group, rows) ─▶ next ─▶ begin(group) ─▶ ... ─▶ end(group) ─▶ its rows may be processed
 
-The group that has begun comes first, since half of it is of no use to anybody; then the one that most rows wait for; then the others in their order.
+The group that has begun comes first, since half of it is of no use; then the one that most rows wait for; then the others in their order.
 A group without rows in the files is loaded from the beginning.
 """
 

@@ -5,7 +5,7 @@
                                                                                 groups that are whole now: their rows ─▶ work
 
 A key has one group and a group's rows stay in their order, so that of a key's rows does too. What is to come behind all rows of a batch (a barrier, a
-watermark) is preceded by ``drain``. While a step is put in place, the next one is read.
+watermark) is preceded by ``drain``. While a step is put in place, the next ones are read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ import pyarrow as pa
 from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.state.columnar.restored_groups import GroupLoader, Step
+
+AHEAD = 4
+"""Steps that are read or wait to be put in place: files are read while rows of others are put in place, and what rows wait for next is not far behind."""
 
 
 class LoadingBeside:
@@ -51,9 +54,12 @@ class LoadingBeside:
 
     def start(self) -> None:
         """Loads from now on, where there is another thread to read in; else what is asked for is loaded when it is."""
-        step = None if self._context.run_async is None else self._loader.begin()
-        if step is not None and self._context.run_async is not None:
-            self._context.run_async(step.read, partial(self._arrived, step))
+        run_async = self._context.run_async
+        while run_async is not None and self._loader.begun < AHEAD:
+            step = self._loader.begin()
+            if step is None:
+                return
+            run_async(step.read, partial(self._arrived, step))
 
     def take(self, data: pa.RecordBatch) -> None:
         """Rows that have come."""

@@ -2,9 +2,6 @@
 
     key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
 
-The snapshot thread copies some key groups at a time out of the frozen rows, lets the subtask's thread have them back, and
-only then writes them: never a second copy of the state, and never a pause for the disk.
-
 State that expires has the time of the last write in every row, a column like the others (Flink: ``TtlReducingState.java``). What has
 expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
 and what is restored leave it out.
@@ -22,35 +19,35 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
-from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide, restored_chain
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.columnar.fixed_width import to_numbers
+from tidegate.taskmanager.state.columnar.keyed_snapshot import (
+    PIECE_ROWS,
+    FrozenColumnarState,
+    FrozenContent,
+    columns_of,
+)
 from tidegate.taskmanager.state.columnar.reserved import UNBOUNDED, RowMemory
 from tidegate.taskmanager.state.columnar.restored_groups import (
-    FrozenGroups,
     GroupLoader,
     left_in_files,
     rows_by_group,
 )
 from tidegate.taskmanager.state.columnar.row_layout import Rows
-from tidegate.taskmanager.state.columnar.rows import MAX_PAGE, ColumnarRows, FrozenRows, Located
+from tidegate.taskmanager.state.columnar.rows import MAX_PAGE, ColumnarRows, Located
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
-from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
-from tidegate.taskmanager.state.files.segment_streams import write_segments
-from tidegate.taskmanager.state.files.segments import DELETED, Groups, StateDescription, read_keyed_batches
+from tidegate.taskmanager.state.files.segments import DELETED, StateDescription, read_keyed_batches
 from tidegate.taskmanager.state.ttl import Ttl
 
 STATE_NAME = "aggregates"
 KEY_PREFIX = "key."
 VALUE_PREFIX = "value."
-PIECE_ROWS = 1 << 15
-"""Copied at once by the snapshot thread: bounds what a snapshot holds besides the state."""
 RESTORE_ROWS = 1 << 16
 """At once: as many as a batch has, which the index is made for."""
 
@@ -92,12 +89,12 @@ class ColumnarKeyedState:
         self._key_columns = len(keys)
         self._expiry = expiry
         self._swept_to = 0
-        self._eager_bytes = memory.eager_bytes
+        self._eager_bytes, self._directory = memory.eager_bytes, memory.directory
         self._rows_of: Callable[[KeyGroupRange, RowMemory], ColumnarRows] = lambda groups, room: ColumnarRows(
             operator, keys, held, groups, max_parallelism, room
         )
         self.loader: GroupLoader | None = None
-        """Of key groups that are not loaded; ``None``: all are, unless it is done."""
+        """Loads what was left in files; ``None``: nothing was."""
 
     @property
     def keys(self) -> int:
@@ -146,7 +143,9 @@ class ColumnarKeyedState:
         unloaded = None if self.loader is None else self.loader.frozen()
         frozen = self.rows.freeze(None if unloaded is None else unloaded.is_left)
         last_ms = None if self._expiry is None else self._expiry.last_ms()
-        return FrozenColumnarState(frozen, self._schema, self._owned, about, base, chained, last_ms, unloaded)
+        return FrozenColumnarState(
+            FrozenContent(frozen, unloaded, last_ms), self._schema, self._owned, about, base, chained
+        )
 
     def restore(
         self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
@@ -157,7 +156,7 @@ class ColumnarKeyedState:
         mine = in_reading_order(mine)
         left = None
         if self._bytes_of(mine) > self._eager_bytes:
-            left = left_in_files(mine, self._owned, self._schema, source)
+            left = left_in_files(mine, self._owned, self._schema, source, self._directory)
         is_same = bool(mine)
         if left is not None:
             put = partial(self._put_group, self.rows, self._last_expired_ms())
@@ -175,7 +174,7 @@ class ColumnarKeyedState:
             self.loader.close()
 
     def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
-        """Of the owned rows in files of segments, as far as the handles tell."""
+        """What the owned rows of segments take in their files, as far as the handles tell."""
         return sum(
             int(rows_by_group(s, self._owned).sum()) * s.handle.size_bytes // max(s.offsets[-1], 1)
             for s in segments
@@ -237,7 +236,7 @@ class ColumnarKeyedState:
         slots = rows.slots()
         for at in range(0, len(slots), PIECE_ROWS):
             here = slots[at : at + PIECE_ROWS]
-            arrays = [*rows.keys_of(here), *_columns_of(rows.take(here), self._schema)]
+            arrays = [*rows.keys_of(here), *columns_of(rows.take(here), self._schema)]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _without_marks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -275,128 +274,3 @@ def _living(
     data = data.set_column(data.num_columns - 1, data.schema.field(TTL_COLUMN), stamps)
     lives = np.asarray(stamps) > expired_ms
     return (data, places) if lives.all() else (data.filter(pa.array(lives)), places[lives])
-
-
-class FrozenColumnarState(FrozenState):
-    def __init__(
-        self,
-        frozen: FrozenRows,
-        schema: pa.Schema,
-        owned: KeyGroupRange,
-        about: StateDescription,
-        base: SegmentChain | None,
-        chained: Callable[[SegmentChain], None] | None,
-        expired_ms: int | None = None,
-        unloaded: FrozenGroups | None = None,
-    ) -> None:
-        """``unloaded``: groups of which ``frozen`` has nothing, as they are in the restored files. ``chained`` takes what later snapshots may build upon; ``None``: they may not. ``expired_ms``: rows written up to this time are left out of what is written whole; ``None``: they never expire."""
-        self._expired_ms = expired_ms
-        self._unloaded = unloaded
-        self._frozen = frozen
-        self._schema = schema
-        self._owned = owned
-        self._about = about
-        self._base = base
-        self._chained = chained
-
-    def write(self, store: SegmentStore) -> OperatorSnapshot:
-        frozen, base, owned = self._frozen, self._base, self._owned
-        changed = self._changed(base.epoch) if base else np.zeros(owned.size, np.int64)
-        rows = frozen.counts if self._unloaded is None else frozen.counts + self._unloaded.rows
-        plan = decide(base, owned, rows.tolist(), changed.tolist())
-        whole = (
-            range(0) if plan.whole is None else range(plan.whole.start - owned.start, plan.whole.end + 1 - owned.start)
-        )
-        written: list[SegmentHandle] = []
-        if plan.delta is not None:
-            others = [group for group in range(owned.size) if group not in whole]
-            written += self._segments(store, self._pieces(others, plan.delta.since), owned, plan.delta.level)
-        frozen.written[: whole.start] = True
-        frozen.written[whole.stop :] = True
-        if plan.whole is not None:
-            written += self._segments(store, self._everything(whole), plan.whole, 0)
-        if self._chained is not None:
-            self._chained(plan.chain(frozen.epoch, written))
-        return OperatorSnapshot(keyed=(*plan.kept, *written))
-
-    def release(self) -> None:
-        self._frozen.release()
-
-    def _segments(
-        self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
-    ) -> Iterator[SegmentHandle]:
-        is_shared = self._chained is not None
-        return write_segments(store, self._about, pieces, groups, level, is_shared=is_shared, batch_rows=PIECE_ROWS)
-
-    def _changed(self, since: int) -> npt.NDArray[np.int64]:
-        """How many rows of each group have changed after that epoch."""
-        found = np.zeros(self._owned.size, np.int64)
-        for group in range(self._owned.size):
-            if self._frozen.counts[group]:
-                found[group] = np.count_nonzero(self._frozen.epochs_of(self._frozen.slots_of(group)) > since)
-        return found
-
-    def _everything(self, groups: Sequence[int]) -> Iterator[Piece]:
-        """All rows of these groups, from memory or from the restored files."""
-        loaded: list[int] = []
-        for group in groups:
-            if self._unloaded is None or not self._unloaded.is_left[group]:
-                loaded.append(group)
-                continue
-            yield from self._pieces(loaded, None)
-            loaded = []
-            for data in self._unloaded.content(group):
-                if self._expired_ms is not None:
-                    data = data.filter(pc.greater(data.column(TTL_COLUMN), self._expired_ms))
-                if data.num_rows:
-                    yield np.full(data.num_rows, self._owned.start + group, np.int32), data
-        yield from self._pieces(loaded, None)
-
-    def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
-        """Yields all rows of these groups, or those that have changed after the epoch ``since``, in pieces of some
-        groups or of parts of one. A group is given back when its last row is copied."""
-        frozen = self._frozen
-        waiting: list[int] = []
-        held: list[npt.NDArray[np.int32]] = []
-        rows = 0
-        for group in groups:
-            slots = frozen.slots_of(group)
-            if since is not None:
-                slots = slots[frozen.epochs_of(slots) > since]
-            while rows + len(slots) > PIECE_ROWS:
-                room = PIECE_ROWS - rows
-                piece = self._copied([*waiting, group], [*held, slots[:room]], since)
-                frozen.written[waiting] = True
-                if len(piece[0]):
-                    yield piece
-                waiting, held, rows, slots = [], [], 0, slots[room:]
-            waiting.append(group)
-            held.append(slots)
-            rows += len(slots)
-        if rows:
-            piece = self._copied(waiting, held, since)
-            frozen.written[waiting] = True
-            if len(piece[0]):  # not all of it has expired
-                yield piece
-
-    def _copied(
-        self, groups: Sequence[int], held: Sequence[npt.NDArray[np.int32]], since: int | None
-    ) -> tuple[Groups, pa.RecordBatch]:
-        slots = np.concatenate(held)
-        values, _ = self._frozen.read(slots)
-        of = np.repeat(np.array(groups, np.int32) + self._owned.start, [len(part) for part in held])
-        if self._expired_ms is not None and since is None:
-            lives = values[-1][0] > self._expired_ms
-            slots, of = slots[lives], of[lives]
-            values = [(part[lives], None if nulls is None else nulls[lives]) for part, nulls in values]
-        arrays = [*self._frozen.keys_of(slots), *_columns_of(values, self._schema)]
-        schema = self._schema
-        if since is not None:
-            arrays.append(pa.array(np.zeros(len(slots), np.bool_)))
-            schema = schema.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        return of, pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _columns_of(rows: Rows, schema: pa.Schema) -> list[pa.Array]:
-    kinds = schema.types[len(schema) - len(rows) :]
-    return [to_column(values, kind, nulls) for (values, nulls), kind in zip(rows, kinds, strict=True)]

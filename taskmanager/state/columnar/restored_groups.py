@@ -23,11 +23,10 @@ import pyarrow as pa
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.store.verified_file import VerifiedContent
 from tidegate.taskmanager.machines.state.loading import KeyGroupLoading
 from tidegate.taskmanager.state.base import PartialSource, SegmentSource
 from tidegate.taskmanager.state.columnar.rows import ColumnarRows
-from tidegate.taskmanager.state.files.partial_segment import PartialSegment, most_open_files
+from tidegate.taskmanager.state.files.partial_segment import PartialSegment, most_open_files, opened_parts
 from tidegate.taskmanager.state.files.segments import DELETED, KEY_GROUP
 
 STEP_ROWS = 1 << 15
@@ -47,6 +46,8 @@ class Piece:
     batch: int
     first: int
     end: int
+    is_first: bool
+    """It is the first one of its group in its file."""
 
     @property
     def is_whole(self) -> bool:
@@ -61,9 +62,9 @@ class RestoredGroups:
         self._parts = sorted(parts, key=lambda part: part.segment.level)
         self._owned = owned
         self.whole_rows = self._count(0, 0)
-        """Of level 0, by key group."""
+        """How many rows of level 0 each key group has."""
         self.rows = self.whole_rows + self._count(1, max((part.segment.level for part in parts), default=0))
-        """Of all levels."""
+        """How many rows of all levels each key group has."""
 
     def pieces(self, group: int) -> Iterator[Piece]:
         """Yields those of a key group, the lowest level first, each of at most ``STEP_ROWS`` rows."""
@@ -71,15 +72,18 @@ class RestoredGroups:
             if not part.segment.key_groups.start <= group + self._owned.start <= part.segment.key_groups.end:
                 continue
             first, end = part.rows_of(group + self._owned.start)
-            while first < end:
-                batch, at = divmod(first, part.batch_rows)
-                stop = min(at + STEP_ROWS, part.batch_rows, at + end - first)
-                yield Piece(group, part, batch, at, stop)
-                first += stop - at
+            row = first
+            while row < end:
+                batch, at = divmod(row, part.batch_rows)
+                stop = min(at + STEP_ROWS, part.batch_rows, at + end - row)
+                yield Piece(group, part, batch, at, stop, is_first=row == first)
+                row += stop - at
 
     def read(self, piece: Piece) -> pa.RecordBatch:
         """Without its key group. Raises ``CorruptData`` that names the file, ``StorageError``."""
         part = piece.part
+        if piece.is_first:
+            part.need_rows(*part.rows_of(piece.group + self._owned.start))
         data = part.slice(piece.batch, piece.first, piece.end)
         if not (data.column(KEY_GROUP).to_numpy() == piece.group + self._owned.start).all():
             raise CorruptData(
@@ -103,22 +107,16 @@ class RestoredGroups:
 
 
 def left_in_files(
-    segments: Sequence[SegmentHandle], owned: KeyGroupRange, schema: pa.Schema, source: SegmentSource
+    segments: Sequence[SegmentHandle], owned: KeyGroupRange, schema: pa.Schema, source: SegmentSource, directory: str
 ) -> RestoredGroups | None:
-    """Opens the files; ``None`` where they must be read at once: of other columns than are written now, from an object store, compressed, of an older version,
-    or too many. Raises ``CorruptData``, ``StorageError``."""
+    """Opens the files; ``None`` where they must be read at once: of other columns than are written now, compressed, of an older version, or too many.
+    ``directory``: what comes from an object store is kept there. Raises ``CorruptData``, ``StorageError``."""
     files = sum(segment.handle.data is None for segment in segments)
     if not isinstance(source, PartialSource) or not 0 < files <= most_open_files():
         return None
-    parts = []
-    for segment in segments:
-        inline = segment.handle.data is not None
-        file = VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle)
-        part = None if file is None else PartialSegment(file, segment)
-        if part is None or not part.is_even or not _has_columns(part, schema):
-            return None
-        parts.append(part)
-    return RestoredGroups(parts, owned)
+    found = opened_parts(source, segments, directory)
+    parts = [part for part in found if part is not None and part.is_even and _has_columns(part, schema)]
+    return RestoredGroups(parts, owned) if len(parts) == len(segments) else None
 
 
 @dataclass(eq=False, slots=True)
@@ -146,7 +144,7 @@ class GroupLoader:
         self._loading = KeyGroupLoading(restored.rows.tolist())
         self._is_left = restored.rows > 0
         self._pieces: deque[Piece] = deque()
-        """Of the group that was begun."""
+        """What is left to read of the group that was begun."""
         self._steps: deque[Step] = deque()
         """Those that are read, in their order."""
         self._memory = ExitStack()
@@ -193,6 +191,11 @@ class GroupLoader:
             return None
         self._steps.append(step)
         return step
+
+    @property
+    def begun(self) -> int:
+        """Returns how many steps began and are not put yet."""
+        return len(self._steps)
 
     def oldest(self) -> Step | None:
         """The step that was begun and is to be put next; ``None``: there is none."""

@@ -28,11 +28,11 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.columnar.fixed_width import numpy_type
 from tidegate.taskmanager.state.columnar.free_slots import FreeSlots
 from tidegate.taskmanager.state.columnar.overlay import Overlay
-from tidegate.taskmanager.state.columnar.prefault import populated
 from tidegate.taskmanager.state.columnar.reserved import UNBOUNDED, RowMemory
 from tidegate.taskmanager.state.columnar.row_index import EMPTY, Places, RowIndex, Slots
 from tidegate.taskmanager.state.columnar.row_keys import RowKeys
 from tidegate.taskmanager.state.columnar.row_layout import Packed, RowLayout, Rows
+from tidegate.taskmanager.state.prefault import populated
 
 FOLD_ROWS = 1 << 13
 """Rows merged per step: 6.4 ms of processor time with 3 M keys (docs/adr/0025)."""

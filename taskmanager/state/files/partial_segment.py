@@ -11,14 +11,18 @@ from __future__ import annotations
 import resource
 import struct
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
-from tidegate.store.verified_file import PartialFile
+from tidegate.store.verified_file import PartialFile, VerifiedContent
+from tidegate.taskmanager.state.base import PartialSource
 from tidegate.taskmanager.state.files.segments import KEY_GROUP, StateDescription, metadata_of
 
 BATCH_ROWS = "batch_rows"
@@ -28,6 +32,8 @@ _TAIL = struct.Struct("<i6s")
 """Length of the footer, and the magic: the end of every Arrow file."""
 _BLOCK = struct.Struct("<qi4xq")
 """``Block`` of Arrow's ``File.fbs``: offset, length of the metadata, length of the body."""
+_OPENED_AT_ONCE = 16
+"""Files: each takes two or three answers of a store, of some ten milliseconds."""
 _KEPT_BATCHES = 256
 """Batches of a file that are kept at hand, of some hundred: a look-up takes some microseconds less where its batch is known."""
 _DICTIONARIES, _BATCHES = 2, 3
@@ -167,6 +173,21 @@ class PartialSegment:
 
     def _corrupt(self, what: str) -> CorruptData:
         return CorruptData(f"{self.name}: {what}; {ON_DAMAGE}")
+
+
+def opened_parts(
+    source: PartialSource, segments: Sequence[SegmentHandle], directory: str
+) -> list[PartialSegment | None]:
+    """Opens segments, several at once since a store answers late; ``None`` for one whose file can only be read whole. ``directory``: what comes from an object
+    store is kept there. Raises ``CorruptData``, ``StorageError``."""
+    with ThreadPoolExecutor(_OPENED_AT_ONCE, "state-open") as pool:
+        return list(pool.map(partial(_opened, source, directory), segments))
+
+
+def _opened(source: PartialSource, directory: str, segment: SegmentHandle) -> PartialSegment | None:
+    inline = segment.handle.data is not None
+    file = VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle, directory)
+    return None if file is None else PartialSegment(file, segment)
 
 
 def _vector(footer: bytes, field: int) -> list[tuple[int, int, int]]:

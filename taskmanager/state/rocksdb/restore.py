@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +17,8 @@ import pyarrow.compute as pc
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import StateValue
-from tidegate.store.verified_file import PartialFile, VerifiedContent
 from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.files.partial_segment import PartialSegment, most_open_files
+from tidegate.taskmanager.state.files.partial_segment import most_open_files, opened_parts
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -36,8 +33,6 @@ from tidegate.taskmanager.state.rocksdb.restored_rows import RestoredRows, can_b
 from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"
-_OPENED_AT_ONCE = 16
-"""Each takes two or three answers of a store, of some ten milliseconds."""
 _ENTRIES = 4096
 """Chosen, not measured: entries of one write batch at a restore."""
 
@@ -68,19 +63,11 @@ class UnclaimedState:
         files = sum(segment.handle.data is None for segment in self.segments)
         if self._copies or not isinstance(source, PartialSource) or not 0 < files <= most_open_files():
             return None
-        with ThreadPoolExecutor(_OPENED_AT_ONCE, "state-open") as pool:
-            opened = list(pool.map(partial(self._part, source), self.segments))
+        opened = opened_parts(source, self.segments, self._directory)
         parts = [part for part in opened if part is not None and can_be_left(layout, part)]
         if len(parts) < len(self.segments):
             return None
         return RestoredRows(layout, state_id, parts, now_ms)
-
-    def _part(self, source: PartialSource, segment: SegmentHandle) -> PartialSegment | None:
-        inline = segment.handle.data is not None
-        file: PartialFile | None = (
-            VerifiedContent(source.read(segment.handle)) if inline else source.open(segment.handle, self._directory)
-        )
-        return None if file is None else PartialSegment(file, segment)
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
         """Write everything into the state's rows; whether it had the very columns that the state is written with now.

@@ -69,7 +69,7 @@ class Job:
 def nothing_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columnar_aggregate, "RowMemory", partial(RowMemory, eager_bytes=0))
     monkeypatch.setattr("tidegate.taskmanager.state.columnar.restored_groups.STEP_ROWS", 16)
-    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed.PIECE_ROWS", 256)
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed_snapshot.PIECE_ROWS", 256)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_rows_of_each_key_group_are_worked_on_as_soon_as_it_is_loaded(job: Job) 
 
 def test_the_group_that_most_rows_wait_for_comes_first(job: Job) -> None:
     feed(job.running, [7] * 3 + [8, 9, 10, 11, 12])
-    for _ in range(3):  # what was begun before is first
+    for _ in range(6):  # what was begun before is first
         job.pool.run_one()
     assert "key 7" in emitted(job.running)
     feed(job.running, [7])

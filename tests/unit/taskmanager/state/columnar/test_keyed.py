@@ -18,7 +18,8 @@ from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SnapshotType, StateHandle
 from tidegate.model.errors import CorruptData, NoResourceAvailable, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, FrozenColumnarState
+from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState
+from tidegate.taskmanager.state.columnar.keyed_snapshot import FrozenColumnarState
 from tidegate.taskmanager.state.columnar.reserved import RowMemory
 from tidegate.taskmanager.state.files import segment_streams
 
@@ -46,8 +47,7 @@ class Store:
         for part in parts:
             held.append(bytes(part))
             self.between()
-        content = b"".join(held)
-        name = f"{len(self.files)}-{is_shared}"
+        name, content = f"{len(self.files)}-{is_shared}", b"".join(held)
         self.files[name] = content
         self.written_bytes += len(content)
         return StateHandle(len(content), xxhash.xxh3_64_hexdigest(content), path=name, is_shared=is_shared)
@@ -96,7 +96,7 @@ def some(rng: random.Random, count: int, keys: int = 3000) -> Content:
 @pytest.fixture(autouse=True, params=[0, 20_000], ids=["in memory", "mostly in a file"])
 def budget_and_small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys.modules[__name__], "memory", RowMemory(request.param, str(tmp_path)))
-    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed.PIECE_ROWS", 64)
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed_snapshot.PIECE_ROWS", 64)
     monkeypatch.setattr("tidegate.taskmanager.state.columnar.rows.FOLD_ROWS", 50)
 
 

@@ -147,7 +147,7 @@ def need(state: ColumnarKeyedState, groups: Iterable[int]) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed.PIECE_ROWS", 64)
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed_snapshot.PIECE_ROWS", 64)
     monkeypatch.setattr("tidegate.taskmanager.state.columnar.rows.FOLD_ROWS", 50)
     monkeypatch.setattr("tidegate.taskmanager.state.columnar.restored_groups.STEP_ROWS", 48)
     monkeypatch.setattr("tidegate.taskmanager.state.files.segment_streams.FILE_BYTES", 6000)
@@ -257,16 +257,16 @@ def test_what_has_all_expired_leaves_nothing_to_write(tmp_path: Path) -> None:
 def test_each_byte_is_read_once_by_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.store.verified_file.BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr("tidegate.taskmanager.state.files.segment_streams.FILE_BYTES", 1 << 30)
-    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed.PIECE_ROWS", 16)
+    monkeypatch.setattr("tidegate.taskmanager.state.columnar.keyed_snapshot.PIECE_ROWS", 16)
     reads: Counter[tuple[int, int]] = Counter()
     files: list[VerifiedFile] = []
     read = VerifiedFile._read
 
-    def counted(file: VerifiedFile, block: int) -> None:
+    def counted(file: VerifiedFile, blocks: range) -> None:
         if file not in files:
             files.append(file)
-        reads[files.index(file), block] += 1
-        read(file, block)
+        reads.update((files.index(file), block) for block in blocks)
+        read(file, blocks)
 
     monkeypatch.setattr(VerifiedFile, "_read", counted)
     running = filled(tmp_path / "state")

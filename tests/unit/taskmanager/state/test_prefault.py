@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from tidegate.taskmanager.state.columnar import prefault as populated_module
-from tidegate.taskmanager.state.columnar.prefault import populated
+from tidegate.taskmanager.state import prefault as populated_module
+from tidegate.taskmanager.state.prefault import populated
 
 PATIENCE_S = 30.0
 
