@@ -8,7 +8,7 @@ An entry is known by its key, window or namespace, and time. Columns are compare
 (lists and maps in keys) is compared in Python.
 
 Windows over columns are partial aggregates, and their levels are added to those below: the metadata of a file says how a column is combined
-(``combine``), and up to which time windows are gone from the levels below it (``fired_ms``).
+(``combine``), and up to which time windows are gone from the levels below it (``fired_ms``). Of sessions (``sessions``) a level has all rows of each key that it names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import JsonObject
-from tidegate.wire.state_columns import DELETED, KEY_GROUP, WINDOW_END
+from tidegate.wire.state_columns import DELETED, KEY_GROUP, WINDOW_END, WINDOW_START
 
 Codes = npt.NDArray[np.int64]
 
@@ -46,7 +46,10 @@ def as_one(
     tables: Sequence[pa.Table], key_groups: Sequence[KeyGroupRange], is_identity: Callable[[str], bool]
 ) -> pa.Table:
     """``tables`` by level, as for ``merged``, of any kind of keyed state. ``key_groups[i]`` are those that ``tables[i]`` speaks of."""
-    combine = _described(tables[-1].schema).get("combine")
+    described = _described(tables[-1].schema)
+    if described.get("sessions"):
+        return _newest_of_keys(tables, is_identity)
+    combine = described.get("combine")
     if isinstance(combine, dict):
         return _combined(tables, key_groups, is_identity, combine)
     return merged(tables, is_identity)
@@ -71,6 +74,24 @@ def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa
     groups = whole.column(KEY_GROUP).to_numpy()
     kept = kept[np.lexsort((kept, groups[kept]))]
     return whole.take(pa.array(kept))
+
+
+def _newest_of_keys(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa.Table:
+    """All rows of a key are those of the highest level that names it."""
+    whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    levels = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+    codes = np.zeros(whole.num_rows, np.int64)
+    for name in whole.schema.names:
+        if is_identity(name) and name not in (KEY_GROUP, WINDOW_START, WINDOW_END):
+            codes = _paired(codes, _codes(_array(whole.column(name))))
+    highest = np.zeros(int(codes.max(initial=0)) + 1, np.int64)
+    np.maximum.at(highest, codes, levels)
+    kept = levels == highest[codes]
+    if DELETED in whole.schema.names:
+        kept &= ~whole.column(DELETED).fill_null(False).to_numpy().astype(np.bool_)
+        whole = whole.drop_columns([DELETED])
+    whole = whole.filter(pa.array(kept))
+    return whole.take(pa.array(np.argsort(whole.column(KEY_GROUP).to_numpy(), kind="stable")))
 
 
 def _combined(

@@ -5,8 +5,9 @@ from __future__ import annotations
 KEY_GROUP = "key_group"
 ELEMENT = "element"
 DELETED = "deleted"
+WINDOW_START = "window_start"
 WINDOW_END = "window_end"
-_IDENTITY = (KEY_GROUP, "key", "window_start", WINDOW_END, "window_id", "namespace", "timestamp")
+_IDENTITY = (KEY_GROUP, "key", WINDOW_START, WINDOW_END, "window_id", "namespace", "timestamp")
 
 
 def is_identity(column: str) -> bool:

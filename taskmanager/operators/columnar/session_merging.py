@@ -2,7 +2,7 @@
 
     rows by (key, start) ─▶ where the key changes, or the start lies behind the end of what came before, one begins
 
-Batches are as ``state.columnar.sessions`` says: sorted by the end of the session once they are merged.
+Batches are as ``state.columnar.session_windows.rows`` says: sorted by the end of the session once they are merged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan
 from tidegate.taskmanager.operators.columnar.grouping import Accumulators, by_time
 from tidegate.taskmanager.operators.keys.key_codes import Codes, as_numpy, encode_keys
-from tidegate.taskmanager.state.columnar.sessions import END, HASH, START, HashFilter, hashes_of
+from tidegate.taskmanager.state.columnar.session_windows.rows import END, HASH, START, HashFilter, hashes_of
 from tidegate.taskmanager.state.columnar.window_runs import order_of_pairs, order_of_windows
 
 Int64s = npt.NDArray[np.int64]

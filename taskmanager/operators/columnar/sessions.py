@@ -4,7 +4,7 @@
 
 A session of a key ends when the gap has passed since its last row; sessions that overlap or touch are one (Flink:
 ``EventTimeSessionWindows``, ``TimeWindow.mergeWindows``). The sender keeps nothing. The receiver keeps partials in buckets by the hash of the key, sorted by their
-ends (``state.columnar.sessions``):
+ends (``state.columnar.session_windows.rows``):
 
     watermark ─▶ rows that have ended by then, merged ─▶ nothing that is held touches them: emitted
                                                          else ─▶ held again, as long as what they touch
@@ -45,8 +45,9 @@ from tidegate.taskmanager.operators.columnar.session_merging import (
 from tidegate.taskmanager.operators.columnar.window_aggregates import WINDOW_END, WINDOW_START, finish, timestamps_of
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.columnar.sessions import SessionFormat
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
+from tidegate.taskmanager.state.columnar.session_windows.rows import SessionFormat
+from tidegate.taskmanager.state.columnar.session_windows.state import ColumnarSessionState
+from tidegate.taskmanager.state.columnar.windows import WindowMemory
 
 LEAST_ROWS = 1 << 13
 """So many sessions that may have ended are looked at together: with fewer, the calls take longer than what they do."""
@@ -95,7 +96,7 @@ class ColumnarSession(Operator):
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         self._form = SessionFormat(self._name, self._keys)
         memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
-        self._state = ColumnarWindowState(self._form, self._merge, owned, context.max_parallelism, memory)
+        self._state = ColumnarSessionState(self._form, self._merge, owned, context.max_parallelism, memory)
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
@@ -127,6 +128,7 @@ class ColumnarSession(Operator):
                 self._state.put_back(_lasting(rows, ends, is_open))
                 rows = rows.filter(pa.array(~is_open))
             if rows.num_rows:
+                self._state.gone(rows)
                 self._emit(plan, rows)
         super().on_watermark(timestamp_ms)
 

@@ -151,6 +151,11 @@ class FrozenBuckets:
         """Some rows; there must be any."""
         return next(rows for run in self._runs() for rows in rows_of_runs(settled_runs([run])))
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, as they lie; called by every thread."""
+        for run in self._runs():
+            yield from rows_of_runs(settled_runs([run]))
+
     def _runs(self) -> Iterator[FrozenRun]:
         yield from self.inbox
         for runs in self.buckets:

@@ -132,11 +132,6 @@ class ColumnarWindowState:
         if partials.num_rows:
             self._appended.add(partials, self._buckets.rows)
 
-    def put_back(self, rows: pa.RecordBatch) -> None:
-        """Rows that were taken, however many. Raises ``StorageError`` when what is over the limit cannot be written."""
-        for piece in self._pieces(rows):
-            self.add(piece)
-
     @property
     def restoring(self) -> RestoredWindows | None:
         """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""

@@ -14,15 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.docs.documented import code_of
 from tests.unit.taskmanager.operators.columnar.test_windows import exchange
-from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
+from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, SnapshotType
 from tidegate.model.errors import ConfigurationError, StorageError
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.store.levels import as_one, stacks
 from tidegate.taskmanager.state.columnar import window_buckets, windows
-from tidegate.taskmanager.state.columnar.sessions import HashFilter
+from tidegate.taskmanager.state.columnar.session_windows.rows import HashFilter
 from tidegate.taskmanager.state.columnar.window_buckets import WindowBuckets
 from tidegate.taskmanager.state.columnar.window_runs import order_of_pairs
+from tidegate.taskmanager.state.files.segments import StateDescription, write_keyed
+from tidegate.wire.state_columns import is_identity
 
 AGGREGATES = [("n", "count", None), ("s", "sum", "v"), ("hi", "max", "v")]
 Session = tuple[Any, int, int, int, int, int]
@@ -85,9 +92,37 @@ def results(running: list[Running]) -> list[Session]:
     return sorted((tuple(row[n] for n in names) for one in running for row in one.out.values()), key=repr)
 
 
-def run(seed: int, budget: int, directory: Path, is_text: bool) -> float:
-    """Returns the most bytes that were on disk."""
+SHARED = CheckpointOptions("chk", shared_location="shared")
+SAVEPOINT = CheckpointOptions("chk", SnapshotType.SAVEPOINT, is_full=True)
+
+
+def checkpoint(running: list[Running], number: int, options: CheckpointOptions) -> list[OperatorSnapshot]:
+    for one in running:
+        one.operator.context.checkpoint_options = options
+    return [one.snapshot(number) for one in running]
+
+
+def read_by_others(handles: list[OperatorSnapshot]) -> list[Session]:
+    """What a reader of the checkpoint sees."""
+    found = []
+    for stack in stacks([segment for handle in handles for segment in handle.keyed]):
+        files = [pa.ipc.open_file(pa.py_buffer(segment.handle.data)).read_all() for segment in stack]
+        parts = [rows.slice(s.offsets[0], s.offsets[-1] - s.offsets[0]) for rows, s in zip(files, stack, strict=True)]
+        table = as_one(parts, [segment.key_groups for segment in stack], is_identity) if len(parts) > 1 else parts[0]
+        if stack[-1].level:
+            lines: dict[str, Any] = {}
+            exec(code_of("pyarrow"), lines)
+            theirs = lines["of_each_key"]([(s.level, rows, s.key_groups) for s, rows in zip(stack, parts, strict=True)])
+            assert sorted(map(repr, theirs.to_pylist())) == sorted(map(repr, table.to_pylist()))
+        names = ("key.k", "window_start", "window_end", "value.n", "value.s", "value.hi")
+        found += [tuple(row[name] for name in names) for row in table.to_pylist()]
+    return sorted(found, key=repr)
+
+
+def run(seed: int, budget: int, directory: Path, is_text: bool) -> tuple[float, int]:
+    """Returns the most bytes that were on disk, and the highest level of a file."""
     rng, model, past, most = np.random.default_rng(seed), Model(), [], 0.0
+    highest = 0
     running = subtasks(2, budget, directory)
     now, late = 0, 0
     for number in range(40):
@@ -105,11 +140,22 @@ def run(seed: int, budget: int, directory: Path, is_text: bool) -> float:
             model.pass_to(now - int(rng.integers(40, 80)))
             for one in running:
                 one.operator.on_watermark(model.watermark)
+        if rng.random() < 0.4:
+            checkpoint(running, 10 * number, SHARED)
+            for one in running:
+                if rng.random() < 0.7:
+                    one.operator.notify_checkpoint_complete(10 * number)
+                else:
+                    one.operator.notify_checkpoint_aborted(10 * number)
         if rng.random() < 0.15:
-            handles = [one.snapshot(number + 1) for one in running]
+            handles = checkpoint(running, 10 * number + 1, SHARED if rng.random() < 0.8 else SAVEPOINT)
+            assert read_by_others(handles) == sorted(model.open, key=repr)
+            highest = max([highest, *(segment.level for handle in handles for segment in handle.keyed)])
             past += running
             late = sum(one.out.counts.get("numLateRecordsDropped", 0) for one in past)
-            running = subtasks(int(rng.integers(1, 4)), budget, directory, restored=restored_of(handles))
+            running = subtasks(
+                int(rng.integers(1, 4)), budget, directory, restored=restored_of(handles), restored_id=10 * number + 1
+            )
             model.watermark = NO_WATERMARK  # which comes again with the next one
     model.pass_to(END_OF_TIME)
     for one in running:
@@ -119,7 +165,7 @@ def run(seed: int, budget: int, directory: Path, is_text: bool) -> float:
     assert late == model.late
     for one in running:
         assert one.out.watched["stateRows"]() == one.out.watched["stateBytes"]() == 0
-    return most
+    return most, highest
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -130,8 +176,11 @@ def test_whatever_happens_each_session_is_that_of_the_model(
     """With buckets of a few rows, in memory and on disk."""
     monkeypatch.setattr(window_buckets, "INBOX_ROWS", 64)
     monkeypatch.setattr(windows, "WindowBuckets", partial(WindowBuckets, bucket_rows=100, min_merge_rows=30))
-    assert run(seed, 0, tmp_path, is_text) == 0
-    assert run(seed + 100, 5_000, tmp_path, is_text) > 3_000
+    on_disk, level = run(seed, 0, tmp_path, is_text)
+    assert on_disk == 0
+    spilled, spilled_level = run(seed + 100, 5_000, tmp_path, is_text)
+    assert spilled > 3_000
+    assert max(level, spilled_level) > 0, "some were written by their changes"
     gc.collect()
     assert not list(tmp_path.iterdir()), "files go with their rows"
 
@@ -188,3 +237,26 @@ def test_pairs_are_sorted_as_tuples_are_whatever_their_range(pairs: list[tuple[i
     first, second = np.array([p[0] for p in pairs], np.int64), np.array([p[1] >> shift for p in pairs], np.int64)
     wanted = sorted(range(len(pairs)), key=lambda i: (first[i], second[i]))
     assert order_of_pairs(first, second).tolist() == wanted
+
+
+def test_a_checkpoint_of_an_earlier_version_is_restored_and_built_upon(tmp_path: Path) -> None:
+    """Its file has each session once, and no word about sessions in the metadata."""
+    columns: dict[str, list[Any]] = {"key.k": ["a", "b", "c"], "window_start": [0, 5, 7], "window_end": [10, 15, 400]}
+    data = pa.record_batch(columns | {"value.n": [1, 2, 3], "value.s": [4, 5, 6], "value.hi": [7, 8, 9]})
+    types = {name: str(data.schema.field(name).type) for name in data.schema.names}
+    about = StateDescription("op", "windows", "columnar_windows", types)
+    groups = key_groups(hash_columns([data["key.k"]]), 128)
+    written = write_keyed(MemoryStore(), data, groups, KeyGroupRange(0, 127), about, is_shared=True)
+    many = [(f"key {i}", 500, 600, 1, 1, 1) for i in range(10)]
+    first = restored_of([OperatorSnapshot(keyed=(written,))])
+    (one,) = subtasks(1, 0, tmp_path, restored=first, restored_id=1)
+    one.operator.process(partials([("b", 15, 30, 1, 1, 1)]), 0)
+    (snapshot,) = checkpoint([one], 2, SHARED)
+    assert [segment.level for segment in snapshot.keyed] == [0, 1]
+    assert snapshot.keyed[0].handle == written.handle
+    wanted = [("a", 0, 10, 1, 4, 7), ("b", 5, 30, 3, 6, 8), ("c", 7, 400, 3, 6, 9)]
+    assert read_by_others([snapshot]) == wanted
+    (again,) = subtasks(1, 0, tmp_path, restored=restored_of([snapshot]), restored_id=2)
+    again.operator.process(partials(many), 0)
+    again.operator.on_watermark(END_OF_TIME)
+    assert results([again]) == sorted([*wanted, *many], key=repr)

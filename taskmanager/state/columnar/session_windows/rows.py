@@ -47,7 +47,11 @@ class SessionFormat:
 
     operator: str
     keys: tuple[str, ...]
-    combine: Mapping[str, str] | None = None
+
+    @property
+    def combine(self) -> Mapping[str, str] | None:
+        """They are replaced by key, and not added up."""
+        return None
 
     def hashes(self, rows: pa.RecordBatch) -> Groups:
         return hashes_of(rows)
@@ -78,7 +82,7 @@ class SessionFormat:
 
     def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
         types = {field.name: str(field.type) for field in data.schema}
-        return StateDescription(self.operator, STATE_NAME, KIND, types)
+        return StateDescription(self.operator, STATE_NAME, KIND, types, {"sessions": True})
 
 
 class HashFilter:
