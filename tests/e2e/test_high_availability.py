@@ -63,8 +63,8 @@ def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> 
         run.release()
         watch.wait_finished(_JOB_LIMIT_S)
         run.assert_exact()
-        assert list((tmp_path / "ha" / "default" / "execution-plans").iterdir()) == []
-        assert list((tmp_path / "ha" / "default" / "blobs").iterdir()) == []
+        wait_until(lambda: not list((tmp_path / "ha" / "default").glob("execution-plans/*")), 60, "no plan is left")
+        wait_until(lambda: not list((tmp_path / "ha" / "default").glob("blobs/*")), 60, "no blob is left")
 
 
 def test_without_a_grace_everything_is_restarted_and_the_result_is_exact(tmp_path: Path) -> None:
