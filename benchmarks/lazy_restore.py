@@ -25,6 +25,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from benchmarks.restored_windows import forget_pages
 from tests.servers.versitygw import BUCKET, VersityGateway
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.typeinfo import Types
@@ -201,14 +202,6 @@ def slow_down(bytes_per_second: float) -> None:
     mock.patch.object(LocalCalls, "read_into", slow_read_into).start()
     mock.patch.object(ObjectRanges, "read_at", slow_read_at).start()
     mock.patch.object(ObjectFiles, "view", slow_view).start()
-
-
-def forget_pages(directory: Path) -> None:
-    for path in directory.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
 
 
 def opened(directory: Path, restored_id: int | None) -> KeyedBackend:
