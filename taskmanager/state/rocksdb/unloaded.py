@@ -146,16 +146,9 @@ class Unloaded:
             return
         starts = [start for start, _ in chunk]
         first, last = min(starts), max(starts)
-        known = set()
-        for row, _ in self._database.rows(place(self._rows.state_id, group), first):
-            start = self._rows.start_of(row)
-            if start > last:
-                break
-            known.add(start)
-        for row, _ in self._database.rows(_MARKS + place(self._rows.state_id, group), _MARKS + first):
-            if row[2:] > last:
-                break
-            known.add(row[2:])
+        prefix, end = place(self._rows.state_id, group), after(last)
+        known = {self._rows.start_of(row) for row, _ in self._database.rows(prefix, first, end)}
+        known |= {row[2:] for row, _ in self._database.rows(_MARKS + prefix, _MARKS + first, _MARKS + end)}
         load = self._load if self._rows.has_several else self._database.put_all
         load([pair for pair in chunk if pair[0] not in known] if known else chunk)
 
