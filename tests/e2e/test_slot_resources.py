@@ -21,6 +21,8 @@ echo '{"name": "gpu", "addresses": ["0", "1"]}'
 """What a worker of Spark asks for its GPUs: a machine without any says so too."""
 
 
+START = "-Dtidegate.subtask.start-timeout=3min"
+"""An executor starts its first Python while other tests have the processors."""
 MACHINE_SIZE = "tidegate.taskmanager.memory.machine-size"
 
 
@@ -36,9 +38,8 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     spark = SparkCluster(cluster.directory, cluster.tmp, workers=1, worker_options=worker)
     try:
         with cluster:
-            cluster.add_taskmanager(
-                4, *options_of(spark, CORES), "-Dspark.executor.resource.gpu.amount=2", f"-D{MACHINE_SIZE}=900m"
-            )
+            resources = ["-Dspark.executor.resource.gpu.amount=2", f"-D{MACHINE_SIZE}=900m", START]
+            cluster.add_taskmanager(4, *options_of(spark, CORES), *resources)
             cluster.wait_slots(4)
             yield cluster
     finally:

@@ -72,7 +72,8 @@ def test_a_job_is_stopped_while_splits_wait_and_goes_on_at_another_parallelism(
 ) -> None:
     expected = write_files(tmp_path / "input")
     arguments = [f"--input={tmp_path / 'input'}", f"--output={tmp_path / 'output'}"]
-    watch = cluster.submit(JOBS / "file_lines.py", *arguments, "--rate=2000", parallelism=2)
+    slowly = "--rate=200"  # a minute, in which it is stopped also on a busy machine
+    watch = cluster.submit(JOBS / "file_lines.py", *arguments, slowly, parallelism=2)
     watch.wait_running()
     watch.wait_checkpoints(1)
     path = taken_by(cluster, "stop", watch.job_id, "-p", str(tmp_path / "savepoints"))
