@@ -128,8 +128,9 @@ class ColumnarWindow(Operator):
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
-        is_last = timestamp_ms == END_OF_TIME
-        if self._state.waits_for(self._ended) and self.context.run_async is not None and not is_last:
+        if timestamp_ms == END_OF_TIME:  # everything fires
+            self._state.settle()
+        if self._state.waits_for(self._ended) and self.context.run_async is not None:
             self._held, self._is_idle_after = timestamp_ms, False
             return
         self._held = None

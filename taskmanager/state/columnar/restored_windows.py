@@ -2,10 +2,11 @@
 
     restore ─▶ parts of the key groups ─▶ buckets hold a ``RestoredPart`` each      settle: file by file, the highest level first
                                             │                                          read, verified, of which windows are its rows?
-                                            └── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
+                                            ├── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
+                                            └── a few fire before ─▶ their rows are looked for in each part when its turn comes (``stored_windows``)
 
-Laws. No byte is decoded before the checksum of its file was verified, and a damaged file is reported by the call that settles. Each file is read once. What the windows of the files
-are is known only then, so nothing fires before; a delta does not need it, and what is written whole settles by itself.
+Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by the call that settles. Settling reads each file once. What the
+windows of the files are is known only then, so not many fire before; a delta does not need it, and what is written whole settles by itself.
 
 A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed), or is not
 sorted, becomes files of the attempt.
@@ -17,7 +18,7 @@ import mmap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,69 +29,19 @@ from tidegate.model.errors import StorageError
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.columnar.spill_files import WriteRun
+from tidegate.taskmanager.state.columnar.stored_windows import (
+    FEWEST_ROWS,
+    NotInParts,
+    StoredRun,
+    Stretch,
+    UnreadWindows,
+    stretches_of,
+)
 from tidegate.taskmanager.state.columnar.window_files import LAST_MS, LevelRows, WindowFormat, read_levels
-from tidegate.taskmanager.state.columnar.window_runs import PendingRuns, SpilledRun, gathered
+from tidegate.taskmanager.state.columnar.window_runs import PendingRuns, SpilledRun, UnreadRuns, gathered
 
 HELD_BYTES = 1 << 18
 """Less than this of a part is held in memory rather than in a file of its own, where it cannot be mapped."""
-FEWEST_ROWS = 64
-"""An average stretch has so many; with shorter ones rows are sorted instead."""
-Int64s = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Rows ``start`` to ``stop - 1`` of a batch as it is stored; their windows do not descend."""
-
-    data: pa.RecordBatch
-    start: int
-    stop: int
-
-    def starts(self) -> Int64s:
-        """Returns where the windows of its rows begin, in ms."""
-        found: Int64s = self.data.column(self.data.schema.get_field_index("window_start")).to_numpy()
-        return found[self.start : self.stop]
-
-    def cut(self, last_start_ms: int) -> int:
-        """Returns the row of ``data`` behind those of windows that begin at this time or before."""
-        at = min(max(last_start_ms, -LAST_MS), LAST_MS)
-        return self.start + int(np.searchsorted(self.starts(), at, side="right"))
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run in the files of a checkpoint, which are mapped. ``stretches`` has at least one."""
-
-    form: WindowFormat
-    stretches: tuple[Stretch, ...]
-    row_bytes: float
-
-    @property
-    def num_rows(self) -> int:
-        return sum(stretch.stop - stretch.start for stretch in self.stretches)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.num_rows * self.row_bytes)
-
-    @property
-    def first(self) -> int:
-        times = self.form.times
-        return (min(int(s.starts()[0]) for s in self.stretches) - times.offset_ms) // times.step_ms
-
-    def read(self) -> pa.RecordBatch:
-        return gathered([self.form.partials(s.data.slice(s.start, s.stop - s.start)) for s in self.stretches])
-
-    def split(self, last: int) -> tuple[StoredRun | None, StoredRun | None]:
-        times = self.form.times
-        bounds = [stretch.cut(last * times.step_ms + times.offset_ms) for stretch in self.stretches]
-        pairs = list(zip(self.stretches, bounds, strict=True))
-        head = tuple(Stretch(s.data, s.start, at) for s, at in pairs if at > s.start)
-        rest = tuple(Stretch(s.data, at, s.stop) for s, at in pairs if at < s.stop)
-        return self._of(head), self._of(rest)
-
-    def _of(self, stretches: tuple[Stretch, ...]) -> StoredRun | None:
-        return StoredRun(self.form, stretches, self.row_bytes) if stretches else None
 
 
 class RestoredWindows:
@@ -103,19 +54,23 @@ class RestoredWindows:
         segments: Sequence[SegmentHandle],
         source: SegmentSource,
         write: WriteRun,
+        unread: UnreadWindows | None = None,
     ) -> None:
-        """``write``: what cannot stay as it is becomes a file of the attempt."""
+        """``write``: what cannot stay as it is becomes a file of the attempt. ``unread``: what fires before it is settled; ``None``: nothing does."""
         self._form = form
         self._owned = KeyGroupRange(parts[0].start, parts[-1].end)
         self._starts = [part.start for part in parts]
         self._segments = segments
         self._source = source
         self._write = write
+        self._unread = unread
+        self._asked: tuple[int, bool] | None = None
+        """The last answer of ``may_fire``: a watermark comes again and again."""
         self._lock = threading.Lock()
         self._is_closed = False
         self._runs: list[list[SpilledRun]] | None = None
         self.schema: pa.Schema | None = None
-        """Columns of the partials, known once they are settled; ``None``: there are none."""
+        """Columns of the partials, known once they are settled or some have fired; ``None``: there are none."""
         rows, sizes = rows_and_bytes(segments, self._owned)
         first = first_window(form, segments, self._owned)
         self.parts = [
@@ -137,6 +92,28 @@ class RestoredWindows:
         assert self._runs is not None
         return self._runs[index]
 
+    def may_fire(self, last: int) -> bool:
+        """Returns whether windows up to number ``last`` can be taken before all is settled: they are few. Subtask's thread. Raises what ``settle`` raises."""
+        first = next((part.index for part in self.parts if part.num_rows), None)
+        if self._runs is not None or self._unread is None or first is None:
+            return self._runs is not None
+        if self._asked is None or self._asked[0] != last:
+            self._asked = (last, self._unread.are_few(first, last))
+            if self._asked[1] and self.schema is None:
+                self.schema = self._unread.schema(first)
+        return self._asked[1]
+
+    def head_of(self, index: int, after: int | None, last: int) -> list[SpilledRun]:
+        """What a part has of the windows behind number ``after`` up to number ``last``. Subtask's thread. Raises what ``settle`` raises."""
+        if self._runs is None and self._unread is not None:
+            try:
+                head = self._unread.head(index, after, last)
+                return [] if head is None else [head]
+            except NotInParts:
+                pass  # another file than those that were looked at before: all are read
+        heads = [run.split(last)[0] for run in behind(self.runs_of(index), after)]
+        return [head for head in heads if head is not None]
+
     def close(self) -> None:
         """The subtask ends: what is not read yet need not be."""
         self._is_closed = True
@@ -153,7 +130,7 @@ class RestoredWindows:
                 self.schema = partials.schema.remove_metadata()
                 row_bytes = max(row_bytes, partials.nbytes / partials.num_rows)
                 for index, start, stop in _slices(self._starts, rows.groups):
-                    found = list(_stretches(rows, start, stop, self._form))
+                    found = list(stretches_of(rows.data, start, stop, rows.fired[start:stop], self._form))
                     if _is_mapped(rows) and FEWEST_ROWS * len(found) <= max(stop - start, FEWEST_ROWS * 64):
                         stretches[index] += found
                     elif found:
@@ -174,18 +151,48 @@ class RestoredWindows:
 
 
 @dataclass(frozen=True, eq=False)
-class RestoredPart(PendingRuns):
-    """The restored windows of a bucket, before it is known which windows they are. ``num_rows`` counts what has fired too."""
+class RestoredPart(UnreadRuns):
+    """The restored windows of a bucket, before it is known which windows they are. ``num_rows`` counts what has fired too. ``after``: windows up to this number
+    were taken; ``None``: none was."""
 
     restored: RestoredWindows
     index: int
     first: int | None
     num_rows: int
     nbytes: int
+    after: int | None = None
 
     def runs(self) -> list[SpilledRun]:
         """As ``RestoredWindows.runs_of``."""
-        return self.restored.runs_of(self.index)
+        return behind(self.restored.runs_of(self.index), self.after)
+
+    def may_split(self, last: int) -> bool:
+        return self.restored.may_fire(last)
+
+    def split(self, last: int) -> tuple[PendingRuns, UnreadRuns]:
+        return _Head(self, last, self.first, self.num_rows, self.nbytes), replace(self, first=last + 1, after=last)
+
+
+@dataclass(frozen=True, eq=False)
+class _Head(PendingRuns):
+    """Windows of a part up to number ``last``, which are looked for when their turn comes."""
+
+    part: RestoredPart
+    last: int
+    first: int | None
+    num_rows: int
+    nbytes: int
+
+    def runs(self) -> list[SpilledRun]:
+        """As ``RestoredWindows.head_of``."""
+        return self.part.restored.head_of(self.part.index, self.part.after, self.last)
+
+
+def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
+    """What they have of the windows behind number ``after``; ``None``: all of it."""
+    if after is None:
+        return list(runs)
+    return [rest for rest in (run.split(after)[1] for run in runs) if rest is not None]
 
 
 def rows_and_bytes(
@@ -225,18 +232,6 @@ def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tu
     for index in range(len(starts)):
         if bounds[index] < bounds[index + 1]:
             yield index, bounds[index], bounds[index + 1]
-
-
-def _stretches(rows: LevelRows, start: int, stop: int, form: WindowFormat) -> Iterator[Stretch]:
-    """Without the windows that have fired."""
-    whole = Stretch(rows.data, start, stop)
-    windows, fired = whole.starts(), rows.fired[start:stop]
-    breaks = np.flatnonzero((windows[1:] < windows[:-1]) | (fired[1:] != fired[:-1])) + 1
-    for first, end in zip([0, *breaks.tolist()], [*breaks.tolist(), stop - start], strict=True):
-        stretch = Stretch(rows.data, start + first, start + end)
-        begin = stretch.cut(int(fired[first]) - form.times.size_ms)
-        if begin < stretch.stop:
-            yield Stretch(rows.data, begin, stretch.stop)
 
 
 def _is_mapped(rows: LevelRows) -> bool:

@@ -27,9 +27,9 @@ from tidegate.taskmanager.state.columnar.window_runs import (
     FrozenRun,
     GroupsOf,
     Merge,
-    PendingRuns,
     Run,
     SpilledRun,
+    UnreadRuns,
     cut,
     gathered,
     rows_of_runs,
@@ -63,7 +63,7 @@ class _Bucket:
     """Bytes of ``runs``, which are in memory."""
     spilled: list[SpilledRun] = field(default_factory=list)
     """On disk, the oldest first."""
-    restored: PendingRuns | None = None
+    restored: UnreadRuns | None = None
     """Below them; ``None``: nothing was, or it is settled."""
 
     @staticmethod
@@ -113,7 +113,11 @@ class _Bucket:
         self.runs.append(rows)
         self.nbytes += rows.nbytes
 
-    def take(self, last: int) -> list[Run]:
+    def may_hold(self, last: int) -> bool:
+        """Returns whether what was restored, and is not settled, may have windows up to ``last``."""
+        return self.restored is not None and (self.restored.first is None or self.restored.first <= last)
+
+    def take(self, last: int) -> list[FrozenRun]:
         """The part of each run that has windows up to ``last``; the bucket keeps the others. Raises ``StorageError``, and nothing is taken then."""
         on_disk = [run.split(last) for run in self.spilled]
         in_memory = [split_run(run, last) for run in self.runs]
@@ -121,7 +125,11 @@ class _Bucket:
         self.runs = [rest for _, rest in in_memory if rest is not None]
         self.newer_rows = sum(run.num_rows for run in self.runs[1:])
         self.nbytes = sum(run.nbytes for run in self.runs)
-        return [head for head, _ in (*on_disk, *in_memory) if head is not None]
+        heads: list[FrozenRun] = [head for head, _ in (*on_disk, *in_memory) if head is not None]
+        if self.restored is not None and self.may_hold(last):
+            head, self.restored = self.restored.split(last)
+            heads.insert(0, head)
+        return heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +226,11 @@ class WindowBuckets:
             self._spill(self._spilling)
 
     def holds_up_to(self, last: int) -> bool:
-        """Returns whether any window up to number ``last`` has rows. What was restored is settled where that needs it."""
+        """Returns whether any window up to number ``last`` has rows, or may have. What was restored is settled where that needs it."""
         if self.waits_for(last):
             self.settle()
-        return self._first is not None and self._first <= last
+        is_there = self._first is not None and self._first <= last
+        return is_there or any(bucket.may_hold(last) for bucket in self._buckets)
 
     def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
         """Everything of the windows up to number ``last``, which is forgotten: each (window, key) once, batch by batch, each
@@ -275,14 +284,14 @@ class WindowBuckets:
     def freeze(self) -> FrozenBuckets:
         return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets))
 
-    def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, PendingRuns]]) -> None:
+    def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, UnreadRuns]]) -> None:
         """Before anything is added: buckets of these ranges, which are all that is owned, in order. What they hold is known once they are settled."""
         self._buckets = [_Bucket(groups, restored=part) for groups, part in parts]
 
     def waits_for(self, last: int) -> bool:
-        """Returns whether what was restored has to be settled before it is known what there is up to window ``last``."""
-        pending = (bucket.restored for bucket in self._buckets if bucket.restored is not None)
-        return any(part.first is None or part.first <= last for part in pending)
+        """Returns whether what was restored has to be settled before windows up to number ``last`` can be taken. Raises what ``PendingRuns.runs`` raises."""
+        parts = [bucket.restored for bucket in self._buckets if bucket.restored is not None and bucket.may_hold(last)]
+        return not all(part.may_split(last) for part in parts)
 
     def settle(self) -> None:
         """What was restored is runs on disk from now on. Raises what ``PendingRuns.runs`` raises."""

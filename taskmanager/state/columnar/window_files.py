@@ -265,7 +265,7 @@ def read_levels(
                 yield LevelRows(groups, data, fired[groups - owned.start], content)
             told = metadata_of(pa.ipc.open_file(pa.py_buffer(content)).schema).get("fired_ms")
             if told is not None:
-                _note_fired(fired, segment, owned, told)
+                note_fired(fired, segment, owned, told)
 
 
 def read_windows(
@@ -292,7 +292,8 @@ class _Verified:
         return self.content
 
 
-def _note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
+def note_fired(fired: npt.NDArray[np.int64], segment: SegmentHandle, owned: KeyGroupRange, told: object) -> None:
+    """``fired``: of each owned key group; ``told``: what the metadata of a segment says. Raises ``CorruptData``."""
     if not isinstance(told, int) or not -LAST_MS <= told <= LAST_MS:
         raise CorruptData(
             f"state file {segment.handle.path or 'inline'}: 'fired_ms' is {told!r}, not a time; restore another checkpoint"

@@ -54,6 +54,18 @@ class PendingRuns(ABC):
         """Reads them, unless that is done. Any thread. Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
 
 
+class UnreadRuns(PendingRuns):
+    """A few windows can be taken before the others are read. Subtask's thread."""
+
+    @abstractmethod
+    def may_split(self, last: int) -> bool:
+        """Whether windows up to number ``last`` can be. Raises what ``runs`` raises."""
+
+    @abstractmethod
+    def split(self, last: int) -> tuple[PendingRuns, UnreadRuns]:
+        """Those windows, to be read in this thread, and what is left. Nothing is read yet."""
+
+
 FrozenRun: TypeAlias = Run | PendingRuns
 
 

@@ -25,10 +25,11 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES, decide_restored_parts
 from tidegate.taskmanager.machines.state.spilling import decide_limits
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.base import FrozenState, PartialSource, SegmentSource
 from tidegate.taskmanager.state.columnar.appended import Appended
 from tidegate.taskmanager.state.columnar.restored_windows import RestoredWindows, rows_and_bytes
 from tidegate.taskmanager.state.columnar.spill_files import SpillFiles
+from tidegate.taskmanager.state.columnar.stored_windows import UnreadWindows
 from tidegate.taskmanager.state.columnar.window_buckets import INBOX_ROWS, Spilling, WindowBuckets
 from tidegate.taskmanager.state.columnar.window_files import (
     STATE_NAME,
@@ -40,6 +41,7 @@ from tidegate.taskmanager.state.columnar.window_files import (
 )
 from tidegate.taskmanager.state.columnar.window_runs import Merge
 from tidegate.taskmanager.state.files.in_parts import InParts
+from tidegate.taskmanager.state.files.partial_segment import most_open_files
 from tidegate.taskmanager.state.files.segments import Groups
 
 PART_BITS = 6
@@ -138,7 +140,7 @@ class ColumnarWindowState:
         return self._restoring
 
     def waits_for(self, last: int) -> bool:
-        """Returns whether what was restored has to be read before windows up to number ``last`` can be taken."""
+        """Returns whether what was restored has to be read before windows up to number ``last`` can be taken. Raises what ``settle`` raises."""
         return self._buckets.waits_for(last)
 
     def settle(self) -> None:
@@ -159,6 +161,8 @@ class ColumnarWindowState:
         Batches of less than ``least_rows`` come together with what follows, so that a few rows of many buckets are looked at in one go."""
         if self.waits_for(last):
             self.settle()
+        if self._restoring is not None:
+            self._check(self._restoring.schema)
         if self._buckets.holds_up_to(last):
             self._appended.take(last)
         return self._buckets.take(last, least_rows)
@@ -202,7 +206,11 @@ class ColumnarWindowState:
         parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
         if parts is not None and isinstance(self._form, WindowFormat):  # what others touch decides when they end
             groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
-            self._restoring = RestoredWindows(self._form, groups, mine, InParts(source, self._directory), self._write)
+            unread = None
+            if isinstance(source, PartialSource) and sum(s.handle.data is None for s in mine) <= most_open_files():
+                unread = UnreadWindows(self._form, groups, mine, source, self._directory)
+            whole = InParts(source, self._directory)
+            self._restoring = RestoredWindows(self._form, groups, mine, whole, self._write, unread)
             named = groups if self._limit_bytes is None else [self._as_parts(part) for part in groups]
             self._buckets.hold_restored(list(zip(named, self._restoring.parts, strict=True)))
         else:

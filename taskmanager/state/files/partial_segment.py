@@ -2,8 +2,8 @@
 
     open ─▶ footer ─▶ schema, where the batches are │ batch(i): columns without a copy │ need(batch, column, rows) ─▶ verified
 
-Only for files without compression and dictionaries, whose batches all have ``batch_rows`` rows but the last: a row's batch is known then
-without reading the others. Their writer says so in the metadata (``even``).
+Only for files without compression and dictionaries. Where all batches have ``batch_rows`` rows but the last, a row's batch is known
+without reading the others: their writer says so in the metadata (``even``). Otherwise the metadata of each batch is read (``bounds``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,12 @@ _KEPT_BATCHES = 256
 """Batches of a file that are kept at hand, of some hundred: a look-up takes some microseconds less where its batch is known."""
 _DICTIONARIES, _BATCHES = 2, 3
 """Fields of ``Footer``."""
+_HEADER = 2
+"""Field of ``Message``, which is here a ``RecordBatch``."""
+_LENGTH, _COMPRESSION = 0, 3
+"""Fields of ``RecordBatch``."""
+_PREFIX_BYTES = 8
+"""In front of a message: a mark, and its length."""
 
 
 def even(about: StateDescription, batch_rows: int, *, is_ordered: bool) -> StateDescription:
@@ -64,6 +71,8 @@ class PartialSegment:
         self._file = file
         self._content = pa.py_buffer(file.content)
         self._blocks, dictionaries = self._footer()
+        self._has_dictionaries = dictionaries > 0
+        self._bounds: list[int] | None = None
         try:
             self._reader = pa.ipc.open_file(self._content)
         except (pa.ArrowInvalid, OSError) as error:
@@ -81,6 +90,29 @@ class PartialSegment:
         at = group - self.segment.key_groups.start
         return self.segment.offsets[at], self.segment.offsets[at + 1]
 
+    def bounds(self) -> list[int] | None:
+        """The rows in front of each batch, and their number; ``None``: parts of it cannot be looked at, since it is compressed or has dictionaries."""
+        if self._bounds is None and not self._has_dictionaries:
+            lengths = [self._length(index) for index in range(len(self._blocks))]
+            known = [length for length in lengths if length is not None]
+            if len(known) == len(lengths):
+                self._bounds = [0, *accumulate(known)]
+                self._check_index(self._bounds[-1])
+        return self._bounds
+
+    def _length(self, index: int) -> int | None:
+        """Rows of a batch; ``None``: it is compressed."""
+        offset, metadata_bytes, _ = self._blocks[index]
+        self._file.need(offset, offset + metadata_bytes)
+        message = bytes(self._file.content[offset + _PREFIX_BYTES : offset + metadata_bytes])
+        try:
+            batch = _pointed_to(message, _field(message, _pointed_to(message, 0), _HEADER))
+            at = _field(message, batch, _LENGTH)
+            length: int = struct.unpack_from("<q", message, at)[0] if at else 0
+            return None if _field(message, batch, _COMPRESSION) else length
+        except (struct.error, IndexError) as error:
+            raise self._corrupt(f"the metadata of its batch {index} cannot be read ({error})") from error
+
     def batch(self, index: int) -> pa.RecordBatch:
         """Its columns are not verified yet."""
         found = self._batches.get(index)
@@ -91,7 +123,7 @@ class PartialSegment:
                 found = self._reader.get_batch(index)
             except (pa.ArrowInvalid, OSError) as error:
                 raise self._corrupt(f"its batch {index} cannot be read ({error})") from error
-            if index + 1 < len(self._blocks) and found.num_rows != self.batch_rows:
+            if self.is_even and index + 1 < len(self._blocks) and found.num_rows != self.batch_rows:
                 raise self._corrupt(f"its batch {index} has {found.num_rows} rows instead of {self.batch_rows}")
             if len(self._batches) >= _KEPT_BATCHES:
                 self._batches.clear()
@@ -162,11 +194,13 @@ class PartialSegment:
             raise self._corrupt(f"its footer cannot be read ({error})") from error
 
     def _check_rows(self) -> None:
+        count = len(self._blocks)
+        self._check_index((count - 1) * self.batch_rows + self.batch(count - 1).num_rows if count else 0)
+
+    def _check_index(self, rows: int) -> None:
         schema, offsets = self.schema, self.segment.offsets
         if KEY_GROUP not in schema.names or schema.field(KEY_GROUP).type != pa.int32():
             raise self._corrupt(f"no int32 column '{KEY_GROUP}' among {schema.names}")
-        count = len(self._blocks)
-        rows = (count - 1) * self.batch_rows + self.batch(count - 1).num_rows if count else 0
         is_whole = len(offsets) == self.segment.key_groups.size + 1
         if not is_whole or offsets[-1] > rows or any(b < a for a, b in zip((0, *offsets), offsets, strict=False)):
             raise self._corrupt(f"it has {rows} rows, its index says {offsets[-1:]} in {len(offsets)} entries")
@@ -192,14 +226,23 @@ def _opened(source: PartialSource, directory: str, segment: SegmentHandle) -> Pa
 
 def _vector(footer: bytes, field: int) -> list[tuple[int, int, int]]:
     """A vector of blocks of the flatbuffer ``Footer``."""
-    (table,) = struct.unpack_from("<I", footer)
-    (back,) = struct.unpack_from("<i", footer, table)
-    entry = table - back + 4 + 2 * field
-    (vtable_bytes,) = struct.unpack_from("<H", footer, table - back)
-    (at,) = struct.unpack_from("<H", footer, entry) if 4 + 2 * field < vtable_bytes else (0,)
+    at = _field(footer, _pointed_to(footer, 0), field)
     if not at:
         return []
-    vector = table + at
-    vector += struct.unpack_from("<I", footer, vector)[0]
+    vector = _pointed_to(footer, at)
     (count,) = struct.unpack_from("<I", footer, vector)
     return [_BLOCK.unpack_from(footer, vector + 4 + _BLOCK.size * i) for i in range(count)]
+
+
+def _pointed_to(content: bytes, at: int) -> int:
+    """Where the table or vector lies that a flatbuffer refers to from there."""
+    (distance,) = struct.unpack_from("<I", content, at)
+    return at + int(distance)
+
+
+def _field(content: bytes, table: int, number: int) -> int:
+    """Where a field of a flatbuffer's table lies; 0: it is not there."""
+    (back,) = struct.unpack_from("<i", content, table)
+    (vtable_bytes,) = struct.unpack_from("<H", content, table - back)
+    (at,) = struct.unpack_from("<H", content, table - back + 4 + 2 * number) if 4 + 2 * number < vtable_bytes else (0,)
+    return table + int(at) if at else 0

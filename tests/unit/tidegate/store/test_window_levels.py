@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.docs.documented import code_of
+from tests.unit.taskmanager.state.columnar.stores import Store
 from tests.unit.taskmanager.state.columnar.test_window_increments import (
     SIZE_MS,
     Content,
     Job,
-    Store,
     operator_state,
     some,
 )

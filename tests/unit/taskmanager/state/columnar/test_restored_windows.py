@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.taskmanager.state.columnar.stores import PartsStore, Store
 from tests.unit.taskmanager.state.columnar.test_window_increments import (
     MAX_PARALLELISM,
     SAVEPOINT,
     SIZE_MS,
     Content,
     Job,
-    Store,
     content,
     content_of,
     restored,
@@ -25,9 +25,11 @@ from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, Segmen
 from tidegate.model.errors import CorruptData, SchemaMismatch, StorageError
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.segments import FileSegmentSource, open_segment_store
+from tidegate.store.verified_file import BLOCK_BYTES
+from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.columnar import restored_windows
 from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
-from tidegate.taskmanager.state.columnar.windows import WindowMemory
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
 from tidegate.taskmanager.state.files.segments import StateDescription, write_keyed
 
 LAZY = WindowMemory(eager_bytes=0)
@@ -161,6 +163,83 @@ def test_a_damaged_file_is_named_and_nothing_of_it_is_decoded(tmp_path: Path) ->
         owner.take(1)
     with pytest.raises(CorruptData, match=f"{path.name} is damaged"):
         again.freeze(2, SAVEPOINT)[0].write(store)
+
+
+def many_windows(store: SegmentStore) -> tuple[Job, OperatorSnapshot]:
+    """Twenty windows of as many rows each, and a delta with more of all; window 0 has fired since."""
+    job = Job(store, 1)
+    job.add({(window, key): (1, key, key) for window in range(21) for key in range(2000)})
+    job.snapshots(1)
+    job.add({(window, key): (1, 7, 7) for window in range(21) for key in range(1000, 1100)})
+    job.fire(0)
+    return job, job.snapshots(2)[0]
+
+
+def test_a_few_windows_fire_before_the_others_are_read() -> None:
+    store = PartsStore(maps=True)
+    job, snapshot = many_windows(store)
+    again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
+    again.model, again.ended = dict(job.model), 0
+    (owner,) = again.states
+    again.add({(1, 5): (1, 1, 1), (30, 5): (1, 1, 1)})
+    assert not owner.waits_for(1)
+    again.fire(1)
+    again.fire(2)
+    assert not store.reads, "no file as a whole"
+    asked, there = sum(part.asked_bytes for part in store.opened), sum(len(part.content) for part in store.opened)
+    assert 0 < asked < there / 2, "where windows begin, and two of twenty windows"
+    third = again.snapshots(3)
+    assert {s.level for s in third[0].keyed} == {0, 1, 2}
+    assert content(store, third, 1, 2) == again.model, "what has fired is gone"
+    owner.settle()
+    assert owner.restoring is None
+    again.fire(3)
+    again.fire(40)
+    assert again.model == {}
+
+
+def test_many_windows_wait_until_all_are_read() -> None:
+    store = PartsStore(maps=True)
+    job, snapshot = many_windows(store)
+    again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
+    again.model, again.ended = dict(job.model), 0
+    (owner,) = again.states
+    assert not owner.waits_for(5)
+    assert owner.waits_for(6)
+    again.fire(10)
+    assert owner.restoring is None
+
+
+def test_compressed_windows_wait_until_all_are_read() -> None:
+    store = PartsStore(maps=True, compresses=True)
+    job, snapshot = many_windows(store)
+    again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
+    again.model, again.ended = dict(job.model), 0
+    assert again.states[0].waits_for(1)
+    again.fire(1)
+
+
+def test_rows_that_fire_unread_are_verified(tmp_path: Path) -> None:
+    (tmp_path / "chk").mkdir()
+    store = open_segment_store(str(tmp_path / "chk"), "a", 1, 0)
+    job, snapshot = many_windows(store)
+    (path,) = (path for path in (tmp_path / "chk").iterdir() if path.stat().st_size > 10 * BLOCK_BYTES)
+    intact = path.read_bytes()
+    owner = windows_of_files(snapshot, tmp_path)
+    assert content_of(owner.take(1)) == {e: v for e, v in job.model.items() if e[0] == 1}
+    assert owner.restoring is not None, "that was all that was read"
+    content = bytearray(intact)
+    for at in range(len(content) // 2, len(content) - BLOCK_BYTES, BLOCK_BYTES):
+        content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptData, match=f"{path.name} is damaged between"):
+        list(windows_of_files(snapshot, tmp_path).take(1))
+
+
+def windows_of_files(snapshot: OperatorSnapshot, directory: Path) -> ColumnarWindowState:
+    owner = Job(Store(), 1, memory=LAZY).states[0]
+    owner.restore(RestoredOperator(keyed=snapshot.keyed), FileSegmentSource(str(directory / "chk")), 1)
+    return owner
 
 
 def test_rows_that_another_program_wrote_in_any_order_are_sorted(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import xxhash
 
+from tests.unit.taskmanager.state.columnar.stores import PartsStore, Store
 from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
-from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, OperatorState, SnapshotType, StateHandle
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, OperatorState, SnapshotType
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import range_of, subtask_of
@@ -24,7 +23,7 @@ from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.base import SegmentStore
-from tidegate.taskmanager.state.columnar import restored_windows, window_buckets, windows
+from tidegate.taskmanager.state.columnar import restored_windows, stored_windows, window_buckets, windows
 from tidegate.taskmanager.state.columnar.appended import Appended
 from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, WindowFormat, WindowTimes
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
@@ -37,39 +36,6 @@ SHARED = CheckpointOptions("chk", shared_location="shared")
 SAVEPOINT = CheckpointOptions("chk", SnapshotType.SAVEPOINT, is_full=True)
 Content = dict[tuple[int, int], tuple[int, int, int]]
 """By (number of the window, key): rows, sum, least."""
-
-
-class Store:
-    """Files in memory. ``inline_bytes``: up to so many, they travel in their handle. ``maps``: what is read is mapped, as from a local disk."""
-
-    def __init__(self, inline_bytes: int = 0, *, maps: bool = False, compresses: bool = False) -> None:
-        self.files: dict[str, bytes] = {}
-        self.compresses = compresses
-        self.reads: Counter[str] = Counter()
-        self._maps = maps
-        self.written_bytes = 0
-        self._inline_bytes = inline_bytes
-
-    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
-        content = b"".join(bytes(part) for part in parts)
-        self.written_bytes += len(content)
-        checksum = xxhash.xxh3_64_hexdigest(content)
-        if len(content) <= self._inline_bytes:
-            return StateHandle(len(content), checksum, data=content)
-        name = f"file-{len(self.files)}"
-        self.files[name] = content
-        return StateHandle(len(content), checksum, path=name, is_shared=is_shared)
-
-    def read(self, handle: StateHandle) -> memoryview:
-        if handle.data is not None:
-            return memoryview(handle.data)
-        self.reads[handle.path] += 1
-        content = self.files[handle.path]
-        if not self._maps:
-            return memoryview(content)
-        mapped = mmap.mmap(-1, len(content))
-        mapped.write(content)
-        return memoryview(mapped)
 
 
 IN_MEMORY = WindowMemory()
@@ -151,9 +117,16 @@ class Job:
     def snapshots(self, checkpoint_id: int, options: CheckpointOptions = SHARED) -> dict[int, OperatorSnapshot]:
         """All of it, confirmed at once."""
         found = {i: frozen.write(self.store) for i, frozen in enumerate(self.freeze(checkpoint_id, options))}
+        self.confirmed(checkpoint_id)
+        return found
+
+    def settle(self, now: bool) -> None:
+        for owner in self.states if now else ():
+            owner.settle()
+
+    def confirmed(self, checkpoint_id: int) -> None:
         for owner in self.states:
             owner.confirmed(checkpoint_id)
-        return found
 
 
 def restored(
@@ -194,23 +167,25 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "INBOX_ROWS", 64)
     monkeypatch.setattr(window_buckets, "INBOX_ROWS", 64)
     monkeypatch.setattr(restored_windows, "HELD_BYTES", 2000)
+    monkeypatch.setattr(stored_windows, "FEW", 1)
+    monkeypatch.setattr(stored_windows, "FEWEST_ROWS", 0)
     monkeypatch.setattr(segment_streams, "FILE_BYTES", 4000)
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
-    ("budget", "is_lazy"),
-    [(0, False), (32_000, False), (0, True), (32_000, True)],
-    ids=["", "disk", "lazy", "lazy-disk"],
+    ("budget", "is_lazy", "has_parts"),
+    [(b, lazy, parts) for lazy, parts in ((False, False), (True, False), (True, True)) for b in (0, 32_000)],
+    ids=["", "disk", "lazy", "lazy-disk", "unread", "unread-disk"],
 )
 @pytest.mark.parametrize("seed", range(12))
 def test_any_sequence_restores_to_what_a_whole_snapshot_holds(
-    seed: int, budget: int, is_lazy: bool, tmp_path: Path
+    seed: int, budget: int, is_lazy: bool, has_parts: bool, tmp_path: Path
 ) -> None:
     """``budget``: with memory for a fifth of the state, the rest is on disk: when windows fire, in frozen states, after a restore and a rescale.
-    ``is_lazy``: what is restored stays in its files; the expected content is always read from them at once."""
+    ``is_lazy``: what is restored stays in its files; the expected content is always read from them at once. ``has_parts``: windows fire before the files were read."""
     rng = random.Random(seed)
-    store = Store(rng.choice([0, 3000]), maps=is_lazy and seed % 3 > 0, compresses=is_lazy and seed % 3 > 1)
+    store = a_store(rng.choice([0, 3000]), seed if is_lazy else 0, has_parts)
     memory, most_on_disk = WindowMemory(budget, str(tmp_path), 0 if is_lazy else EAGER_BYTES), 0
     job = Job(store, rng.randint(1, 3), memory=memory)
     kept: tuple[dict[int, OperatorSnapshot], int, Content, int] | None = None
@@ -223,6 +198,7 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(
             most_on_disk = max(most_on_disk, *(owner.bytes_on_disk for owner in job.states))
         if rng.random() < 0.4:
             job.fire(job.ended + rng.randint(0, 2))
+        job.settle(has_parts and rng.random() < 0.1)
         what = rng.random()
         if what < 0.6 and len(pending) < 3:
             pending.append((number, job.freeze(number, SHARED), dict(job.model), job.ended))
@@ -248,12 +224,16 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(
             for parallelism in (job.parallelism, rng.randint(1, 4)):
                 assert content(store, snapshots, job.parallelism, parallelism) == expected
             kinds.update("delta" if s.level else "whole" for part in snapshots.values() for s in part.keyed)
-            for owner in job.states:
-                owner.confirmed(checkpoint_id)
+            job.confirmed(checkpoint_id)
             kept = (snapshots, job.parallelism, expected, ended)
     assert kinds["whole"]
     assert (most_on_disk > 0) == (budget > 0 or is_lazy)
     SEEN.update(kinds)
+
+
+def a_store(inline_bytes: int, seed: int, has_parts: bool) -> Store:
+    kind = PartsStore if has_parts else Store
+    return kind(inline_bytes, maps=seed % 3 > 0, compresses=seed % 3 > 1)
 
 
 SEEN: Counter[str] = Counter()
