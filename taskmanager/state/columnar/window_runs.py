@@ -59,7 +59,7 @@ class UnreadRuns(PendingRuns):
 
     @abstractmethod
     def may_split(self, last: int) -> bool:
-        """Whether windows up to number ``last`` can be. Raises what ``runs`` raises."""
+        """Whether windows up to number ``last`` can be taken now. Raises what ``runs`` raises."""
 
     @abstractmethod
     def split(self, last: int) -> tuple[PendingRuns, UnreadRuns]:

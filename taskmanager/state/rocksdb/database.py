@@ -89,13 +89,14 @@ class View:
 
 
 class _Walker:
-    """An iterator that knows from where on nothing lies in front of it. RocksDB keeps deleted rows until it compacts, and a seek
+    """An iterator that remembers which keys in front of its row do not exist. RocksDB keeps deleted rows until it compacts, and a seek
     passes all that follow one another, with the interpreter's lock: to seek each of many deleted neighbours is quadratic."""
 
     def __init__(self, iterator: _Rocks, path: str) -> None:
         self._iterator = iterator
         self._path = path
         self._clear_from: bytes | None = None
+        """No row lies between this key and the one where the iterator is; ``None``: unknown."""
 
     def rows(self, prefix: bytes, begin: bytes) -> Iterator[Pair]:
         iterator = self._iterator

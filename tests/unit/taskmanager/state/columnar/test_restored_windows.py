@@ -175,11 +175,17 @@ def many_windows(store: SegmentStore) -> tuple[Job, OperatorSnapshot]:
     return job, job.snapshots(2)[0]
 
 
-def test_a_few_windows_fire_before_the_others_are_read() -> None:
-    store = PartsStore(maps=True)
+def with_many_windows(store: Store) -> Job:
+    """Restored from that, and nothing is read yet."""
     job, snapshot = many_windows(store)
     again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
     again.model, again.ended = dict(job.model), 0
+    return again
+
+
+def test_a_few_windows_fire_before_the_others_are_read() -> None:
+    store = PartsStore(maps=True)
+    again = with_many_windows(store)
     (owner,) = again.states
     again.add({(1, 5): (1, 1, 1), (30, 5): (1, 1, 1)})
     assert not owner.waits_for(1)
@@ -200,9 +206,7 @@ def test_a_few_windows_fire_before_the_others_are_read() -> None:
 
 def test_many_windows_wait_until_all_are_read() -> None:
     store = PartsStore(maps=True)
-    job, snapshot = many_windows(store)
-    again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
-    again.model, again.ended = dict(job.model), 0
+    again = with_many_windows(store)
     (owner,) = again.states
     assert not owner.waits_for(5)
     assert owner.waits_for(6)
@@ -212,9 +216,7 @@ def test_many_windows_wait_until_all_are_read() -> None:
 
 def test_compressed_windows_wait_until_all_are_read() -> None:
     store = PartsStore(maps=True, compresses=True)
-    job, snapshot = many_windows(store)
-    again = restored(store, {0: snapshot}, 1, 1, 2, LAZY)
-    again.model, again.ended = dict(job.model), 0
+    again = with_many_windows(store)
     assert again.states[0].waits_for(1)
     again.fire(1)
 
