@@ -100,8 +100,9 @@ def test_the_cluster_ends_with_a_program_that_is_ended(short_tmp: Path, number: 
 
 
 NOTEBOOK = """
+import pandas as pd
 import psutil
-from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream import StreamExecutionEnvironment, col
 
 class Point:
     def __init__(self, x): self.x = x
@@ -113,8 +114,15 @@ def cell(n):
     with points.execute_and_collect() as results:
         return [point.x for point in results if isinstance(point, Point)]
 
+def frames(n):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    frame = pd.DataFrame({"n": [n, n + 1], "name": ["a", None]})
+    return env.from_pandas(frame).select("name", twice=col("n") * 2).to_pandas().to_dict("list")
+
 print("CELL", cell(1))
 print("CHILDREN", sorted(child.pid for child in psutil.Process().children()))
+print("FRAME", frames(10))
 print("CELL", cell(10))
 print("CHILDREN", sorted(child.pid for child in psutil.Process().children()))
 """
@@ -127,6 +135,7 @@ def test_cells_of_an_interpreter_find_the_cluster_of_the_cell_before(short_tmp: 
     cells = [line.partition("CELL ")[2] for line in said.splitlines() if "CELL [" in line]
     children = [line.partition("CHILDREN ")[2] for line in said.splitlines() if "CHILDREN [" in line]
     assert cells == ["[2, 4]", "[20, 22]"], said
+    assert "FRAME {'name': ['a', None], 'twice': [20, 22]}" in said
     assert len(set(children)) == 1, said
     assert children[0] != "[]"
     assert marked(short_tmp.name) == []

@@ -10,23 +10,22 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
-from tidegate.model.values import Record
+from tidegate.connectors.tabular import Collection, typed_batch
 
 _BATCH_RECORDS = 4096
 """Bounds what a slice of Python objects costs, and is enough for the cost of a batch to vanish."""
 
 
 class CollectionSource(Source):
-    """Bounded. Raises ``SchemaMismatch`` at once when a value does not fit the type."""
+    """Bounded. Takes what ``tidegate.connectors.tabular`` lists; without a type, columns and arrays have their own and other records travel
+    pickled. Raises ``SchemaMismatch`` at once when a value does not fit the type, ``InvalidJob`` for what is no collection."""
 
     bounded = True
 
-    def __init__(self, values: Sequence[Record], type_info: TypeInformation) -> None:
-        self._type_info = type_info
-        data = encode(type_info, list(values), "from_collection")
+    def __init__(self, values: Collection, type_info: TypeInformation | None = None) -> None:
+        data, self._type_info = typed_batch(values, type_info)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, data.schema) as writer:
             writer.write_batch(data)

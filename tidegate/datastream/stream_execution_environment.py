@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.common.configuration import Configuration
@@ -26,6 +26,7 @@ from tidegate.connectors.spark.query import describe, describe_stream
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.spark.spark_errors import naming_the_source
 from tidegate.connectors.spark.stream_source import SparkStreamSource
+from tidegate.connectors.tabular import Collection, PandasFrame, PandasSchema, pandas_table
 from tidegate.datastream._graph.batch_execution import batch_configuration
 from tidegate.datastream._graph.committers import add_committers
 from tidegate.datastream._graph.dependencies import configured_files
@@ -45,7 +46,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import JobId
 from tidegate.model.program import KeySpec, OperatorKind
-from tidegate.model.values import Record, UserObject
+from tidegate.model.values import UserObject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,12 +181,26 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.force_non_parallel()
 
-    def from_collection(self, collection: Sequence[Record], type_info: TypeInformation | None = None) -> DataStream:
-        """Adds a bounded stream of the collection's present elements; its parallelism is 1. Without ``type_info``
-        records travel pickled."""
-        source = CollectionSource(list(collection), type_of(type_info))
+    def from_collection(self, collection: Collection, type_info: TypeInformation | None = None) -> DataStream:
+        """Adds a bounded stream of the collection's present elements; its parallelism is 1.
+
+        A list, a generator or another iterable has records, which travel pickled without ``type_info``. A frame of pandas or
+        polars, an Arrow table or batch, or a structured array of NumPy has rows: without ``type_info`` the stream has its columns
+        (the index of a frame is none: ``reset_index()`` makes it one). A series or an array of one dimension has values, whose type the
+        stream has. Raises ``InvalidJob`` for what has no records, such as a dict, and ``SchemaMismatch`` for what does not fit ``type_info``.
+        """
+        source = CollectionSource(collection, None if type_info is None else type_of(type_info))
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source")
         return stream.force_non_parallel()
+
+    def from_pandas(self, pdf: PandasFrame, schema: PandasSchema = None) -> DataStream:
+        """Adds a bounded columnar stream of the rows of a frame of pandas, without its index; its parallelism is 1. NaN is null.
+
+        ``schema`` gives the columns other names, or types, or both: a list of names, a list of ``DataTypes``, a ``DataTypes.ROW`` or
+        an Arrow schema, whose columns are found by name (PyFlink: ``TableEnvironment.from_pandas``).
+        Raises ``InvalidJob`` for what is no frame, ``SchemaMismatch`` when a value does not fit.
+        """
+        return self.from_collection(pandas_table(pdf, schema))
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Refused: functions of PyFlink cannot read Flink's distributed cache either."""

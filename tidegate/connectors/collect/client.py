@@ -78,11 +78,15 @@ class CollectedResults:
         self._over = False
 
     def __iter__(self) -> Iterator[Record]:
+        for data in self.batches():
+            yield from decode(self._type_info, data)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The results as they arrive, in the columns of their type."""
         while True:
             for batch in self._visible():
                 with pa.ipc.open_stream(batch.content) as reader:
-                    for data in reader:
-                        yield from decode(self._type_info, data)
+                    yield from reader
             if self._over:
                 return
             self._fetch()

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from tidegate.common.job_client import JobControl
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.collect import CollectedResults, CollectSink
@@ -54,6 +56,10 @@ class CloseableIterator:
         except BaseException:  # the end among them
             self.close()
             raise
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The results as record batches instead, in the columns of the stream's type."""
+        return self._results.batches()
 
     def close(self) -> None:
         """Cancels the job unless it is over; again: no-op."""

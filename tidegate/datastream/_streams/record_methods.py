@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.records.record_text import RecordText
-from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
+from tidegate.connectors.tabular import PandasFrame, to_frame
 from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
 from tidegate.datastream._graph.transformation import (
     ChainingStrategy,
@@ -210,6 +211,19 @@ class RecordMethods(ColumnMethods):
         most that many records, after which the job is cancelled. With checkpoints every record arrives exactly once,
         when a checkpoint covers it."""
         return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
+
+    def to_pandas(self, job_execution_name: str | None = None) -> PandasFrame:
+        """Executes the program and returns the records of this stream, which must end, as a frame of pandas (PyFlink: ``Table.to_pandas``).
+
+        Raises ``InvalidJob`` for a stream whose records are pickled objects, since those have no columns, and the job's error."""
+        kind = self.get_type()
+        if isinstance(kind, PickledBytesTypeInfo):
+            raise InvalidJob(
+                "to_pandas() needs columns, and records of this stream are objects of any type: give the function before it an "
+                'output_type, such as Types.ROW_NAMED(["a"], [Types.LONG()])'
+            )
+        with execute_and_collect(self._env, self._values_transformation(), kind, job_execution_name) as results:
+            return to_frame(list(results.batches()), kind)
 
     def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
         """Refused, as Flink itself has given it up."""
