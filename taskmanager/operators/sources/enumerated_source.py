@@ -14,8 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import assert_never
 
-import cloudpickle
-
+from tidegate.common.pickling import dumps
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
@@ -119,7 +118,7 @@ class EnumeratedSourceOperator(SourceOperator):
         return lambda: self._link.say(AskForSplit(self._host))
 
     def _event_sender(self) -> Callable[[UserObject], None] | None:
-        return lambda event: self._link.say(TellEnumerator(cloudpickle.dumps(event)))
+        return lambda event: self._link.say(TellEnumerator(dumps(event)))
 
     def _send(self, content: bytes) -> None:
         send = self.context.send_operator_event

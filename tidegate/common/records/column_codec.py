@@ -12,10 +12,10 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
-import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.pickling import dumps
 from tidegate.common.records.arrow_arrays import arrow_array
 from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
@@ -190,7 +190,7 @@ def pickle_value(value: FieldValue) -> bytes:
     except Exception:  # noqa: BLE001  the object is the user's; cloudpickle knows more kinds (lambdas, local classes)
         pass
     try:
-        return bytes(cloudpickle.dumps(value, protocol=5))
+        return dumps(value)
     except Exception as error:
         shown = repr(value)[:200]
         raise NotSerializable(f"{shown} of type {type(value).__name__} cannot be pickled: {error}") from error

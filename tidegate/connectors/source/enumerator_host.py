@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
-import cloudpickle
-
+from tidegate.common.pickling import dumps
 from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors import base
@@ -235,7 +234,7 @@ class _Context(SplitEnumeratorContext[SourceSplit]):
         self._say(self._checked(subtask), EndSplits())
 
     def send_event_to_source_reader(self, subtask_id: int, event: UserObject) -> None:
-        self._say(self._checked(subtask_id), TellReader(cloudpickle.dumps(event)))
+        self._say(self._checked(subtask_id), TellReader(dumps(event)))
 
     def call_async(
         self,

@@ -6,7 +6,7 @@ import pickle
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-import cloudpickle
+from tidegate.common.pickling import dumps
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class PickleSerializer(SimpleVersionedSerializer[T]):
         return 1
 
     def serialize(self, obj: T) -> bytes:
-        return bytes(cloudpickle.dumps(obj))
+        return dumps(obj)
 
     def deserialize(self, version: int, serialized: bytes) -> T:
         found: T = pickle.loads(serialized)

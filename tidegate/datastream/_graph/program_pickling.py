@@ -14,6 +14,7 @@ from dataclasses import fields
 
 import cloudpickle
 
+from tidegate.common.pickling import dumps
 from tidegate.connectors.base import Sink, Source
 from tidegate.datastream._graph.local_modules import modules_beside_the_job
 from tidegate.model.errors import NotSerializable
@@ -27,7 +28,7 @@ _MAX_DEPTH = 12
 def pickle_program(program: VertexProgram) -> bytes:
     """Raises ``NotSerializable`` naming the operator and the innermost object that cannot be pickled."""
     try:
-        return _dumps(program)
+        return dumps(program)
     except Exception as error:
         for spec in program.operators:
             options = {found.name: getattr(spec.options, found.name) for found in fields(spec.options)}
@@ -43,7 +44,7 @@ def pickle_for_spark(operators: Mapping[OperatorId, Source | Sink]) -> bytes:
     their modules may have the same names."""
     try:
         with _by_value(modules_beside_the_job()):
-            return _dumps(dict(operators))
+            return dumps(dict(operators))
     except Exception as error:
         raise NotSerializable(
             f"the function that the job gives to Spark cannot be shipped: {_reason(error)}"
@@ -146,15 +147,10 @@ def _is_user(item: object) -> bool:
 
 def _failure(value: object) -> Exception | None:
     try:
-        _dumps(value)
+        dumps(value)
     except Exception as error:  # noqa: BLE001  (user objects raise whatever they like)
         return error
     return None
-
-
-def _dumps(value: object) -> bytes:
-    data: bytes = cloudpickle.dumps(value, protocol=5)
-    return data
 
 
 def _reason(error: Exception) -> str:
