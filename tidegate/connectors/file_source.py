@@ -48,7 +48,7 @@ DEFAULT_RANGE_BYTES = 32 << 20
 class FileSource(Source):
     """Bounded source over the files at one or more paths: files, directories read recursively, or patterns (``logs/*.jsonl.gz``,
     ``**`` for directories too). Files whose names end in ``.gz``, ``.bz2``, ``.zst``, ``.lz4`` or ``.xz`` are decompressed; each is one
-    split.
+    split. The case of such an end does not matter.
 
     ``range_bytes``: size of the byte ranges into which line files are split. A column of the schema that names a directory below
     such a path (``dt=2024-01-01/part.csv``) has that directory's value; an inferred schema has such columns at its end.
@@ -126,13 +126,20 @@ class FileSource(Source):
         return FileSource(paths, JsonLinesFormat(found, bad_lines=bad_lines_of(bad_lines)), range_bytes)
 
     @staticmethod
-    def for_parquet(*paths: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None) -> FileSource:
-        """Parquet files of one schema; ``columns`` reads only those. Raises ``InvalidJob``."""
+    def for_parquet(
+        *paths: str,
+        schema: pa.Schema | None = None,
+        columns: Sequence[str] | None = None,
+        page_checksum_verification: bool = False,
+    ) -> FileSource:
+        """Parquet files of one schema; ``columns`` reads only those. ``page_checksum_verification`` compares the checksum of each page
+        that has one (``FileSink.for_parquet(..., write_page_checksum=True)`` writes them): a page that differs fails the job. Columns that Arrow
+        wrote as seconds, which Parquet keeps as milliseconds, are seconds again. Raises ``InvalidJob``."""
         _check_paths("for_parquet", paths)
         whole = schema or _inferred(paths, parquet_schema(_first_file(paths)))
         if columns is not None:
             whole = pa.schema([whole.field(name) for name in columns])
-        return FileSource(paths, ParquetFormat(whole))
+        return FileSource(paths, ParquetFormat(whole, page_checksum_verification))
 
     @property
     def schema(self) -> pa.Schema:

@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 from tidegate.model.errors import CorruptData
 
 CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".xz": "xz"}
-"""By the end of the name: Flink's, but for `.deflate`, and LZ4's frames."""
+"""By the end of the name, in whatever case: Flink's, but for `.deflate`, and LZ4's frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class FileRange:
 
 def codec_of(path: str) -> str | None:
     """Returns the name of the compression, if the path's end says one."""
-    return next((codec for end, codec in CODECS.items() if path.endswith(end)), None)
+    name = path.lower()
+    return next((codec for end, codec in CODECS.items() if name.endswith(end)), None)
 
 
 def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:

@@ -8,6 +8,7 @@ group and read in batches. CSV is in ``csv_format``, JSON in ``json_lines``.
 
 from __future__ import annotations
 
+import base64
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 BLOCK_BYTES = 1 << 20
 """Arrow's default block size of its CSV and JSON readers."""
 PARQUET_BATCH_ROWS = 1 << 16
+_ARROW_SCHEMA = b"ARROW:schema"
+"""In the footer of a file that Arrow wrote: the schema that it was given."""
 NEAR_BYTES = 1 << 16
 """A first record is looked for in so many bytes."""
 
@@ -156,9 +159,11 @@ class ParquetFormat(FileFormat):
     """Only the columns of ``schema`` are read. One split a row group."""
 
     schema: pa.Schema
+    verifies_checksums: bool = False
+    """Of the pages that have one: a damaged page is ``CorruptData``, also where it could be decoded."""
 
     def without(self, names: Collection[str]) -> ParquetFormat | None:
-        return ParquetFormat(pa.schema([f for f in self.schema if f.name not in names]))
+        return replace(self, schema=pa.schema([f for f in self.schema if f.name not in names]))
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         with _parquet(uri) as file:
@@ -166,7 +171,7 @@ class ParquetFormat(FileFormat):
             return [FileRange(uri, i, i + 1, int(info.size)) for i in range(file.num_row_groups)]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        with _parquet(part.path) as file:
+        with _parquet(part.path, verifies_checksums=self.verifies_checksums) as file:
             self.check(part.path, file.schema_arrow)
             first = 0
             wanted = (start or 0) + skip
@@ -185,14 +190,14 @@ class ParquetFormat(FileFormat):
         """Some pages of each column, not whole column chunks."""
         if start or skip:
             return super().first_record(part, start, skip)
-        with _parquet(part.path, NEAR_BYTES) as file:
+        with _parquet(part.path, NEAR_BYTES, verifies_checksums=self.verifies_checksums) as file:
             self.check(part.path, file.schema_arrow)
             names = self.names_in(file.schema_arrow)
             try:
                 first = next(file.iter_batches(1, [part.start], columns=names, use_threads=False), None)
+                return None if first is None else self.shaped(first.select(names))
             except (OSError, pa.ArrowInvalid) as error:
                 raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
-            return None if first is None else self.shaped(first.select(names))
 
     def names_in(self, actual: pa.Schema) -> list[str]:
         """Returns the columns to read of a file with this schema."""
@@ -208,24 +213,55 @@ class ParquetFormat(FileFormat):
             index = actual.get_field_index(wanted.name)
             if index < 0:
                 raise SchemaMismatch(f"{path} has no column {wanted.name!r}; it has {', '.join(actual.names)}")
-            if actual.field(index).type != wanted.type:
-                found = actual.field(index).type
+            found = actual.field(index).type
+            if found != wanted.type and found != stored_type(wanted.type):
                 raise SchemaMismatch(f"{path}: column {wanted.name!r} is {found}, the job expects {wanted.type}")
 
 
-def _parquet(uri: str, buffer_bytes: int = 0) -> pq.ParquetFile:
+def _parquet(uri: str, buffer_bytes: int = 0, *, verifies_checksums: bool = False) -> pq.ParquetFile:
     """``buffer_bytes``: columns are read in pieces of this size; 0: each chunk of one as a whole."""
     filesystem, path = resolve(uri)
     try:
-        return pq.ParquetFile(filesystem.open_input_file(path), buffer_size=buffer_bytes)
+        return pq.ParquetFile(
+            filesystem.open_input_file(path), buffer_size=buffer_bytes, page_checksum_verification=verifies_checksums
+        )
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptData(f"{uri} cannot be read as Parquet: {error}") from error
 
 
 def parquet_schema(uri: str) -> pa.Schema:
-    """Schema in the file's footer, without its metadata. Raises ``InvalidJob``."""
+    """Schema in the file's footer, without its metadata; columns that were written as seconds or as ``date64`` are that again. Raises
+    ``InvalidJob``."""
     try:
         with _parquet(uri) as file:
-            return file.schema_arrow.remove_metadata()
+            found = file.schema_arrow.remove_metadata()
+            written = (file.metadata.metadata or {}).get(_ARROW_SCHEMA)
     except CorruptData as error:
         raise InvalidJob(error.message) from error
+    if written is None:
+        return found
+    given = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(written)))
+    return pa.schema([_as_written(field, given) for field in found])
+
+
+def _as_written(field: pa.Field, given: pa.Schema) -> pa.Field:
+    index = given.get_field_index(field.name)
+    kind = field.type if index < 0 else given.field(index).type
+    return field.with_type(kind) if stored_type(kind) == field.type else field
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type that a column has in a file of Parquet, which has no seconds, and days for ``date64``."""
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    if pa.types.is_time32(kind):
+        return pa.time32("ms")
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(stored_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(stored_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(stored_type(kind.key_type), stored_type(kind.item_type))
+    return kind

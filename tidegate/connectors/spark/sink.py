@@ -24,6 +24,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, ReaderContext, Sink, SinkContext, SinkWriter
+from tidegate.connectors.spark.nanoseconds import DroppedNanoseconds
 from tidegate.connectors.spark.stream_link import SparkLink, WriteEpoch
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreachable, UserFunctionError
@@ -166,6 +167,7 @@ class _Writer(SinkWriter):
         self._waiting = waiting
         self._application_id = application_id
         self._schema = schema
+        self._nanoseconds = DroppedNanoseconds(schema)
         self._rows = _Rows(schema)
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -178,6 +180,7 @@ class _Writer(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch, ArrowBatch)
+        self._nanoseconds.look(batch.data)
         self._batches.append(batch.data)
         self._bytes += batch.data.nbytes
         if self._waiting.writes_at_end and self._bytes > MAX_BYTES_AT_END:

@@ -94,6 +94,7 @@ class ColumnMethods(OperatorHandle):
         Epochs come in order, each at least once, always with the same ``epoch.application_id`` and ``epoch.number``: a write
         that notes them is exactly once (``tidegate.connectors.spark.writes`` has some that do). An epoch has the rows of one
         checkpoint, or of several where the function is slower than they come. What is not written yet is in the checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
+        Spark's times have microseconds: what a column has below them is dropped, and the log says so.
         Raises ``InvalidJob`` for a stream whose type is not declared."""
         if not callable(write):
             raise InvalidJob(f"to_spark needs a function of a DataFrame and an epoch, not {write!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,65 @@ def test_a_parquet_file_with_another_type_is_refused_by_column(tmp_path: Path) -
     source = FileSource.for_parquet(str(tmp_path), schema=pa.schema([("n", pa.int32())]))
     with pytest.raises(SchemaMismatch, match="column 'n' is int64, the job expects int32"):
         source.list_splits(1)
+
+
+SECONDS = pa.schema(
+    [
+        ("at", pa.timestamp("s")),
+        ("instant", pa.timestamp("s", "UTC")),
+        ("time", pa.time32("s")),
+        ("day", pa.date64()),
+        ("days", pa.list_(pa.timestamp("s"))),
+        ("row", pa.struct([("at", pa.timestamp("s"))])),
+        ("by_name", pa.map_(pa.string(), pa.timestamp("s"))),
+        ("millis", pa.timestamp("ms")),
+        ("plain", pa.list_(pa.int64())),
+    ]
+)
+"""Most of them Parquet keeps in another unit."""
+
+
+def seconds() -> pa.Table:
+    at = dt.datetime(2026, 11, 27, 21, 50, 1)
+    row = {
+        "at": at,
+        "instant": at.replace(tzinfo=dt.UTC),
+        "time": at.time(),
+        "day": at.date(),
+        "days": [at],
+        "row": {"at": at},
+    }
+    return pa.Table.from_pylist([{**row, "by_name": [("a", at)], "millis": at, "plain": [1]}], SECONDS)
+
+
+@pytest.mark.parametrize("schema", [None, SECONDS])
+def test_seconds_come_back_from_parquet_as_seconds(tmp_path: Path, schema: pa.Schema | None) -> None:
+    pq.write_table(seconds(), tmp_path / "a.parquet")
+    source = FileSource.for_parquet(str(tmp_path), schema=schema)
+    assert source.schema == SECONDS
+    assert drain(source, states(source))[0] == seconds().to_pylist()
+
+
+def test_milliseconds_that_are_no_whole_seconds_are_not_cut(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": pa.array([1500], pa.timestamp("ms"))}), tmp_path / "a.parquet")
+    assert FileSource.for_parquet(str(tmp_path)).schema.field("at").type == pa.timestamp("ms")
+    source = FileSource.for_parquet(str(tmp_path), schema=pa.schema([("at", pa.timestamp("s"))]))
+    with pytest.raises(CorruptData, match="would lose data"):
+        drain(source, states(source))
+
+
+def test_checksums_of_pages_are_verified_on_request(tmp_path: Path) -> None:
+    path, content = tmp_path / "a.parquet", list(range(1000))
+    pq.write_table(pa.table({"n": content}), path, write_page_checksum=True, use_dictionary=False, compression="none")
+    data = bytearray(path.read_bytes())
+    at = bytes(data).index((500).to_bytes(8, "little"))
+    data[at] ^= 1
+    path.write_bytes(data)
+    unverified = FileSource.for_parquet(str(path))
+    assert [row["n"] for row in drain(unverified, states(unverified))[0]] != content  # type: ignore[index]
+    source = FileSource.for_parquet(str(path), page_checksum_verification=True)
+    with pytest.raises(CorruptData, match=r"a.parquet, row group 0: .*CRC"):
+        drain(source, states(source))
 
 
 def test_a_missing_path_and_an_empty_directory_are_refused(tmp_path: Path) -> None:

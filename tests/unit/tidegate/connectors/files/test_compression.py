@@ -49,18 +49,19 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("end", COMPRESSED)
+@pytest.mark.parametrize("end", [*COMPRESSED, "GZ", "Bz2", "ZST"])
 def test_each_compression_is_known_by_the_end_of_the_name(
     tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formats, "BLOCK_BYTES", 700)
-    (tmp_path / f"rows.jsonl.{end}").write_bytes(COMPRESSED[end](JSON))
-    (tmp_path / f"rows.csv.{end}").write_bytes(COMPRESSED[end](CSV))
+    csv = "CSV" if end.isupper() else "csv"
+    (tmp_path / f"rows.jsonl.{end}").write_bytes(COMPRESSED[end.lower()](JSON))
+    (tmp_path / f"rows.{csv}.{end}").write_bytes(COMPRESSED[end.lower()](CSV))
     sources = [
         FileSource.for_json_lines(str(tmp_path / f"rows.jsonl.{end}"), schema=SCHEMA, range_bytes=100),
         FileSource.for_json_lines(str(tmp_path / f"rows.jsonl.{end}"), range_bytes=100),
-        FileSource.for_csv(str(tmp_path / f"rows.csv.{end}"), range_bytes=100),
-        FileSource.for_csv(str(tmp_path / f"rows.csv.{end}"), schema=SCHEMA, newlines_in_values=False),
+        FileSource.for_csv(str(tmp_path / f"rows.{csv}.{end}"), range_bytes=100),
+        FileSource.for_csv(str(tmp_path / f"rows.{csv}.{end}"), schema=SCHEMA, newlines_in_values=False),
     ]
     for source in sources:
         assert len(states(source)) == 1, "it cannot be entered in the middle"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import io
 import json
@@ -111,7 +112,7 @@ def test_what_is_no_record_of_the_schema_is_named(record: Any, message: str) -> 
     words=st.lists(st.text(max_size=8), max_size=40),
     block_bytes=st.integers(1, 60),
     cuts=st.lists(st.integers(0, 2000), max_size=6),
-    codec=st.sampled_from(["null", "deflate"]),
+    codec=st.sampled_from(["null", "deflate", "snappy", "zstandard"]),
 )
 def test_every_record_is_read_once_whatever_the_ranges_and_wherever_it_restarts(
     tmp_path: Path, words: list[str], block_bytes: int, cuts: list[int], codec: str
@@ -163,6 +164,47 @@ def test_what_is_no_file_of_avro_is_named(tmp_path: Path) -> None:
     path.write_bytes(whole.getvalue())
     with pytest.raises(CorruptData, match="1000000 when the job was submitted"):
         list(avro_files.AvroFileFormat(schema).blocks(FileRange(str(path), 0, 10**6, 10**6), None, 0))
+
+
+BY_JAVA = {
+    "snappy": (
+        "T2JqAQQWYXZyby5zY2hlbWHSAXsidHlwZSI6InJlY29yZCIsIm5hbWUiOiJwYWlyIiwiZmllbGRzIjpbeyJuYW1lIjoid29yZCIsInR5cGUi"
+        "OiJzdHJpbmcifSx7Im5hbWUiOiJjb3VudCIsInR5cGUiOiJsb25nIn1dfRRhdnJvLmNvZGVjDHNuYXBweQC7d2YxCt5sAQM8DmReQxONBC5G"
+        "EEJ3b3JkbgQABDAAgiMABDECmuB7P7t3ZjEK3mwBAzwOZF5DE40ELkYQQndvcmRuBAAEMgSCIwAEMwZNeq1Mu3dmMQrebAEDPA5kXkMTjQ=="
+    ),
+    "zstandard": (
+        "T2JqAQQWYXZyby5zY2hlbWHSAXsidHlwZSI6InJlY29yZCIsIm5hbWUiOiJwYWlyIiwiZmllbGRzIjpbeyJuYW1lIjoid29yZCIsInR5cGUi"
+        "OiJzdHJpbmcifSx7Im5hbWUiOiJjb3VudCIsInR5cGUiOiJsb25nIn1dfRRhdnJvLmNvZGVjEnpzdGFuZGFyZAAsasxL7ZXdOvtTFSirFG14"
+        "BEAotS/9AFi9AABwQndvcmQwAEJ3b3JkMQICAEIxY8ZpASxqzEvtld06+1MVKKsUbXgEQCi1L/0AWL0AAHBCd29yZDIEQndvcmQzBgIAQjFj"
+        "xmkBLGrMS+2V3Tr7UxUoqxRteA=="
+    ),
+    "bzip2": (
+        "T2JqAQQWYXZyby5zY2hlbWHSAXsidHlwZSI6InJlY29yZCIsIm5hbWUiOiJwYWlyIiwiZmllbGRzIjpbeyJuYW1lIjoid29yZCIsInR5cGUi"
+        "OiJzdHJpbmcifSx7Im5hbWUiOiJjb3VudCIsInR5cGUiOiJsb25nIn1dfRRhdnJvLmNvZGVjCmJ6aXAyAKuhO8tn46V06lvR6hMmmJwEdEJa"
+        "aDkxQVkmU1mDhzP3AAACTYBQAGAAEAAEAJCAIAAxBkxAVSGR6m+Yu/BAgYqo+LuSKcKEhBw5n7iroTvLZ+OldOpb0eoTJpicBHRCWmg5MUFZ"
+        "JlNZAhwVdgAAAk2ABQAYABAABACQgCAAMQZMQFUhkepvmLvwQIGKqPi7kinChIAQ4Kuwq6E7y2fjpXTqW9HqEyaYnA=="
+    ),
+    "xz": (
+        "T2JqAQQWYXZyby5zY2hlbWHSAXsidHlwZSI6InJlY29yZCIsIm5hbWUiOiJwYWlyIiwiZmllbGRzIjpbeyJuYW1lIjoid29yZCIsInR5cGUi"
+        "OiJzdHJpbmcifSx7Im5hbWUiOiJjb3VudCIsInR5cGUiOiJsb25nIn1dfRRhdnJvLmNvZGVjBHh6AATqoy/JlpuYod8FlrPNDnEEqAH9N3pY"
+        "WgAABObWtEYCACEBFgAAAHQv5aPgAEUAF10AIR3J51WIEuuiKZR0TuMkvH9VyCa/f4AAAKiGJpiCcwtyAAEzRr40UksftvN9AQAAAAAEWVoE"
+        "6qMvyZabmKHfBZazzQ5xBKgB/Td6WFoAAATm1rRGAgAhARYAAAB0L+Wj4ABFABddACEdyedViBLrpKEZhE7jJLx/Vk6fWigAAADw6MhacSJL"
+        "KgABM0a+NFJLH7bzfQEAAAAABFlaBOqjL8mWm5ih3wWWs80OcQ=="
+    ),
+}
+"""Files of four records, two in each block, by codec: written with Avro 1.12.1 for Java, in base64."""
+
+
+@pytest.mark.parametrize("codec", BY_JAVA)
+def test_files_are_read_that_java_compressed(tmp_path: Path, codec: str) -> None:
+    """Spark's default is snappy. Java streams frames of Zstandard, which do not say how long their content is."""
+    path = tmp_path / "file.avro"
+    path.write_bytes(base64.b64decode(BY_JAVA[codec]))
+    fields = [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}]
+    schema = schema_of({"type": "record", "name": "pair", "fields": fields})
+    assert [record for record, _, _ in read(path, schema)] == [
+        {"word": "word" * 8 + str(n), "count": n} for n in range(4)
+    ]
 
 
 @pytest.mark.parametrize(("codec", "package"), [("snappy", "cramjam"), ("zstandard", "backports.zstd"), ("lz4", "lz4")])
