@@ -33,6 +33,8 @@ class ScriptedBrokers:
         self.leaders = leaders
         self.looked_for_coordinator = 0
         self.is_closed = False
+        self.turns = 0
+        """How many answers arrive without that anybody waits, one a turn."""
         self._answer = answer
 
     def bootstrap(self) -> Future:
@@ -84,6 +86,11 @@ class ScriptedBrokers:
         return True
 
     def flush(self) -> None: ...
+
+    def turn(self, wait_s: float = 0.0) -> None:
+        if self.turns:
+            self.turns -= 1
+            self._answer_one()
 
     def is_paused(self, node: Any) -> bool:
         return False

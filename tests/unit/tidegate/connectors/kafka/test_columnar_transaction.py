@@ -89,11 +89,14 @@ def records(topic: str, values: Sequence[bytes], keys: Sequence[bytes | None] | 
 
 
 def producer(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, limit: BatchLimit | None = None
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: BatchLimit | None = None,
+    properties: dict[str, str] | None = None,
 ) -> tuple[transaction.ColumnarProducer, ScriptedBrokers]:
     brokers = ScriptedBrokers(broker, {"t": [1, 2], "m": [1]})
     monkeypatch.setattr(transaction, "Connections", lambda *_: brokers)
-    made = transaction.ColumnarProducer("x:1", {}, "me", limit or BatchLimit())
+    made = transaction.ColumnarProducer("x:1", properties or {}, "me", limit or BatchLimit())
     made.init(30)
     return made, brokers
 
@@ -274,3 +277,69 @@ def test_records_with_a_key_keep_their_partition_and_their_order() -> None:
     assert sum(piece.num_rows for _, piece in found) == 300
     without = [partition for partition, piece in found if piece.column("key").null_count]
     assert without == [(1 + n) % 4 for n in range(len(without))]
+
+
+def test_what_comes_while_a_request_is_on_its_way_is_gathered_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer of open transactions pushes after each batch, and batches may have one row each."""
+    made, brokers = producer(Broker(), monkeypatch)
+    made.begin()
+    for n in range(1_000):
+        made.send(records("m", [b"%d" % n]))
+        made.push()
+    assert kinds(brokers).count("Produce") == 1, "the others wait for its answer"
+    brokers.turns = 1
+    made.send(records("m", [b"1000"]))
+    made.push()
+    for n in range(1_001, 2_000):
+        made.send(records("m", [b"%d" % n]))
+        made.push()
+    made.prepare(60)
+    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 1_000), (1_001, 999)]
+
+
+def test_a_pushed_request_leaves_at_once_for_a_leader_that_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, brokers = producer(Broker(), monkeypatch)
+    brokers.turns = 1_000
+    made.begin()
+    for n in range(3):
+        made.send(records("m", [b"%d" % n]))
+        made.push()
+    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_gathered_records_are_cut_into_batches_that_the_broker_takes(
+    monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    made, brokers = producer(Broker(), monkeypatch, BatchLimit(1_000), {"compression.type": compression})
+    made.begin()
+    for n in range(100):
+        made.send(records("t", [b"%03d" % n * 30], [b"k%d" % n]))
+        made.push()
+    made.prepare(60)
+    found = batches(brokers)
+    for partition in (0, 1):
+        sequence = 0
+        for _, _, _, base, count in [one for one in found if one[2] == partition]:
+            assert base == sequence
+            sequence += count
+    assert sum(count for *_, count in found) == 100
+    assert max(count for *_, count in found) > 1
+    requests = [request for _, request in brokers.asked if isinstance(request, ProduceRequest)]
+    assert all(
+        len(one.records) <= 1_000
+        for request in requests
+        for topic in request.topic_data
+        for one in topic.partition_data
+    )
+
+
+def test_an_answer_that_refuses_is_seen_by_the_next_push(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, brokers = producer(Broker(Produce=[KafkaError.INVALID_PRODUCER_EPOCH]), monkeypatch)
+    made.begin()
+    made.send(records("m", [b"a"]))
+    made.push()
+    brokers.turns = 1
+    made.send(records("m", [b"b"]))
+    with pytest.raises(KafkaException):
+        made.push()
