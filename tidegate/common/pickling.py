@@ -15,6 +15,7 @@ import cloudpickle
 __all__ = ["dumps"]
 
 _PROTOCOL = 5
+"""Pickle's protocol of Python 3.8 and later."""
 
 
 def dumps(value: object) -> bytes:

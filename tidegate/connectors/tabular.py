@@ -37,7 +37,9 @@ from tidegate.model.values import Record
 Collection: TypeAlias = Any
 """What ``from_collection`` takes: see the table above."""
 PandasFrame: TypeAlias = Any
+"""A ``pandas.DataFrame``; pandas is not loaded before one is made."""
 PandasSchema: TypeAlias = pa.Schema | RowType | Sequence[str] | Sequence[DataType] | None
+"""Names of columns, their types, or both: see ``pandas_table``."""
 
 _WHERE = "from_collection"
 _INSTEAD = "from_collection takes a list, a frame of pandas or polars, an Arrow table or batch, or a NumPy array"

@@ -160,7 +160,7 @@ class ParquetFormat(FileFormat):
 
     schema: pa.Schema
     verifies_checksums: bool = False
-    """Of the pages that have one: a damaged page is ``CorruptData``, also where it could be decoded."""
+    """Whether the checksums that pages have are compared: a damaged page is ``CorruptData``, also where it could be decoded."""
 
     def without(self, names: Collection[str]) -> ParquetFormat | None:
         return replace(self, schema=pa.schema([f for f in self.schema if f.name not in names]))

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 _LOG = logging.getLogger(__name__)
 _NANOS = 1000
+"""Nanoseconds of a microsecond."""
 
 
 class DroppedNanoseconds:
-    """Looks at the columns whose type has nanoseconds; each is told of once."""
+    """Looks at the columns whose type has nanoseconds; each is reported once."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._unseen = {field.name for field in schema if _has_nanoseconds(field.type)}

@@ -34,7 +34,7 @@ class ScriptedBrokers:
         self.looked_for_coordinator = 0
         self.is_closed = False
         self.turns = 0
-        """How many answers arrive without that anybody waits, one a turn."""
+        """How many answers arrive while the caller does not wait, one a turn."""
         self._answer = answer
 
     def bootstrap(self) -> Future:

@@ -1,4 +1,4 @@
-"""What Spark cannot keep of a time is told, once for each column, and nothing else is."""
+"""A column whose nanoseconds Spark cannot keep is reported once, and no other column is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def batch(name: str, *values: object) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_column_that_loses_nanoseconds_is_told_of_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_column_that_loses_nanoseconds_is_reported_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
     _, kept, lost = KINDS[name]
     looked = DroppedNanoseconds(batch(name, kept).schema)
     looked.look(batch(name, kept, None))
