@@ -1,16 +1,17 @@
 # A virtual environment in .venv from hash-pinned locks; everything else runs inside it.
-#   make demo    the whole thing on this machine          make test    everything that CI runs
+#   make demo    the whole thing on this machine          make test    the tests that each change has to pass
 #   make lint    format, style, types, borders            make bench   figures, beside pyarrow in memory
 #   make docs    the site, in docs/_build/html            make release what is published, in dist/
+#   make test-all  every test, in about two hours         make soak    what takes longer still
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp-$(shell cat requirements/dev.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test bench lint format proto docs release lock soak clean
+.PHONY: help install demo test test-all bench lint format proto docs release lock soak clean
 
 help:
-	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 4
+	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 5
 
 install: $(STAMP)
 
@@ -31,6 +32,10 @@ lint: install
 test: install
 	.ci/lint
 	.ci/test
+
+test-all: install
+	.ci/lint
+	.ci/test-all
 
 bench: install
 	$(BIN)/python benchmarks/run.py

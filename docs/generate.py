@@ -16,6 +16,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from docs._pages.cli import cli_page  # noqa: E402
 from docs._pages.configuration import configuration_page  # noqa: E402
+from docs._pages.lanes import lanes_page  # noqa: E402
 from docs._pages.module_map import modules_page  # noqa: E402
 from docs._pages.python_modules import python_page  # noqa: E402
 from docs._pages.state_machines import state_machines_page  # noqa: E402
@@ -43,6 +44,7 @@ def pages() -> dict[str, str]:
     made = {
         "configuration.md": configuration_page(),
         "internals/modules.md": modules_page(),
+        "internals/tests.md": lanes_page(),
         "reference/cli.md": cli_page(),
         "reference/python.md": python_page(),
         "state-machines.md": state_machines_page(),

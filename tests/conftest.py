@@ -15,7 +15,7 @@ from tests.servers import class_archive
 from tests.servers.class_archive import QUICK_JVM
 from tests.unit.taskmanager.runtime import collecting
 
-pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"]
+pytest_plugins = ["pytester", "tests.accounting", "tests.lanes", "tests.browser.chromium", "tests.servers.fixtures"]
 
 TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 600

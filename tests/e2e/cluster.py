@@ -27,6 +27,7 @@ from typing import Any
 import grpc
 import psutil
 
+from tests.accounting import STARTS
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
@@ -61,6 +62,7 @@ class Proc:
         self.log = directory / f"{name}.log"
         self.was_killed = False
         self._began = time.time() - CLOCKS_DIFFER_S
+        STARTS[name.rstrip("-0123456789")] += 1
         env = {**os.environ, **environment, MARK: self.mark, "TMPDIR": str(self.tmp)}
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
@@ -388,6 +390,7 @@ def run_cli(
     *args: str, directory: Path, limit_s: float = CLI_LIMIT_S, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """``tidegate args``, to its end, with its output."""
+    STARTS["client"] += 1
     return subprocess.run(
         [sys.executable, "-m", "tidegate.cli.main", *args],
         cwd=directory,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.accounting import STARTS
 from tests.e2e.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
@@ -38,6 +39,7 @@ class Standalone:
             "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
             "SPARK_DAEMON_MEMORY": "256m",
         }
+        STARTS["Spark daemon"] += 1
         with self.log(name).open("wb") as log:
             return subprocess.Popen(
                 [str(HOME / "bin" / "spark-class"), *arguments],

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.accounting import STARTS
 from tests.e2e.waiting import wait_until
 from tests.ports import free_port
 from tests.servers.jars import fetched, java
@@ -63,6 +64,7 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Start it (again), and wait until it answers."""
+        STARTS["Kafka broker"] += 1
         environment = self._java("kafka.Kafka", str(self._directory / "server.properties"))
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(

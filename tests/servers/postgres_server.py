@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.accounting import STARTS
 from tests.e2e.waiting import wait_until
 from tests.ports import free_port
 
@@ -85,6 +86,7 @@ class PostgresServer:
             str(self._data),
             *(f"--{name}={value}" for name, value in options.items()),
         ]
+        STARTS["PostgreSQL"] += 1
         with (self._directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,

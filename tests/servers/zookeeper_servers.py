@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from tests.accounting import STARTS
 from tests.e2e.waiting import wait_until
 from tests.servers.jars import fetched, java
 
@@ -48,6 +49,7 @@ class ZooKeeperServers:
         classpath = f"{fetched(_POM, 'zookeeper')}/*"
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = [java(), "-Xmx128m", "-XX:+UseSerialGC", "-cp", classpath, main, str(self._place(number) / "zoo.cfg")]
+        STARTS["ZooKeeper"] += 1
         with (self._place(number) / "log").open("ab") as log:
             self._processes[number] = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True

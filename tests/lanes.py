@@ -1,0 +1,119 @@
+"""A pytest plugin: the lane in which a test runs.
+
+- The *merge lane* (``--lane merge``) is what ``make test`` runs: every test that ``tests/lanes.toml`` does not name.
+- The *rest* is what the table names, each entry with the tests of the merge lane that stand in for it. It is cut into four *quarters*
+  (``--lane quarter-0`` to ``quarter-3``) of about the same processor time; ``.ci/run`` adds the one that the hash of its commit chooses.
+- Tests with the mark ``slow`` run in ``make soak`` alone.
+
+Without ``--lane`` every test that was asked for runs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TABLE = Path(__file__).with_name("lanes.toml")
+QUARTERS = 4
+MERGE = "merge"
+LANES = (MERGE, *(f"quarter-{number}" for number in range(QUARTERS)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Tests that left the merge lane."""
+
+    tests: str
+    """A folder, a file, or a node id without its parameters, below ``tests``."""
+    stand_ins: tuple[str, ...]
+    """Tests of the merge lane (files or node ids), or ``planted: NAME`` for a planted bug of the simulators."""
+    seconds: float
+    """Processor time, as measured or estimated: the quarters are balanced by it."""
+    kept: tuple[str, ...] = ()
+    """Patterns of parameters that stay in the merge lane."""
+    quarter: int | None = None
+    """Its quarter, where that is not to be chosen by time."""
+
+    def names(self, node: str) -> bool:
+        """Whether a node id (below ``tests``) is among them."""
+        name, _, parameters = node.partition("[")
+        if not (name == self.tests or name.startswith((f"{self.tests}::", f"{self.tests}/"))):
+            return False
+        return not any(fnmatchcase(parameters.removesuffix("]"), pattern) for pattern in self.kept)
+
+    @property
+    def file(self) -> str:
+        return self.tests.partition("::")[0]
+
+
+@cache
+def read_table(path: Path = TABLE) -> tuple[Entry, ...]:
+    """Raises ``TypeError`` for a field that is not known or missing."""
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["left"]
+    return tuple(
+        Entry(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}) for row in rows
+    )
+
+
+@cache
+def cut(entries: tuple[Entry, ...]) -> Mapping[str, int]:
+    """File -> its quarter: the longest first, each to the quarter with the least so far. A file stays whole, since its tests share servers."""
+    seconds: dict[str, float] = {}
+    quarters = {}
+    for entry in entries:
+        if entry.quarter is not None:
+            quarters[entry.file] = entry.quarter
+        else:
+            seconds[entry.file] = seconds.get(entry.file, 0.0) + entry.seconds
+    sums = [0.0] * QUARTERS
+    for file in sorted(seconds, key=lambda name: (-seconds[name], name)):
+        quarters[file] = sums.index(min(sums))
+        sums[quarters[file]] += seconds[file]
+    return quarters
+
+
+def lanes_of_file(file: str) -> list[str]:
+    """The lanes in which tests of a file below ``tests`` run."""
+    entries = read_table()
+    ours = [entry for entry in entries if entry.file == file or file.startswith(f"{entry.file}/")]
+    whole = any("::" not in entry.tests and not entry.kept for entry in ours)
+    left = sorted({f"quarter-{cut(entries)[entry.file]}" for entry in ours})
+    return left if whole else [MERGE, *left]
+
+
+def lane_of(node: str, entries: tuple[Entry, ...] | None = None) -> str:
+    """The lane of a test by its node id below ``tests``."""
+    entries = read_table() if entries is None else entries
+    found = next((entry for entry in entries if entry.names(node)), None)
+    return MERGE if found is None else f"quarter-{cut(entries)[found.file]}"
+
+
+def below_tests(item: pytest.Item) -> str:
+    """Its node id, from the folder ``tests`` on."""
+    file = item.path.relative_to(TABLE.parent).as_posix() if item.path.is_relative_to(TABLE.parent) else item.path.name
+    _, separator, rest = item.nodeid.partition("::")
+    return file + separator + rest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lane", choices=LANES, help="only the tests of this lane (tests/lanes.py)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    lane = config.getoption("--lane")
+    if lane is None:
+        return
+    quarters = cut(read_table())
+    kept, left = [], []
+    for item in items:
+        node = below_tests(item)
+        entry = next((entry for entry in read_table() if entry.names(node)), None)
+        (kept if lane == (MERGE if entry is None else f"quarter-{quarters[entry.file]}") else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
