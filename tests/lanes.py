@@ -10,14 +10,15 @@ Without ``--lane`` every test that was asked for runs.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 TABLE = Path(__file__).with_name("lanes.toml")
 QUARTERS = 4
@@ -25,8 +26,7 @@ MERGE = "merge"
 LANES = (MERGE, *(f"quarter-{number}" for number in range(QUARTERS)))
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tests that left the merge lane."""
 
     tests: str
@@ -52,13 +52,14 @@ class Entry:
         return self.tests.partition("::")[0]
 
 
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    left: tuple[Entry, ...]
+
+
 @cache
 def read_table(path: Path = TABLE) -> tuple[Entry, ...]:
-    """Raises ``TypeError`` for a field that is not known or missing."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["left"]
-    return tuple(
-        Entry(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}) for row in rows
-    )
+    """Raises ``msgspec.ValidationError`` for a field that is not known, missing or of another type."""
+    return msgspec.toml.decode(path.read_bytes(), type=_Table).left
 
 
 @cache
@@ -101,6 +102,26 @@ def below_tests(item: pytest.Item) -> str:
     return file + separator + rest
 
 
+class ByConfiguration(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Hands out whole files, and in one piece those that share a cluster beside the usual one (``tests/e2e/pool.py``)."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "surviving_cluster" if _shares_surviving_cluster(file) else file
+
+
+@cache
+def _shares_surviving_cluster(file: str) -> bool:
+    path = TABLE.parents[1] / file
+    return path.is_file() and "surviving_cluster: Cluster" in path.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByConfiguration | None:
+    """``--dist loadfile``."""
+    return ByConfiguration(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="only the tests of this lane (tests/lanes.py)")
 
@@ -110,7 +131,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if lane is None:
         return
     quarters = cut(read_table())
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         node = below_tests(item)
         entry = next((entry for entry in read_table() if entry.names(node)), None)

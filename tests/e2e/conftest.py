@@ -1,4 +1,4 @@
-"""One cluster for most tests: starting a JVM takes seconds."""
+"""Clusters for most tests: starting a JVM takes seconds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.pool import SURVIVING, USUAL, made_ready, pooled
 from tests.e2e.waiting import HANG_LIMIT_S
 from tests.e2e.watching import CALL_LIMIT_S, TERMINAL
 from tidegate.pb import jobmanager_pb2 as pb
 
-SLOTS = 2
 LIMIT_S = 600
 HERE = Path(__file__).parent
 
@@ -28,37 +28,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def session_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with pooled(tmp_path_factory.mktemp("usual"), USUAL) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def surviving_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pooled(tmp_path_factory.mktemp("surviving"), SURVIVING) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def cluster(session_cluster: Cluster) -> Cluster:
     """With 2 TaskManagers of 2 slots, whatever the test before did to them."""
-    ensure_taskmanagers(session_cluster, 2)
-    return session_cluster
+    return made_ready(session_cluster, 2)
+
+
+@pytest.fixture
+def surviving_cluster(surviving_session: Cluster) -> Cluster:
+    """The same, whose jobs outlive their JobManager."""
+    return made_ready(surviving_session, 2)
 
 
 @pytest.fixture(autouse=True)
 def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The ends of the shared cluster's logs, printed where pytest shows them when a test failed; what it ran ends with it."""
+    """The ends of the logs of shared clusters, printed where pytest shows them when a test failed; what it ran ends with it."""
     failed_before = request.session.testsfailed
     yield
-    if request.session.testsfailed > failed_before and "session_cluster" in request.fixturenames:
-        cluster = request.getfixturevalue("session_cluster")
-        print(cluster.logs())
-        cancel_what_is_left(cluster)
-
-
-def ensure_taskmanagers(cluster: Cluster, count: int) -> None:
-    """At least so many; tests that kill some begin with as many spares, since starting a JVM meanwhile would take the
-    processor from what is measured."""
-    for process in list(cluster.task_managers):
-        if not process.is_alive():
-            cluster.kill9(process)
-    for _ in range(count - len(cluster.task_managers)):
-        cluster.add_taskmanager(SLOTS)
-    cluster.wait_slots(count * SLOTS)
+    if request.session.testsfailed > failed_before:
+        for name in {"session_cluster", "surviving_session"} & {*request.fixturenames}:
+            cluster = request.getfixturevalue(name)
+            print(cluster.logs())
+            if cluster.job_manager is not None and cluster.job_manager.is_alive():
+                cancel_what_is_left(cluster)
 
 
 def cancel_what_is_left(cluster: Cluster) -> None:

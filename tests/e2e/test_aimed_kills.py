@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun, assert_restored, kill_plan
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -49,7 +49,7 @@ def test_a_subtask_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_pa
 
 
 def test_a_taskmanager_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_path: Path) -> None:
-    ensure_taskmanagers(cluster, 2 + len(IN_TASK_MANAGERS))
+    made_ready(cluster, 2 + len(IN_TASK_MANAGERS))
     run = CountsRun(tmp_path, seconds=12, rows=60_000, kills=kill_plan(IN_TASK_MANAGERS))
     watch = run.submit(cluster)
     watch.wait_finished(JOB_LIMIT_S)
@@ -78,7 +78,7 @@ def held_cluster(tmp_path: Path) -> Iterator[Cluster]:
     try:
         cluster.start_job_manager(entry=(str(Path(__file__).with_name("held_jobmanager.py")),))
         with cluster:
-            ensure_taskmanagers(cluster, 3)
+            made_ready(cluster, 3)
             yield cluster
     finally:
         del os.environ["E2E_HOLD"]

@@ -11,13 +11,12 @@ import psutil
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.test_enumerated_source import replace_task_manager, runs_again
-from tests.e2e.test_high_availability import _attempts_of, _next_job_manager, kept_in
+from tests.e2e.test_high_availability import _attempts_of, _next_job_manager
 from tests.e2e.test_kafka_source import send
 from tests.e2e.test_savepoints import finished, taken_by
-from tests.e2e.test_split_assignment import WAITS_LONG, lines_in
+from tests.e2e.test_split_assignment import lines_in
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 from tests.servers.kafka_broker import KafkaBroker
@@ -74,36 +73,34 @@ def reader(cluster: Cluster, index: int) -> psutil.Process:
     raise AssertionError(f"subtask {index} does not run")
 
 
-def read_although_everything_is_killed(source: list[str], grow: Grow, tmp_path: Path) -> None:
+def read_although_everything_is_killed(cluster: Cluster, source: list[str], grow: Grow, tmp_path: Path) -> None:
     """A JobManager twice, the reader that looks, another one, and a TaskManager, each while new splits have just appeared."""
     output = tmp_path / "output"
     settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART}
     expected = grow()
-    with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
-        ensure_taskmanagers(cluster, 2)
-        arguments = [*source, f"--output={output}", "--rate=2000"]
-        watch = cluster.submit(JOBS / "discovered_lines.py", *arguments, parallelism=3, settings=settings)
+    arguments = [*source, f"--output={output}", "--rate=2000"]
+    watch = cluster.submit(JOBS / "discovered_lines.py", *arguments, parallelism=3, settings=settings)
+    watch.wait_running()
+    watch.wait_checkpoints(1)
+    first = _attempts_of(watch)
+    for _ in range(2):
+        expected += grow()
+        watch = _next_job_manager(cluster, watch.job_id)
         watch.wait_running()
+        assert _attempts_of(watch) == first, "adopted, not restarted"
         watch.wait_checkpoints(1)
-        first = _attempts_of(watch)
-        for _ in range(2):
-            expected += grow()
-            watch = _next_job_manager(cluster, watch.job_id)
-            watch.wait_running()
-            assert _attempts_of(watch) == first, "adopted, not restarted"
-            watch.wait_checkpoints(1)
-        kills: tuple[Callable[[], None], ...] = (
-            lambda: reader(cluster, 0).kill(),
-            lambda: reader(cluster, 1).kill(),
-            lambda: replace_task_manager(cluster),
-        )
-        for kill in kills:
-            expected += grow()
-            runs_again(watch, kill)
-            wait_for_a_checkpoint(watch)
-        wait_until(lambda: lines_in(output).total() >= expected.total(), _LIMIT_S, "everything is committed")
+    kills: tuple[Callable[[], None], ...] = (
+        lambda: reader(cluster, 0).kill(),
+        lambda: reader(cluster, 1).kill(),
+        lambda: replace_task_manager(cluster),
+    )
+    for kill in kills:
+        expected += grow()
+        runs_again(watch, kill)
         wait_for_a_checkpoint(watch)
-        cluster.cancel(watch)
+    wait_until(lambda: lines_in(output).total() >= expected.total(), _LIMIT_S, "everything is committed")
+    wait_for_a_checkpoint(watch)
+    cluster.cancel(watch)
     assert lines_in(output) == expected
 
 
@@ -112,16 +109,18 @@ def wait_for_a_checkpoint(watch: JobWatch) -> None:
     watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
 
 
-def test_new_files_are_read_once_although_readers_taskmanager_and_jobmanager_are_killed(tmp_path: Path) -> None:
+def test_new_files_are_read_once_although_readers_taskmanager_and_jobmanager_are_killed(
+    surviving_cluster: Cluster, tmp_path: Path
+) -> None:
     directory = tmp_path / "input"
-    read_although_everything_is_killed([f"--input={directory}"], files_in(directory), tmp_path)
+    read_although_everything_is_killed(surviving_cluster, [f"--input={directory}"], files_in(directory), tmp_path)
 
 
 def test_new_partitions_are_read_once_although_readers_taskmanager_and_jobmanager_are_killed(
-    broker: KafkaBroker, tmp_path: Path
+    surviving_cluster: Cluster, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     source = [f"--servers={broker.servers}", "--topic=discovered-kills"]
-    read_although_everything_is_killed(source, partitions_of(broker, "discovered-kills"), tmp_path)
+    read_although_everything_is_killed(surviving_cluster, source, partitions_of(broker, "discovered-kills"), tmp_path)
 
 
 def goes_on_at_another_parallelism(cluster: Cluster, source: list[str], grow: Grow, tmp_path: Path) -> None:

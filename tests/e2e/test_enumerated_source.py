@@ -10,11 +10,10 @@ from pathlib import Path
 import psutil
 
 from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.test_high_availability import _attempts_of, _next_job_manager, kept_in
+from tests.e2e.test_high_availability import _attempts_of, _next_job_manager
 from tests.e2e.test_savepoints import finished, taken_by
-from tests.e2e.test_split_assignment import WAITS_LONG, lines_in
+from tests.e2e.test_split_assignment import lines_in
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 
@@ -51,28 +50,27 @@ def replace_task_manager(cluster: Cluster) -> None:
 
 
 def test_every_number_is_read_once_although_enumerator_reader_taskmanager_and_jobmanager_are_killed(
-    tmp_path: Path,
+    surviving_cluster: Cluster, tmp_path: Path
 ) -> None:
+    cluster = surviving_cluster
     output = tmp_path / "output"
     settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART}
-    with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
-        ensure_taskmanagers(cluster, 2)
-        arguments = [f"--output={output}", f"--count={COUNT}", "--pause=0.003"]
-        watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, parallelism=3, settings=settings)
-        watch.wait_running()
-        watch.wait_checkpoints(2)
-        for is_enumerator in (True, False):
-            runs_again(watch, process_of(cluster, is_enumerator=is_enumerator).kill)
-            assert watch.last is not None
-            watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
+    arguments = [f"--output={output}", f"--count={COUNT}", "--pause=0.003"]
+    watch = cluster.submit(JOBS / "enumerated_numbers.py", *arguments, parallelism=3, settings=settings)
+    watch.wait_running()
+    watch.wait_checkpoints(2)
+    for is_enumerator in (True, False):
+        runs_again(watch, process_of(cluster, is_enumerator=is_enumerator).kill)
         assert watch.last is not None
-        before = _attempts_of(watch)
-        watch = _next_job_manager(cluster, watch.job_id)
-        watch.wait_running()
-        assert _attempts_of(watch) == before, "adopted, not restarted"
-        watch.wait_checkpoints(2)
-        runs_again(watch, lambda: replace_task_manager(cluster))
-        watch.wait_finished(_JOB_LIMIT_S)
+        watch.wait_checkpoints(watch.last.status.checkpoints_completed + 1)
+    assert watch.last is not None
+    before = _attempts_of(watch)
+    watch = _next_job_manager(cluster, watch.job_id)
+    watch.wait_running()
+    assert _attempts_of(watch) == before, "adopted, not restarted"
+    watch.wait_checkpoints(2)
+    runs_again(watch, lambda: replace_task_manager(cluster))
+    watch.wait_finished(_JOB_LIMIT_S)
     assert numbers_in(output) == list(range(COUNT))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -19,7 +19,7 @@ SETTINGS = {"execution.checkpointing.timeout": "3 s", "execution.checkpointing.t
 @pytest.fixture
 def allowing(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path / "cluster", {"tidegate.testing.allow-faults": "true"}) as cluster:
-        ensure_taskmanagers(cluster, 3)
+        made_ready(cluster, 3)
         yield cluster
 
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from tests.e2e.cluster import JOBS, MARK, Cluster, run_cli
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART, CountsRun
+from tests.e2e.pool import made_ready
 from tests.e2e.test_commands import START_LIMIT_S, environment, short_tmp  # noqa: F401
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
@@ -26,45 +26,44 @@ def kept_in(directory: Path) -> dict[str, str]:
     return {"high-availability.type": "filesystem", "high-availability.storageDir": str(directory)}
 
 
-def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> None:
+def test_subtasks_go_on_while_one_jobmanager_follows_another(surviving_cluster: Cluster, tmp_path: Path) -> None:
     """The first is killed and started again; then a standby, which holds no port before it leads, takes over by itself. No subtask is
     restarted or restored, and checkpoints go on within seconds."""
     draw = random.Random(SEED)
-    run = CountsRun(tmp_path / "run", held=True, seconds=8, rows=40_000, splits=4)
-    with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
-        ensure_taskmanagers(cluster, 2)
-        watch = run.submit(cluster, parallelism=4)
+    run, cluster = CountsRun(tmp_path / "run", held=True, seconds=8, rows=40_000, splits=4), surviving_cluster
+    store = Path(cluster.settings["high-availability.storageDir"]) / "default"
+    watch = run.submit(cluster, parallelism=4)
+    watch.wait_running()
+    first = _attempts_of(watch)
+
+    def check(killed_at: float) -> None:
         watch.wait_running()
-        first = _attempts_of(watch)
+        assert _attempts_of(watch) == first
+        told = watch.wait_checkpoints(1)
+        print(f"the next checkpoint is completed {told.at - killed_at:.2f} s after the kill")
+        assert told.status.restarts == 0
+        assert cluster.checkpoints(watch.job_id).restored == 0
 
-        def check(killed_at: float) -> None:
-            watch.wait_running()
-            assert _attempts_of(watch) == first
-            told = watch.wait_checkpoints(1)
-            print(f"the next checkpoint is completed {told.at - killed_at:.2f} s after the kill")
-            assert told.status.restarts == 0
-            assert cluster.checkpoints(watch.job_id).restored == 0
-
-        watch.wait_checkpoints(2)
-        threading.Event().wait(draw.uniform(0, run.parsed.interval / 1000))
-        killed_at = time.monotonic()
-        watch = _next_job_manager(cluster, watch.job_id)
-        check(killed_at)
-        leader = cluster.job_manager
-        assert leader is not None
-        standby = cluster.start_standby()
-        wait_until(lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), 60, "it stands by")
-        threading.Event().wait(draw.uniform(0, run.parsed.interval / 1000))
-        killed_at = cluster.kill9(leader)
-        cluster.wait_led()
-        print(f"the standby leads {time.monotonic() - killed_at:.2f} s after the kill")
-        watch = cluster.watch(watch.job_id)
-        check(killed_at)
-        run.release()
-        watch.wait_finished(_JOB_LIMIT_S)
-        run.assert_exact()
-        wait_until(lambda: not list((tmp_path / "ha" / "default").glob("execution-plans/*")), 60, "no plan is left")
-        wait_until(lambda: not list((tmp_path / "ha" / "default").glob("blobs/*")), 60, "no blob is left")
+    watch.wait_checkpoints(2)
+    threading.Event().wait(draw.uniform(0, run.parsed.interval / 1000))
+    killed_at = time.monotonic()
+    watch = _next_job_manager(cluster, watch.job_id)
+    check(killed_at)
+    leader = cluster.job_manager
+    assert leader is not None
+    standby = cluster.start_standby()
+    wait_until(lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), 60, "it stands by")
+    threading.Event().wait(draw.uniform(0, run.parsed.interval / 1000))
+    killed_at = cluster.kill9(leader)
+    cluster.wait_led()
+    print(f"the standby leads {time.monotonic() - killed_at:.2f} s after the kill")
+    watch = cluster.watch(watch.job_id)
+    check(killed_at)
+    run.release()
+    watch.wait_finished(_JOB_LIMIT_S)
+    run.assert_exact()
+    wait_until(lambda: not list(store.glob("execution-plans/*")), 60, "no plan is left")
+    wait_until(lambda: not list(store.glob("blobs/*")), 60, "no blob is left")
 
 
 def test_without_a_grace_everything_is_restarted_and_the_result_is_exact(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_without_a_grace_everything_is_restarted_and_the_result_is_exact(tmp_pat
     run = CountsRun(tmp_path / "run", held=True, seconds=6, rows=48_000, splits=4)
     impatient = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s", "tidegate.jobmanager.loss-grace": "0 s"}
     with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **impatient}) as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         leader = cluster.job_manager
         assert leader is not None
         watch = run.submit(cluster, parallelism=4)
@@ -103,7 +102,7 @@ def test_only_what_is_lost_with_the_jobmanager_restarts(tmp_path: Path) -> None:
     impatient = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s", "taskmanager.load-balance.mode": "SLOTS"}
     places = {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}
     with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **impatient}) as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         arguments = [f"--output={output}", f"--rows={rows}", "--seconds=12"]
         watch = cluster.submit(JOBS / "pipelines.py", *arguments, settings={**places, **QUICK_RESTART})
         watch.wait_running()

@@ -8,8 +8,8 @@ from pathlib import Path
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
+from tests.e2e.pool import made_ready
 from tests.e2e.test_enumerated_source import process_of, replace_task_manager, runs_again
 from tests.e2e.test_kafka_source import send
 from tests.e2e.test_savepoints import finished, taken_by
@@ -53,7 +53,7 @@ def test_every_line_is_read_once_although_processes_die_in_the_files_and_in_the_
     expected = write_topic(broker, "hybrid-kills", files)
     output = tmp_path / "output"
     with Cluster(tmp_path / "cluster") as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART}
         job = arguments_of(broker, tmp_path, "hybrid-kills", rate=2_000)
         watch = cluster.submit(*job, parallelism=3, settings=settings)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, Proc
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun, assert_restored
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch, Moment
 
@@ -93,14 +93,14 @@ def test_the_result_is_exact_although_processes_are_killed(
 ) -> None:
     seconds = 4 + 4 * len(kills)
     run = CountsRun(tmp_path, input=source, style=style, seconds=seconds, rows=8_000 * seconds, splits=4)
-    ensure_taskmanagers(cluster, 2 + kills.count(kill_task_manager))
+    made_ready(cluster, 2 + kills.count(kill_task_manager))
     run_with_kills(cluster, run, kills, f"{SEED} {source}")
 
 
 def test_the_result_is_exact_with_a_spark_dataframe_as_source(tmp_path: Path) -> None:
     """The spare TaskManager has rehearsed a query: the first one takes a JVM longer than a recovery may."""
     with Cluster(tmp_path / "cluster", {"tidegate.spark.rehearse-sql": "true"}) as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         for process in cluster.task_managers:
             wait_until(partial(process.says, "Spark SQL is rehearsed"), 180, f"{process.name} has rehearsed")
         run = CountsRun(tmp_path / "run", input="spark", seconds=12, rows=12_000)
@@ -114,5 +114,5 @@ def test_a_minute_of_kills(cluster: Cluster, tmp_path: Path, round_: int) -> Non
     """Sixty seconds at a time, for ``make soak``: shorter ones of both kinds run before."""
     run = CountsRun(tmp_path, seconds=60, rows=480_000)
     kills: list[Kill] = [kill_subtask, kill_task_manager] * 3
-    ensure_taskmanagers(cluster, 2 + 3)
+    made_ready(cluster, 2 + 3)
     run_with_kills(cluster, run, kills, f"{SEED} long {round_}")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import SLOTS, ensure_taskmanagers
 from tests.e2e.moved_programs import PAIRS, Output, Pair, Row, taps_of, write_taps
+from tests.e2e.pool import SLOTS, made_ready
 from tests.e2e.waiting import wait_until
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.executor import ClusterExecutor
@@ -43,7 +43,7 @@ def spark(tmp_path: Path) -> Iterator[SparkSession]:
 
 
 def test_each_pair_of_programs_writes_the_same_rows(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
-    ensure_taskmanagers(cluster, -(-len(PAIRS) // SLOTS))
+    made_ready(cluster, -(-len(PAIRS) // SLOTS))
     source = tmp_path / "in"
     source.mkdir()
     taps = [tap for number in range(FILES) for tap in taps_of(number, TAPS)]

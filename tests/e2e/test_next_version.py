@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.cluster import END_LIMIT_S, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.pool import made_ready
 from tests.e2e.test_high_availability import kept_in
 from tests.e2e.waiting import wait_until
 
@@ -24,7 +24,7 @@ def test_a_job_goes_on_under_the_next_version_and_its_result_is_exact(tmp_path: 
     job goes on from its last checkpoint."""
     run = CountsRun(tmp_path / "run", seconds=10, rows=64_000)
     with Cluster(tmp_path / "cluster", kept_in(tmp_path / "ha")) as cluster:
-        ensure_taskmanagers(cluster, 1)
+        made_ready(cluster, 1)
         watch = run.submit(cluster, parallelism=2)
         watch.wait_running()
         watch.wait_checkpoints(2)

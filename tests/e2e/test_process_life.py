@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from tests.e2e.cluster import DAEMON, END_LIMIT_S, START_LIMIT_S, Cluster, Proc
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -36,7 +36,7 @@ RETAINED = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN
 @pytest.fixture
 def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path / "cluster") as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         yield cluster
 
 
@@ -175,7 +175,7 @@ def test_what_a_killed_cluster_has_left_goes_with_the_job_that_continues(tmp_pat
     """SIGKILL to everything at once, while files are being written; ``run -s`` on a new cluster, to the end."""
     run = CountsRun(tmp_path / "run", seconds=12, rows=60_000)
     with Cluster(tmp_path / "killed") as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         watch = run.submit(cluster, settings=RETAINED)
         watch.wait_checkpoints(3)
         wait_until(lambda: list(run.output.glob(".*.inprogress")), GONE_WITHIN_S, "a file is being written")
@@ -194,7 +194,7 @@ def test_what_a_killed_cluster_has_left_goes_with_the_job_that_continues(tmp_pat
             wait_until(partial(_is_gone, victim), ENDS_WITHIN_S, lambda: f"nothing is left: {victim.described()}")  # noqa: B023
     assert list(run.output.glob(".*.writer")), "the killed writers have left their locks"
     with Cluster(tmp_path / "next") as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         watch = run.submit(cluster, restore=_last_checkpoint(run, watch))
         watch.wait_finished(HANG_LIMIT_S)
         run.assert_exact()

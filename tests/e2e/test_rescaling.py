@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import cancel_what_is_left, ensure_taskmanagers
+from tests.e2e.conftest import cancel_what_is_left
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
+from tests.e2e.pool import made_ready
 from tests.e2e.test_high_availability import WAITS_LONG, kept_in
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch, Moment
@@ -44,7 +45,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory, doors: Path) -> Iterator[Cl
 @pytest.fixture
 def cluster(shaped: Cluster, doors: Path) -> Iterator[Cluster]:
     """With two TaskManagers of two slots, and no job of the test before."""
-    ensure_taskmanagers(shaped, 2)
+    made_ready(shaped, 2)
     yield shaped
     for left in doors.iterdir():
         left.unlink()

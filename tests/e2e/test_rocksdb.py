@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
+from tests.e2e.pool import made_ready
 from tests.e2e.test_kills import SEED, kill_subtask, kill_task_manager, run_with_kills
 from tests.e2e.test_savepoints import finished, taken_by, wait_rows
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
@@ -23,7 +23,7 @@ def test_a_job_with_incremental_checkpoints_is_killed_twice_and_the_result_is_ex
     cluster: Cluster, tmp_path: Path
 ) -> None:
     run = CountsRun(tmp_path, seconds=12, rows=60_000)
-    ensure_taskmanagers(cluster, 3)
+    made_ready(cluster, 3)
     run_with_kills(
         cluster,
         run,

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
@@ -105,7 +105,7 @@ def killed(run: Run, watch: JobWatch, kill: Callable[[Run, JobWatch], float]) ->
 
 @pytest.mark.parametrize("sink", [pytest.param("files", marks=SLOW), "spark"])
 def test_each_row_of_files_that_come_is_there_once(cluster: Cluster, tmp_path: Path, sink: str) -> None:
-    ensure_taskmanagers(cluster, 3)
+    made_ready(cluster, 3)
     run = Run(cluster, tmp_path, source="files", sink=sink)
     run.add_files(3)
     watch = run.submit()
@@ -152,7 +152,7 @@ def wait_failure(watch: JobWatch, pattern: str) -> None:
 @SLOW
 @pytest.mark.parametrize("source", ["rate", "counting"])
 def test_each_row_of_a_generated_stream_is_there_once(cluster: Cluster, tmp_path: Path, source: str) -> None:
-    ensure_taskmanagers(cluster, 3)
+    made_ready(cluster, 3)
     run = Run(cluster, tmp_path, source=source)
     watch = run.submit()
     run.wait_rows(1000)

@@ -8,17 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.test_high_availability import _attempts_of, _next_job_manager, kept_in
+from tests.e2e.test_high_availability import _attempts_of, _next_job_manager
 from tests.e2e.test_savepoints import finished, taken_by
 from tests.e2e.waiting import wait_until
 
 _JOB_LIMIT_S = 120
 SEED = 20261125
 FILES, LINES = 60, 400
-WAITS_LONG = {"tidegate.jobmanager.adoption-timeout": "60 s"}
-"""Longer than any TaskManager of a test needs to register."""
 
 
 def write_files(directory: Path) -> Counter[str]:
@@ -38,32 +35,33 @@ def lines_in(directory: Path) -> Counter[str]:
     return Counter(line for file in files for line in file.read_text().splitlines())
 
 
-def test_splits_are_read_once_although_subtasks_and_the_jobmanager_are_killed(tmp_path: Path) -> None:
+def test_splits_are_read_once_although_subtasks_and_the_jobmanager_are_killed(
+    surviving_cluster: Cluster, tmp_path: Path
+) -> None:
     """Subtasks are adopted with what they were handed since the last checkpoint; what a killed one was handed goes back, and to the
     next one that asks."""
     expected = write_files(tmp_path / "input")
     draw = random.Random(SEED)
     places = {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}
-    with Cluster(tmp_path / "cluster", {**kept_in(tmp_path / "ha"), **WAITS_LONG}) as cluster:
-        ensure_taskmanagers(cluster, 2)
-        arguments = [f"--input={tmp_path / 'input'}", f"--output={tmp_path / 'output'}"]
-        settings = {**places, **QUICK_RESTART}
-        watch = cluster.submit(JOBS / "file_lines.py", *arguments, parallelism=3, settings=settings)
+    cluster = surviving_cluster
+    arguments = [f"--input={tmp_path / 'input'}", f"--output={tmp_path / 'output'}"]
+    settings = {**places, **QUICK_RESTART}
+    watch = cluster.submit(JOBS / "file_lines.py", *arguments, parallelism=3, settings=settings)
+    watch.wait_running()
+    watch.wait_checkpoints(2)
+    first = _attempts_of(watch)
+    for _ in range(2):
+        watch = _next_job_manager(cluster, watch.job_id)
         watch.wait_running()
+        assert _attempts_of(watch) == first, "adopted, not restarted"
         watch.wait_checkpoints(2)
-        first = _attempts_of(watch)
-        for _ in range(2):
-            watch = _next_job_manager(cluster, watch.job_id)
-            watch.wait_running()
-            assert _attempts_of(watch) == first, "adopted, not restarted"
-            watch.wait_checkpoints(2)
-        for restarts in range(2):
-            killed_at = time.monotonic()
-            draw.choice(cluster.subtask_processes()).kill()
-            watch.wait_running_again(restarts, killed_at)
-            assert watch.last is not None
-            watch.wait_checkpoints(watch.last.status.checkpoints_completed + 2)
-        watch.wait_finished(_JOB_LIMIT_S)
+    for restarts in range(2):
+        killed_at = time.monotonic()
+        draw.choice(cluster.subtask_processes()).kill()
+        watch.wait_running_again(restarts, killed_at)
+        assert watch.last is not None
+        watch.wait_checkpoints(watch.last.status.checkpoints_completed + 2)
+    watch.wait_finished(_JOB_LIMIT_S)
     assert lines_in(tmp_path / "output") == expected
 
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.e2e.cluster import REPOSITORY, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import KafkaBroker
 
@@ -61,7 +61,7 @@ class Printed:
 def test_counts_of_a_socket_go_on_after_its_task_manager_was_killed(
     cluster: Cluster, lines: LineServer, tmp_path: Path
 ) -> None:
-    ensure_taskmanagers(cluster, 3)
+    made_ready(cluster, 3)
     printed = Printed(cluster)
     settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}
     watch = cluster.submit(JOB, "--socket", lines.address, parallelism=2, settings=settings)

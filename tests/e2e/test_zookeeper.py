@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.pool import made_ready
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 from tests.servers.zookeeper_servers import ZooKeeperServers
@@ -30,7 +30,7 @@ def test_a_standby_at_another_address_adopts_the_job(tmp_path: Path, zookeeper: 
     }
     run = CountsRun(tmp_path / "run", seconds=10, rows=80_000)
     with Cluster(tmp_path / "cluster", settings) as cluster:
-        ensure_taskmanagers(cluster, 1)
+        made_ready(cluster, 1)
         leader = cluster.job_manager
         assert leader is not None
         standby = cluster.start_standby(elsewhere=True)

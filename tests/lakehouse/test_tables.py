@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.pool import made_ready
 from tests.e2e.test_spark_streams import LIMIT_S, Run, kill_source, kill_task_manager, killed
 from tests.e2e.waiting import wait_until
 from tests.servers import spark_reading
@@ -73,7 +73,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("cluster"), settings_of(warehouse)) as cluster:
-        ensure_taskmanagers(cluster, 2)
+        made_ready(cluster, 2)
         yield cluster
 
 
@@ -107,7 +107,7 @@ class Table:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_is_in_the_table_once(lake: Cluster, spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    ensure_taskmanagers(lake, 3)
+    made_ready(lake, 3)
     table = Table(spark, kind, tmp_path)
     run = Run(lake, tmp_path, source="files", sink=kind, table=table.path, interval="1000")
     run.add_files(3)
@@ -128,7 +128,7 @@ def test_rows_that_are_added_to_a_table_are_read_once(
     lake: Cluster, spark: SparkSession, warehouse: Path, tmp_path: Path, kind: str
 ) -> None:
     """A column that the table gets meanwhile is not among those that the query selects."""
-    ensure_taskmanagers(lake, 3)
+    made_ready(lake, 3)
     table = Table(spark, kind, tmp_path)
     run = Run(lake, tmp_path, source=kind, table=table.path, interval="1000")
     watch = run.submit(parallelism=1, spark=settings_of(warehouse))
@@ -147,7 +147,7 @@ def test_rows_that_are_added_to_a_table_are_read_once(
 
 def test_a_data_source_of_the_second_interface_is_read_once(lake: Cluster, tmp_path: Path) -> None:
     """Its relation has other parameters in each of the older releases."""
-    ensure_taskmanagers(lake, 3)
+    made_ready(lake, 3)
     run = Run(lake, tmp_path, source="counting")
     watch = run.submit(parallelism=1)
     run.wait_rows(300)

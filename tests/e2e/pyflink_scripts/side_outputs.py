@@ -33,7 +33,9 @@ class SecondOfValue(TimestampAssigner):
 def main():
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    env.get_config().set_auto_watermark_interval(3_600_000)  # on a busy machine one between two records would make some late
+    env.get_config().set_auto_watermark_interval(
+        3_600_000
+    )  # on a busy machine one between two records would make some late
     pair = Types.TUPLE([Types.STRING(), Types.INT()])
     values = env.from_collection([("a", 1), ("b", 12), ("a", 30), ("b", 2), ("a", 31), ("a", 25)], pair)
 

@@ -99,7 +99,9 @@ class FraudDetector(KeyedProcessFunction):
 def main():
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    env.get_config().set_auto_watermark_interval(3_600_000)  # on a busy machine one between two records would make some late
+    env.get_config().set_auto_watermark_interval(
+        3_600_000
+    )  # on a busy machine one between two records would make some late
     types = Types.TUPLE([Types.STRING(), Types.STRING(), Types.DOUBLE(), Types.INT()])
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_assigner(
         SecondAssigner()
