@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 STARTS: Counter[str] = Counter()
-"""What this process started: kind -> how many. Whatever starts servers or clusters for tests counts them here."""
+"""What this process started: kind -> how many. Code that starts servers or clusters for tests counts them here."""
 _GROUPS = Path("/sys/fs/cgroup")
 _PROPERTY = "processor_seconds"
 _SHOWN = 10

@@ -46,7 +46,7 @@ def cluster(session_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def surviving_cluster(surviving_session: Cluster) -> Cluster:
-    """The same, whose jobs outlive their JobManager."""
+    """With 2 TaskManagers of 2 slots, and jobs that outlive their JobManager."""
     return made_ready(surviving_session, 2)
 
 
