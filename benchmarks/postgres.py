@@ -34,7 +34,8 @@ def batch_of(rows: int) -> ArrowBatch:
 def rate(server: PostgresServer, batch: ArrowBatch, batches: int, gathered_rows: int) -> float:
     """Rows a second, the vote included."""
     sink.GATHERED_ROWS = gathered_rows
-    writer = sink.CopyWriter(server.conninfo, "words", ["number", "half", "word"], CONTEXT)
+    words = sink.PostgresSink(server.conninfo, "words")
+    writer = words.make_writer(CONTEXT, [], ArrowTypeInfo(batch.data.schema))
     began = time.perf_counter()
     for _ in range(batches):
         writer.write(batch)

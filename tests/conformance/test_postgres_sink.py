@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -59,9 +60,9 @@ class TestNewRows(SinkConformance):
     ) -> None:
         copied: list[int] = []
 
-        def count(connection: Any, table: str, data: pa.RecordBatch) -> None:
-            copied.append(data.num_rows)
-            copy(connection, table, data)
+        def count(connection: Any, into: str, names: Sequence[str], texts: Sequence[pa.Array]) -> None:
+            copied.append(len(texts[0]))
+            copy(connection, into, names, texts)
 
         monkeypatch.setattr("tidegate.connectors.postgres.sink.copy", count)
         monkeypatch.setattr("tidegate.connectors.postgres.sink.GATHERED_ROWS", 3)

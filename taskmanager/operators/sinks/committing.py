@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidegate.connectors.base import Committer
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ExternalError
+from tidegate.model.errors import ExternalError, UserError
 from tidegate.model.options import ExecutionOptions
 from tidegate.model.values import Committable
 from tidegate.taskmanager.operators.base import OperatorContext, RunAsync
@@ -124,6 +124,13 @@ class Commits:
                 self._outage.failed(error.message)
                 threading.Event().wait(backoff_s)
                 backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+            except UserError as error:
+                if error.retriable:
+                    raise
+                raise type(error)(
+                    f"operator '{self._name}': what {_held_by(checkpoints)} is refused, and would be again: {error.message}",
+                    details=error.details,
+                ) from error
 
     def _given_up(
         self, checkpoints: Sequence[int], committables: Sequence[Committable], failures: int, error: ExternalError
@@ -131,9 +138,8 @@ class Commits:
         assert self._committer is not None
         shown = ", ".join(self._committer.name_of(committable) for committable in committables[:_SHOWN])
         more = f" and {len(committables) - _SHOWN} more" if len(committables) > _SHOWN else ""
-        held = f"{_named(checkpoints)} hold{'s' if len(checkpoints) == 1 else ''}"
         return type(error)(
-            f"operator '{self._name}': what {held} ({shown}{more}) could not be committed in "
+            f"operator '{self._name}': what {_held_by(checkpoints)} ({shown}{more}) could not be committed in "
             f"{failures} attempts: {error.message}",
             details=error.details,
         )
@@ -141,3 +147,7 @@ class Commits:
 
 def _named(checkpoints: Sequence[int]) -> str:
     return f"checkpoint{'s' if len(checkpoints) > 1 else ''} {', '.join(map(str, checkpoints))}"
+
+
+def _held_by(checkpoints: Sequence[int]) -> str:
+    return f"{_named(checkpoints)} hold{'s' if len(checkpoints) == 1 else ''}"

@@ -1,4 +1,4 @@
-"""Prepared transactions and upserts of the PostgreSQL sink: what waits, what was committed (table ``tidegate_commits``)."""
+"""Prepared transactions and staged upserts of the PostgreSQL sink: what waits, what was committed (table ``tidegate_commits``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.connectors.postgres.transactions import (
     ensure_commits_table,
     mark_of_operator,
     parsed,
-    prepared,
+    waiting,
 )
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import CorruptData, Misuse
@@ -40,8 +40,8 @@ class PostgresTransactions(TransactionLog):
         return True
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
-        waiting, noted = self._asked() if self._conninfo else (set(), set())
-        return [self._transaction(one, waiting, noted) for one in listed]
+        open_ones, noted = self._asked() if self._conninfo else (set(), set())
+        return [self._transaction(one, open_ones, noted) for one in listed]
 
     def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
         if not self._conninfo:
@@ -49,7 +49,7 @@ class PostgresTransactions(TransactionLog):
         marks = {mark_of_operator(job_id, operator_id): title for (job_id, operator_id), title in operators.items()}
         connection = connect(self._conninfo, _APPLICATION)
         try:
-            gids = prepared(connection, self._conninfo)
+            gids = waiting(connection, self._conninfo)
         finally:
             connection.close()
         return [
@@ -81,14 +81,14 @@ class PostgresTransactions(TransactionLog):
         try:
             connection = connect(self._conninfo, _APPLICATION)
             with postgres_errors(f"abort {transaction.name}", self._conninfo), connection:
-                if transaction.name in {str(gid) for gid in prepared(connection, self._conninfo)}:
+                if transaction.name in {str(gid) for gid in waiting(connection, self._conninfo)}:
                     committer.roll_back(transaction.name)
                 for line in (transaction.name, transaction.name + _ABORTED):
                     connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s) ON CONFLICT DO NOTHING", [line])
         finally:
             committer.close()
 
-    def _transaction(self, one: Listed, waiting: set[str], noted: set[str]) -> Transaction:
+    def _transaction(self, one: Listed, open_ones: set[str], noted: set[str]) -> Transaction:
         found = parsed(one.committable)
         name = found.gid if isinstance(found, Upserts) else found
         gid = Gid.parse(name)
@@ -97,7 +97,7 @@ class PostgresTransactions(TransactionLog):
             status = TransactionStatus.UNKNOWN
         elif name in noted:
             status = TransactionStatus.ABORTED if name + _ABORTED in noted else TransactionStatus.COMMITTED
-        elif isinstance(found, Upserts) or name in waiting:
+        elif isinstance(found, Upserts) or name in open_ones:
             status = TransactionStatus.PENDING
         else:
             status = TransactionStatus.LOST
@@ -115,13 +115,13 @@ class PostgresTransactions(TransactionLog):
         )
 
     def _asked(self) -> tuple[set[str], set[str]]:
-        """What is prepared, and what is in the table of commits."""
+        """What is prepared or staged, and what is in the table of commits."""
         connection = connect(self._conninfo, _APPLICATION)
         try:
             ensure_commits_table(connection, self._conninfo)
             with postgres_errors("read the committed transactions", self._conninfo):
                 noted = connection.execute(f"SELECT gid FROM {COMMITS}").fetchall()
-            return {str(gid) for gid in prepared(connection, self._conninfo)}, {gid for (gid,) in noted}
+            return {str(gid) for gid in waiting(connection, self._conninfo)}, {gid for (gid,) in noted}
         finally:
             connection.close()
 

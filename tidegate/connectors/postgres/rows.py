@@ -1,90 +1,146 @@
-"""How columns become rows of a table: ``COPY`` for new rows, ``INSERT ... ON CONFLICT`` for upserts by key.
+"""How batches become rows: ``COPY`` into the table, or into a table of an epoch's rows that one statement upserts later.
 
-Both take whole batches. A column goes to the table's column of the same name.
+Columns go to the table's columns of the same names, by the rule of ``values``, in both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from tidegate.model.errors import InvalidJob
+from tidegate.connectors.postgres.table import Column, Table, quoted, quoted_table
+from tidegate.connectors.postgres.values import ValueRefused, conversion
+from tidegate.model.errors import InvalidJob, UserError
 
 
-def quoted(name: str) -> str:
-    """Returns an SQL identifier; a dot separates schema and table."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """The columns that a stream writes, what makes texts of them, and which of them must not be null to find a row again."""
+
+    table: Table
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    conversions: tuple[Callable[[pa.Array], pa.Array], ...]
+    keys: tuple[str, ...]
+
+    @staticmethod
+    def of(table: Table, schema: pa.Schema, keys: Sequence[str] = ()) -> RowFormat:
+        """``schema``: with the names of the table's columns. Raises ``InvalidJob`` for what the table would not hold."""
+        if missing := [key for key in keys if key not in schema.names]:
+            raise InvalidJob(f"the upsert keys {missing} are not among the columns {schema.names}")
+        columns = table.written(schema.names, keys)
+        made = [conversion(field.type, column) for field, column in zip(schema, columns, strict=True)]
+        return RowFormat(table, tuple(columns), schema, tuple(made), tuple(keys))
+
+    def texts(self, data: pa.RecordBatch, first: int) -> list[pa.Array]:
+        """``first``: the number of its first row in the epoch, for messages. Raises ``UserError``."""
+        if not data.schema.equals(self.schema):
+            return RowFormat.of(self.table, data.schema, self.keys).texts(data, first)
+        found = []
+        for column, convert, values in zip(self.columns, self.conversions, data.columns, strict=True):
+            try:
+                if column.name in self.keys and values.null_count and not self.table.takes_null_keys(self.keys):
+                    place = values.is_null().index(True).as_py()
+                    raise ValueRefused(place, f"null in the upsert key {column.name!r} finds no row of the table again")
+                found.append(convert(values))
+            except ValueRefused as refused:
+                raise UserError(
+                    f"table {self.table.name!r} of PostgreSQL, row {first + refused.place} since the last checkpoint: {refused.reason}"
+                ) from None
+            except pa.ArrowInvalid as error:
+                raise UserError(
+                    f"column {column.name!r} of table {self.table.name!r} of PostgreSQL is {column.shown}, which does not hold all values of "
+                    f"rows {first} to {first + data.num_rows - 1} since the last checkpoint: {error}"
+                ) from error
+        return found
 
 
-def check_types(schema: pa.Schema) -> None:
-    """Raises ``InvalidJob`` for a column that a table cannot take."""
-    for field in schema:
-        if pa.types.is_nested(field.type):
-            raise InvalidJob(f"column {field.name!r} is {field.type}: a table of PostgreSQL takes plain values")
-
-
-def copy(connection: Any, table: str, data: pa.RecordBatch) -> None:
-    """Appends the rows of a batch to a table with ``COPY``."""
-    names = ", ".join(quoted(name) for name in data.schema.names)
+def copy(connection: Any, into: str, names: Sequence[str], texts: Sequence[pa.Array]) -> None:
+    """Appends rows to a table, whose name is quoted, with ``COPY``; no texts at all are no rows."""
     sink = pa.BufferOutputStream()
     options = pacsv.WriteOptions(include_header=False, quoting_style="all_valid")
-    pacsv.write_csv(pa.RecordBatch.from_arrays(_texts(data), names=data.schema.names), sink, options)
-    with connection.cursor().copy(f"COPY {quoted(table)} ({names}) FROM STDIN WITH (FORMAT csv)") as to:
-        to.write(sink.getvalue().to_pybytes())
+    if texts:
+        pacsv.write_csv(pa.RecordBatch.from_arrays(list(texts), names=list(names)), sink, options)
+    columns = ", ".join(map(quoted, names))
+    with connection.cursor().copy(f"COPY {into} ({columns}) FROM STDIN WITH (FORMAT csv)") as to:
+        to.write(sink.getvalue())
 
 
-def upsert(connection: Any, table: str, data: pa.RecordBatch, keys: Sequence[str]) -> None:
-    """The last row of each key wins."""
-    data = _last_of_each(data, keys)
-    names = data.schema.names
-    rest = [name for name in names if name not in keys]
-    columns = ", ".join(quoted(name) for name in names)
-    arrays = ", ".join(f"%s::{sql_type(field.type)}[]" for field in data.schema)
-    assigned = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
-    action = f"DO UPDATE SET {assigned}" if rest else "DO NOTHING"
-    by = ", ".join(quoted(name) for name in keys)
-    connection.execute(
-        f"INSERT INTO {quoted(table)} ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT ({by}) {action}",
-        [column.to_pylist() for column in data.columns],
-    )
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """A table of its own for the rows of an epoch of upserts, with the types and constraints of the columns that they are for. ``name``: its name,
+    which is not quoted. ``number``: its column with the numbers of the rows, from 1."""
 
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    number: str
 
-def sql_type(kind: pa.DataType) -> str:
-    """Returns the type of PostgreSQL that holds an Arrow type."""
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_integer(kind):
-        return "bigint" if kind.bit_width > 32 or pa.types.is_unsigned_integer(kind) else "integer"
-    if pa.types.is_floating(kind):
-        return "double precision"
-    if pa.types.is_decimal(kind):
-        return "numeric"
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz is None else "timestamptz"
-    if pa.types.is_date(kind):
-        return "date"
-    if pa.types.is_time(kind):
-        return "time"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return "bytea"
-    return "text"
+    @staticmethod
+    def of(name: str, rows: RowFormat) -> Staging:
+        """Returns that of a stream; it is not there yet."""
+        columns = tuple(column.name for column in rows.columns)
+        number = "row"
+        while number in columns:
+            number += "_"
+        return Staging(name, rows.table.name, columns, rows.keys, number)
 
+    def create(self, connection: Any, rows: RowFormat, *, temporary: bool = False) -> None:
+        """In the transaction that is open."""
+        checks = [check for check, names in rows.table.checks if names and set(names) <= set(self.columns)]
+        parts = [*(column.definition for column in rows.columns), f"{quoted(self.number)} bigint", *checks]
+        kind = "TEMPORARY TABLE" if temporary else "TABLE"
+        dropped = " ON COMMIT DROP" if temporary else ""
+        connection.execute(f"CREATE {kind} {quoted(self.name)} ({', '.join(parts)}){dropped}")
 
-def _texts(data: pa.RecordBatch) -> list[pa.Array]:
-    """Bytes in PostgreSQL's hexadecimal form; CSV has none."""
-    found = []
-    for column in data.columns:
-        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            column = pa.array([None if v is None else "\\x" + v.hex() for v in column.to_pylist()], pa.string())
-        found.append(column)
-    return found
+    def copy(self, connection: Any, texts: Sequence[pa.Array], first: int) -> None:
+        """Adds rows, numbered from ``first``."""
+        numbers = pa.array(range(first, first + len(texts[0])), pa.int64())
+        copy(connection, quoted(self.name), [*self.columns, self.number], [*texts, numbers])
 
+    def upsert(self, connection: Any, after: int = 0, last: int | None = None) -> None:
+        """The last row of each key wins, by the table's own equality; those with numbers behind ``after`` and up to ``last`` are written, in the order
+        of their keys, so that two writers of the same rows never wait for each other in a circle."""
+        names, keys = (", ".join(map(quoted, found)) for found in (self.columns, self.keys))
+        rest = [name for name in self.columns if name not in self.keys]
+        assigned = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
+        action = f"DO UPDATE SET {assigned}" if rest else "DO NOTHING"
+        number = quoted(self.number)
+        up_to = "" if last is None else f" AND {number} <= {int(last)}"
+        connection.execute(
+            f"INSERT INTO {quoted_table(self.table)} ({names}) SELECT {names} FROM ("
+            f"SELECT DISTINCT ON ({keys}) * FROM {quoted(self.name)} ORDER BY {keys}, {number} DESC) AS staged "
+            f"WHERE {number} > {int(after)}{up_to} ORDER BY {keys} ON CONFLICT ({keys}) {action}"
+        )
 
-def _last_of_each(data: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-    table = pa.Table.from_batches([data]).select(list(keys)).append_column("__row", pa.array(range(data.num_rows)))
-    last = table.group_by(list(keys)).aggregate([("__row", "max")]).column("__row_max").combine_chunks()
-    return data.take(last.take(pc.sort_indices(last)))
+    def refused_row(self, connection: Any, is_of_data: Callable[[Exception], bool]) -> str:
+        """Returns which row the table refuses, with its key: it is looked for by halves, in a transaction that is open and will be rolled back. Empty
+        when the table takes them all one after the other."""
+        number = quoted(self.number)
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        (last,) = connection.execute(f"SELECT coalesce(max({number}), 0) FROM {quoted(self.name)}").fetchone()
+        low, high = 0, last
+        while low < high:
+            middle = max(low + 1, (low + high) // 2)
+            try:
+                with connection.transaction():
+                    self.upsert(connection, low, middle)
+                low = middle
+            except Exception as error:
+                if not is_of_data(error):
+                    raise
+                if middle == low + 1:
+                    return f"row {middle} of {last} ({self._key_of(connection, middle)})"
+                high = middle
+        return ""
+
+    def _key_of(self, connection: Any, row: int) -> str:
+        shown = ", ".join(f"{quoted(key)}::text" for key in self.keys)
+        query = f"SELECT {shown} FROM {quoted(self.name)} WHERE {quoted(self.number)} = %s"
+        found = connection.execute(query, [row]).fetchone()
+        return ", ".join(f"{key} = {value}" for key, value in zip(self.keys, found, strict=True))[:200]

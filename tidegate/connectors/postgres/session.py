@@ -10,6 +10,20 @@ from tidegate.model.errors import ExternalError, InvalidJob, TidegateError, Unre
 
 CONNECT_TIMEOUT_S = 15
 """Chosen, not measured: a server that is starting is tried again by the job's restart."""
+LOCK_TIMEOUT_S = 30
+"""Chosen, not measured: a lock that is held longer fails the attempt with an error that says so."""
+SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+}
+"""What values mean must not depend on the role or the database; the encoding is UTF-8, from which the server converts."""
+_OF_DATA = ("0A", "22", "23", "42", "44", "54", "P0")
+"""Classes of SQLSTATE that come again with the same rows and the same table: not supported, data, integrity, names and rights, check options,
+limits (the size of an index entry), and what triggers raise."""
 
 
 def library() -> Any:
@@ -21,17 +35,25 @@ def library() -> Any:
     return psycopg
 
 
-def connect(conninfo: str, application: str, *, autocommit: bool = True) -> Any:
-    """Raises ``Unreachable`` (without the password)."""
+def connect(conninfo: str, application: str) -> Any:
+    """Returns a connection that commits each statement, with ``SETTINGS``. Raises ``Unreachable`` (without the password)."""
     with postgres_errors("connect", conninfo):
-        return library().connect(
-            conninfo, autocommit=autocommit, application_name=application[:63], connect_timeout=CONNECT_TIMEOUT_S
+        connection = library().connect(
+            conninfo,
+            autocommit=True,
+            application_name=application[:63],
+            connect_timeout=CONNECT_TIMEOUT_S,
+            client_encoding="UTF8",
         )
+        chosen = ", ".join("set_config(%s, %s, false)" for _ in SETTINGS)
+        connection.execute(f"SELECT {chosen}", [text for setting in SETTINGS.items() for text in setting])
+        return connection
 
 
 @contextlib.contextmanager
 def postgres_errors(doing: str, conninfo: str) -> Iterator[None]:
-    """Turns what the driver raises into one typed error that says what was being done, and to whom."""
+    """Turns what the driver raises into one typed error that says what was being done, and to whom: ``UserError`` for what comes again with the
+    same rows, ``ExternalError`` for what may be over at the next try."""
     psycopg = library()
     try:
         yield
@@ -39,22 +61,47 @@ def postgres_errors(doing: str, conninfo: str) -> Iterator[None]:
         raise _typed(error, doing, conninfo) from error
 
 
+def is_of_data(error: Any) -> bool:
+    """Tells whether an error of the driver comes again with the same rows and the same table."""
+    return isinstance(error, library().DataError) or (error.sqlstate or "")[:2] in _OF_DATA
+
+
 def _typed(error: Any, doing: str, conninfo: str) -> TidegateError:
     psycopg = library()
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    text = f"cannot {doing} (PostgreSQL, {place_of(conninfo)}): {reason}"
-    if isinstance(error, psycopg.errors.DataError | psycopg.errors.IntegrityError | psycopg.errors.ProgrammingError):
+    text = f"cannot {doing} (PostgreSQL, {place_of(conninfo)}): {reason_of(error)}"
+    if is_of_data(error):
         return UserError(text)
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return ExternalError(f"{text}; another session has held the lock for more than {LOCK_TIMEOUT_S} s")
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return Unreachable(f"{text}; is the server up, and the address right?")
     return ExternalError(text)
 
 
+def reason_of(error: Any) -> str:
+    """Returns what the server says, with the place in the rows of a ``COPY``."""
+    text = str(error).strip()
+    reason = text.splitlines()[0] if text else type(error).__name__
+    place = error.diag.context or ""
+    return f"{reason} ({place.splitlines()[0]})" if place.startswith("COPY") else reason
+
+
 def place_of(conninfo: str) -> str:
     """Where it is, without secrets."""
+    told = _parts(conninfo)
+    return f"database {told.get('dbname', '')!r} at {told.get('host', 'the local socket')}:{told.get('port', 5432)}"
+
+
+def without_secrets(conninfo: str) -> str:
+    """Returns a connection string for commands that messages show."""
+    told = _parts(conninfo)
+    return str(library().conninfo.make_conninfo("", **{k: v for k, v in told.items() if "pass" not in k}))
+
+
+def _parts(conninfo: str) -> dict[str, Any]:
     psycopg = library()
     try:
-        told = psycopg.conninfo.conninfo_to_dict(conninfo)
+        told: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
         raise InvalidJob(f"not a connection string of PostgreSQL: {str(error).strip()}") from None
-    return f"database {told.get('dbname', '')!r} at {told.get('host', 'the local socket')}:{told.get('port', 5432)}"
+    return told

@@ -3,35 +3,36 @@
     PostgresSink("host=db dbname=shop", "totals")                       new rows, by COPY
     PostgresSink("host=db dbname=shop", "totals", upsert_keys=["day"])  the last row of each key
 
-The server needs ``max_prepared_transactions`` of at least the subtasks of the sink times the checkpoints that may be under
-way (two are usual), and the user the right to make the table ``tidegate_commits`` once.
+For new rows the server needs ``max_prepared_transactions`` of at least the subtasks of the sink times the checkpoints that may be under
+way (two are usual). The user needs the right to make the table ``tidegate_commits`` once, and for upserts a table for each epoch, in which its rows
+wait between the vote and the commit. What goes into which column as which value: ``values``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.postgres.rows import check_types, copy, quoted
+from tidegate.connectors.postgres.rows import RowFormat, Staging, copy
 from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors
+from tidegate.connectors.postgres.table import Table, quoted_table
 from tidegate.connectors.postgres.transactions import (
     COMMITS,
+    PREFIX,
     Gid,
     PostgresCommitter,
-    Upserts,
     ensure_commits_table,
+    keep_staged,
     mark_of,
 )
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import Committable, StateValue
-
-LOCK_TIMEOUT_S = 30
-"""Chosen, not measured: a lock that is held longer fails the attempt with an error that says so."""
-
 
 GATHERED_ROWS = 10_000
 """A ``COPY`` costs 0.2 ms beside its rows, and behind functions of one record a batch is a row or a few. With so many in one, what it costs is
@@ -59,33 +60,63 @@ class PostgresSink(Sink):
         self._columns = None if columns is None else tuple(columns)
 
     def validate(self) -> None:
-        """Raises ``InvalidJob`` when there is no such table, or the server prepares no transactions."""
+        """Raises ``InvalidJob`` when there is no such table, or the server prepares no transactions for new rows."""
         connection = connect(self._conninfo, "tidegate check")
         try:
             with postgres_errors("look at the table", self._conninfo):
                 (limit,) = connection.execute("SELECT current_setting('max_prepared_transactions')::int").fetchone()
-                (found,) = connection.execute("SELECT to_regclass(%s)", [quoted(self._table)]).fetchone()
+                self._table_of(connection)
         finally:
             connection.close()
-        if not limit:
+        if not limit and not self._keys:
             raise InvalidJob(
                 f"{place_of(self._conninfo)} prepares no transactions: set max_prepared_transactions in its configuration"
             )
-        if found is None:
-            raise InvalidJob(f"{place_of(self._conninfo)} has no table {self._table!r}: create it")
+
+    def validate_input(self, input_type: TypeInformation) -> None:
+        """Asks the server to take no rows of these columns. Raises ``InvalidJob`` for columns and keys that the table does not take."""
+        connection = connect(self._conninfo, "tidegate check")
+        try:
+            with postgres_errors("look at the table", self._conninfo):
+                rows = self._rows(connection, input_type)
+            with (
+                postgres_errors(f"write to table {self._table!r}", self._conninfo),
+                connection.transaction(force_rollback=True),
+            ):
+                if self._keys:
+                    staging = Staging.of("tidegate_check", rows)
+                    staging.create(connection, rows)
+                    staging.upsert(connection)
+                else:
+                    copy(connection, quoted_table(self._table), [column.name for column in rows.columns], ())
+        except UserError as error:
+            rights = "; upserts are staged in tables that the role makes and drops" if self._keys else ""
+            raise InvalidJob(f"{error.message}{rights}") from error
+        finally:
+            connection.close()
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
+        connection = connect(self._conninfo, "tidegate check")
+        try:
+            with postgres_errors("look at the table", self._conninfo):
+                rows = self._rows(connection, input_type)
+        finally:
+            connection.close()
+        return (UpsertWriter if self._keys else CopyWriter)(self._conninfo, rows, context)
+
+    def _rows(self, connection: Any, input_type: TypeInformation) -> RowFormat:
         schema: pa.Schema = input_type.arrow_schema()
         names = self._columns or tuple(schema.names)
         if len(names) != len(schema.names):
             raise InvalidJob(f"the stream has {len(schema.names)} columns, the sink names {len(names)}: {names}")
-        missing = [key for key in self._keys if key not in names]
-        if missing:
-            raise InvalidJob(f"the upsert keys {missing} are not among the columns {list(names)}")
-        check_types(schema)
-        if self._keys:
-            return UpsertWriter(self._table, self._keys, names, context)
-        return CopyWriter(self._conninfo, self._table, names, context)
+        named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+        return RowFormat.of(self._table_of(connection), named, self._keys)
+
+    def _table_of(self, connection: Any) -> Table:
+        try:
+            return Table.read(connection, self._table)
+        except InvalidJob as error:
+            raise InvalidJob(f"{place_of(self._conninfo)}: {error.message}") from None
 
     def make_committer(self, context: SinkContext) -> Committer:
         application = f"tidegate commit {mark_of(context)} {context.subtask_index}"
@@ -97,62 +128,75 @@ class PostgresSink(Sink):
         return PostgresCommitter(self._conninfo, application)
 
 
-class CopyWriter(SinkWriter):
-    """New rows, in one open transaction at most. Small batches are gathered: rows are visible after the commit only, so none comes later by it."""
+class _RowWriter(SinkWriter):
+    """Rows of an epoch, in one open transaction at most. Small batches are gathered: rows are visible after the commit only, so none comes later by it."""
 
     works_on = "arrow"
 
-    def __init__(self, conninfo: str, table: str, names: Sequence[str], context: SinkContext) -> None:
+    def __init__(self, conninfo: str, rows: RowFormat, context: SinkContext) -> None:
         self._conninfo = conninfo
-        self._table = table
-        self._names = list(names)
+        self._rows = rows
+        self._names = [column.name for column in rows.columns]
         self._context = context
         application = f"tidegate write {mark_of(context)} {context.subtask_index}"
         self._connection = connect(conninfo, application)
         self._end_zombies(application)
-        self._is_open = False
+        self._sent_rows: int | None = None
+        """In the open transaction; ``None`` when none is open."""
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = self._gathered_bytes = 0
 
     def write(self, batch: Batch) -> None:
-        """Copies rows into the open transaction, once there are enough of them, and begins one if there is none."""
+        """Sends rows into the open transaction, once there are enough of them, and begins one if there is none."""
         assert isinstance(batch, ArrowBatch)
         self._gathered.append(batch.data)
         self._gathered_rows += batch.data.num_rows
         self._gathered_bytes += batch.data.get_total_buffer_size()  # a slice keeps the whole of what it was cut from
         if self._gathered_rows >= GATHERED_ROWS or self._gathered_bytes >= GATHERED_BYTES:
-            self._copy()
+            self._send_gathered()
 
-    def _copy(self) -> None:
+    def _send_gathered(self) -> None:
         if not self._gathered_rows:
             return
-        rows = pa.concat_batches(self._gathered).rename_columns(self._names)
+        data = pa.concat_batches(self._gathered).rename_columns(self._names)
         self._gathered, self._gathered_rows, self._gathered_bytes = [], 0, 0
-        with postgres_errors(f"write to table {self._table!r}", self._conninfo):
-            if not self._is_open:
+        with postgres_errors(f"write to table {self._rows.table.name!r}", self._conninfo):
+            if self._sent_rows is None:
                 self._connection.execute("BEGIN")
-                self._is_open = True
-            copy(self._connection, self._table, rows)
+                self._sent_rows = 0
+                self._begin()
+            first = self._sent_rows + 1
+            self._send(self._rows.texts(data, first), first)
+            self._sent_rows += data.num_rows
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
-        self._copy()
-        if not self._is_open:
+        self._send_gathered()
+        if self._sent_rows is None:
             return []
         gid = str(Gid.of(self._context, checkpoint_id))
         with postgres_errors(f"prepare the transaction {gid}", self._conninfo):
-            self._connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [gid])
-            self._connection.execute(f"PREPARE TRANSACTION '{gid}'")
-        self._is_open = False
+            self._vote(gid)
+        self._sent_rows = None
         return [gid]
 
     def close(self) -> None:
         self._connection.close()
 
+    @abstractmethod
+    def _begin(self) -> None:
+        """A transaction has begun."""
+
+    @abstractmethod
+    def _send(self, texts: Sequence[pa.Array], first: int) -> None:
+        """Sends rows, the first of which has this number in the transaction."""
+
+    @abstractmethod
+    def _vote(self, gid: str) -> None:
+        """Ends the transaction so that what was sent is kept, and visible to nobody who reads the table."""
+
     def _end_zombies(self, application: str) -> None:
-        """Writers of earlier attempts of this subtask: one that comes to life again must not prepare anything more. And a
-        row that an unconfirmed transaction holds (the same unique key) is an error after a while, not a wait for ever."""
+        """Writers of earlier attempts of this subtask: one that comes to life again must not prepare anything more."""
         with postgres_errors("end the sessions of earlier attempts", self._conninfo):
-            self._connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
             self._connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE application_name = %s AND pid <> pg_backend_pid() AND usename = current_user",
@@ -160,38 +204,31 @@ class CopyWriter(SinkWriter):
             )
 
 
-class UpsertWriter(SinkWriter):
-    """Gathers an epoch; its rows travel in the checkpoint and are applied on confirm."""
+class CopyWriter(_RowWriter):
+    """New rows, copied into the table by a transaction that is prepared. A row that an unconfirmed transaction holds (the same unique key) is an error
+    after ``LOCK_TIMEOUT_S``, not a wait for ever."""
 
-    works_on = "arrow"
+    def _begin(self) -> None:
+        pass
 
-    def __init__(self, table: str, keys: Sequence[str], names: Sequence[str], context: SinkContext) -> None:
-        self._table = table
-        self._keys = tuple(keys)
-        self._names = list(names)
-        self._context = context
-        self._epoch: list[pa.RecordBatch] = []
+    def _send(self, texts: Sequence[pa.Array], first: int) -> None:
+        copy(self._connection, quoted_table(self._rows.table.name), self._names, texts)
 
-    def write(self, batch: Batch) -> None:
-        """Adds a batch to the epoch."""
-        assert isinstance(batch, ArrowBatch)
-        self._epoch.append(batch.data.rename_columns(self._names))
-
-    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
-        sealed = self.seal(checkpoint_id)
-        return sealed() if callable(sealed) else sealed
-
-    def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
-        if not self._epoch:
-            return []
-        epoch, self._epoch = self._epoch, []
-        gid = str(Gid.of(self._context, checkpoint_id))
-        return lambda: [Upserts(gid, _as_stream(epoch), self._table, self._keys).as_list()]
+    def _vote(self, gid: str) -> None:
+        self._connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [gid])
+        self._connection.execute(f"PREPARE TRANSACTION '{gid}'")
 
 
-def _as_stream(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    table = pa.Table.from_batches(batches).combine_chunks()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+class UpsertWriter(_RowWriter):
+    """Rows to upsert, copied into a table of the epoch with the types and constraints of the table that they are for, and applied on confirm."""
+
+    def _begin(self) -> None:
+        self._staging = Staging.of(f"{PREFIX}{mark_of(self._context)}_{self._context.subtask_index}_open", self._rows)
+        self._staging.create(self._connection, self._rows)
+
+    def _send(self, texts: Sequence[pa.Array], first: int) -> None:
+        self._staging.copy(self._connection, texts, first)
+
+    def _vote(self, gid: str) -> None:
+        keep_staged(self._connection, self._staging, gid)
+        self._connection.execute("COMMIT")

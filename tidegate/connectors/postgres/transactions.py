@@ -2,28 +2,40 @@
 
     gid  tidegate_<mark of job and operator>_<subtask>_<checkpoint id>_<attempt's hash>
 
-    new rows   committable = gid                        they lie in a prepared transaction: COMMIT PREPARED
-    upserts    committable = [gid, rows, table, keys]   they travel in the checkpoint: one transaction applies them
+    new rows   they lie in a prepared transaction of this name      COMMIT PREPARED
+    upserts    they lie in a table of this name, which says in its  one transaction applies them, and drops the table
+               comment what they are for (``Staging``)
 
-Each transaction inserts its gid into the table ``tidegate_commits``. So a gid that is not prepared was committed
-exactly if it stands there; otherwise it was rolled back by hand, and an error names it. And rows whose gid stands
-there were applied. Upserts are not prepared: rows locked by an unconfirmed epoch would hold up the next one (ADR 0051).
+A committable is the gid. Each transaction inserts it into the table ``tidegate_commits``: what is neither prepared nor staged was committed
+exactly if it stands there; otherwise it was removed by hand, and an error names it. Upserts are not prepared: rows locked by an unconfirmed epoch
+would hold up the next one (ADR 0051). Checkpoints of earlier versions carry the rows of upserts themselves, as ``[gid, rows, table, keys]``; they are
+staged when they are committed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.connectors.base import Committer, SinkContext
-from tidegate.connectors.postgres.rows import upsert
-from tidegate.connectors.postgres.session import connect, library, postgres_errors
-from tidegate.model.errors import CorruptData, ExternalError, UserError
+from tidegate.connectors.postgres.rows import RowFormat, Staging
+from tidegate.connectors.postgres.session import (
+    connect,
+    is_of_data,
+    library,
+    place_of,
+    postgres_errors,
+    reason_of,
+    without_secrets,
+)
+from tidegate.connectors.postgres.table import Table, quoted
+from tidegate.model.errors import CorruptData, TidegateError, UserError
 from tidegate.model.values import Committable
 
 COMMITS = "tidegate_commits"
@@ -71,21 +83,25 @@ class Gid:
 
 @dataclass(frozen=True, slots=True)
 class Upserts:
-    """An epoch of upserts. Travels as a list."""
+    """An epoch of upserts that its checkpoint carries, of an earlier version: an Arrow stream of its rows."""
 
     gid: str
     rows: bytes
     table: str
     keys: tuple[str, ...]
 
-    def as_list(self) -> list[Committable]:
-        """Returns the epoch in the form in which checkpoints hold it."""
-        return [self.gid, self.rows, self.table, list(self.keys)]
-
-    def apply(self, connection: Any) -> None:
-        """In the transaction that is open."""
-        for data in pa.ipc.open_stream(self.rows):
-            upsert(connection, self.table, data, self.keys)
+    def stage(self, connection: Any) -> Staging:
+        """Makes a temporary table of the rows, in the transaction that is open. Raises ``UserError``."""
+        with pa.ipc.open_stream(self.rows) as stream:
+            data = stream.read_all().combine_chunks()
+        rows = RowFormat.of(Table.read(connection, self.table), data.schema, self.keys)
+        staging = Staging.of(self.gid, rows)
+        staging.create(connection, rows, temporary=True)
+        first = 1
+        for batch in data.to_batches():
+            staging.copy(connection, rows.texts(batch, first), first)
+            first += batch.num_rows
+        return staging
 
 
 def parsed(committable: Committable) -> str | Upserts:
@@ -110,24 +126,22 @@ class PostgresCommitter(Committer):
         self._connection: Any = None
 
     def commit(self, committables: Sequence[Committable]) -> None:
+        """Raises ``UserError`` for rows that the table refuses: they would be refused again."""
         for found in [parsed(committable) for committable in committables]:
             try:
                 if isinstance(found, Upserts):
-                    self._commit_rows(found)
+                    self._apply(found.gid, found.stage, held_by_checkpoint=True)
                 else:
                     self._commit(found)
-            except ExternalError:
+            except TidegateError:
                 self.close()
                 raise
-            except UserError as error:
-                self.close()
-                raise ExternalError(error.message) from error
 
     def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
         """Rolls back what earlier attempts of this job prepared for a checkpoint behind the restored one: it will never
         be confirmed."""
         since = context.restored_checkpoint_id or 0
-        for gid in prepared(self._open(), self._conninfo):
+        for gid in waiting(self._open(), self._conninfo):
             if (
                 gid.mark == mark_of(context)
                 and gid.subtask % context.parallelism == context.subtask_index
@@ -140,9 +154,13 @@ class PostgresCommitter(Committer):
         return found.gid if isinstance(found, Upserts) else found
 
     def roll_back(self, gid: str) -> None:
-        """Rolls a prepared transaction back."""
-        with postgres_errors(f"roll back the prepared transaction {gid}", self._conninfo):
-            self._open().execute(f"ROLLBACK PREPARED '{gid}'")
+        """Rolls a prepared transaction back, or drops the table of staged rows."""
+        with postgres_errors(f"roll back {gid}", self._conninfo):
+            connection = self._open()
+            if staged(connection, gid) is None:
+                connection.execute(f"ROLLBACK PREPARED '{gid}'")
+            else:
+                connection.execute(f"DROP TABLE IF EXISTS {quoted(gid)}")
 
     def close(self) -> None:
         if self._connection is not None:
@@ -151,8 +169,12 @@ class PostgresCommitter(Committer):
 
     def _commit(self, gid: str) -> None:
         psycopg = library()
-        with postgres_errors(f"commit the prepared transaction {gid}", self._conninfo):
+        with postgres_errors(f"commit the transaction {gid}", self._conninfo):
             connection = self._open()
+            staging = staged(connection, gid)
+            if staging is not None:
+                self._apply(gid, lambda _: staging, held_by_checkpoint=False)
+                return
             try:
                 connection.execute(f"COMMIT PREPARED '{gid}'")
             except psycopg.errors.UndefinedObject:
@@ -163,17 +185,48 @@ class PostgresCommitter(Committer):
                         "are lost, restore an older checkpoint"
                     ) from None
 
-    def _commit_rows(self, upserts: Upserts) -> None:
+    def _apply(self, gid: str, stage: Callable[[Any], Staging], *, held_by_checkpoint: bool) -> None:
         psycopg = library()
-        with postgres_errors(f"apply the rows of {upserts.gid}", self._conninfo):
+        command = self._abort_command(gid, held_by_checkpoint)
+        with postgres_errors(f"apply the rows of {gid}", self._conninfo):
             connection = self._open()
             try:
                 with connection.transaction():
-                    connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [upserts.gid])
-                    upserts.apply(connection)
+                    connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [gid])
+                    staging = stage(connection)
+                    staging.upsert(connection)
+                    connection.execute(f"DROP TABLE {quoted(gid)}")
+            except psycopg.errors.UndefinedTable as error:
+                if held_by_checkpoint or staged(connection, gid) is not None:
+                    raise self._refused(gid, stage, reason_of(error), command) from error
+                self._commit(gid)  # another one has applied it, or dropped it
             except psycopg.errors.UniqueViolation as error:
                 if error.diag.table_name != COMMITS:
-                    raise  # the rows break a constraint of the table
+                    raise self._refused(gid, stage, reason_of(error), command) from error
+            except psycopg.Error as error:
+                if is_of_data(error):
+                    raise self._refused(gid, stage, reason_of(error), command) from error
+                raise
+            except UserError as error:
+                raise UserError(f"the rows of {gid} cannot be written: {error.message}. {command}") from error
+
+    def _refused(self, gid: str, stage: Callable[[Any], Staging], reason: str, command: str) -> UserError:
+        """Looks for the row, as far as that can be done."""
+        row = ""
+        with contextlib.suppress(library().Error):
+            connection = self._open()
+            with connection.transaction(force_rollback=True):
+                row = stage(connection).refused_row(connection, is_of_data)
+        which = f"refuses {row} of" if row else "refuses rows of"
+        return UserError(f"PostgreSQL ({place_of(self._conninfo)}) {which} the epoch {gid}: {reason}. {command}")
+
+    def _abort_command(self, gid: str, held_by_checkpoint: bool) -> str:
+        path = " CHECKPOINT" if held_by_checkpoint else ""
+        where = without_secrets(self._conninfo).replace("'", "'\\''")
+        return (
+            "Change the table so that it takes them and restart the job from its last checkpoint; or give all rows of this epoch up by "
+            f"`tidegate txn abort{path} --postgres '{where}' --only {gid}`, and restart the job from it then"
+        )
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
@@ -181,11 +234,31 @@ class PostgresCommitter(Committer):
         return self._connection
 
 
-def prepared(connection: Any, conninfo: str) -> list[Gid]:
-    """Returns all prepared transactions of ours in the connection's database."""
+def staged(connection: Any, gid: str) -> Staging | None:
+    """Returns what the table of an epoch's rows says of itself; ``None`` when there is none."""
+    query = "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c WHERE c.oid = to_regclass(%s)"
+    found = connection.execute(query, [quoted(gid)]).fetchone()
+    if found is None or not found[0]:
+        return None
+    told = json.loads(found[0])
+    return Staging(gid, told["table"], tuple(told["columns"]), tuple(told["keys"]), told["number"])
+
+
+def keep_staged(connection: Any, staging: Staging, gid: str) -> None:
+    """Gives the table of an epoch's rows the epoch's name, and says in its comment what they are for; in the transaction that is open."""
+    told = {name: value for name, value in asdict(staging).items() if name != "name"}
+    comment = library().sql.Literal(json.dumps(told)).as_string(connection)
+    connection.execute(f"ALTER TABLE {quoted(staging.name)} RENAME TO {quoted(gid)}")
+    connection.execute(f"COMMENT ON TABLE {quoted(gid)} IS {comment}")
+
+
+def waiting(connection: Any, conninfo: str) -> list[Gid]:
+    """Returns all prepared transactions and staged epochs of ours in the connection's database."""
     with postgres_errors("list the prepared transactions", conninfo):
         rows = connection.execute(
-            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'tidegate\\_%'"
+            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'tidegate\\_%' UNION ALL "
+            "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'tidegate\\_%' AND relpersistence <> 't' "
+            "AND pg_table_is_visible(oid)"
         ).fetchall()
     return [gid for (text,) in rows if (gid := Gid.parse(text)) is not None]
 
