@@ -42,10 +42,12 @@ WRITTEN = (
     Written(pa.uint64(), "numeric", _shown(0, 2**63, 2**64 - 1)),
     Written(pa.float16(), "real", _shown(0.5, 2.0)),
     Written(pa.float32(), "real", tuple((value, str(value)) for value in (*_FLOATS, 3.3, 16_777_216.0))),
-    Written(pa.float64(), "double precision", tuple((v, str(v)) for v in (*_FLOATS, 0.1 + 0.2, 2.0**60, 1e300, 5e-324))),
+    Written(
+        pa.float64(), "double precision", tuple((v, str(v)) for v in (*_FLOATS, 0.1 + 0.2, 2.0**60, 1e300, 5e-324))
+    ),
     Written(pa.decimal128(38, 2), "numeric", _shown("1.50", "2.00", "-0.01", "99999.99", "123456789012345678.25")),
     Written(pa.decimal256(60, 20), "numeric", _shown("0.10000000000000000000", "0.12345678901234567891")),
-    Written(pa.string(), "text", _shown("", "é ü", "a,b\"c\n\\.", "abc  ", "abcdef", "\\N")),
+    Written(pa.string(), "text", _shown("", "é ü", 'a,b"c\n\\.', "abc  ", "abcdef", "\\N")),
     Written(pa.large_string(), "text", _shown("x")),
     Written(pa.dictionary(pa.int32(), pa.string()), "text", _shown("x", "y")),
     Written(pa.binary(), "bytea", ((b"", "\\x"), (b"a\x00\xff", "\\x6100ff"))),
@@ -58,7 +60,9 @@ WRITTEN = (
     Written(pa.timestamp("ms", "America/New_York"), "timestamptz", ((1_711_846_800_000, "2024-03-31 01:00:00+00"),)),
     Written(pa.time32("s"), "time", ((3_600, "01:00:00"),)),
     Written(pa.time64("us"), "time", ((0, "00:00:00"), (3_600_123_456, "01:00:00.123456"))),
-    Written(pa.duration("us"), "interval", ((86_400_000_000, "24:00:00"), (-1_500_000, "-00:00:01.5"), (1, "1 microsecond"))),
+    Written(
+        pa.duration("us"), "interval", ((86_400_000_000, "24:00:00"), (-1_500_000, "-00:00:01.5"), (1, "1 microsecond"))
+    ),
     Written(pa.uuid(), "uuid", ((uuid.UUID(int=7).bytes, str(uuid.UUID(int=7))),)),
     Written(pa.json_(), "json", ((b'{"a": 1}'.decode(), '{"a": 1}'),)),
     Written(pa.null(), "text", ()),
@@ -85,7 +89,17 @@ LITERALS = {
 }
 """Texts for columns of these types, besides those of ``WRITTEN``."""
 COLUMNS = (
-    *("smallint", "integer", "bigint", "real", "double precision", "numeric", "numeric(6,2)", "numeric(4,-2)", "amount"),
+    *(
+        "smallint",
+        "integer",
+        "bigint",
+        "real",
+        "double precision",
+        "numeric",
+        "numeric(6,2)",
+        "numeric(4,-2)",
+        "amount",
+    ),
     *("boolean", "text", "varchar(5)", "char(5)", "citext", "label", "bytea", "date", "timestamp", "timestamp(3)"),
     *("timestamptz", "timestamptz(0)", "time", "time(3)", "timetz", "interval", "interval(0)", "interval day to hour"),
     *("uuid", "json", "jsonb", "mood", "integer[]", "inet", "money", "name", '"char"', "bit(4)"),

@@ -82,8 +82,8 @@ def reason_of(error: Any) -> str:
     """Returns what the server says, with the place in the rows of a ``COPY``."""
     text = str(error).strip()
     reason = text.splitlines()[0] if text else type(error).__name__
-    place = error.diag.context or ""
-    return f"{reason} ({place.splitlines()[0]})" if place.startswith("COPY") else reason
+    places = [line for line in (error.diag.context or "").splitlines() if line.startswith("COPY")]
+    return f"{reason} ({places[0]})" if places else reason
 
 
 def place_of(conninfo: str) -> str:

@@ -160,14 +160,15 @@ class _RowWriter(SinkWriter):
             return
         data = pa.concat_batches(self._gathered).rename_columns(self._names)
         self._gathered, self._gathered_rows, self._gathered_bytes = [], 0, 0
-        with postgres_errors(f"write to table {self._rows.table.name!r}", self._conninfo):
+        first = (self._sent_rows or 0) + 1
+        rows = f"rows {first} to {first + data.num_rows - 1} since the last checkpoint"
+        with postgres_errors(f"write {rows} to table {self._rows.table.name!r}", self._conninfo):
             if self._sent_rows is None:
                 self._connection.execute("BEGIN")
                 self._sent_rows = 0
                 self._begin()
-            first = self._sent_rows + 1
             self._send(self._rows.texts(data, first), first)
-            self._sent_rows += data.num_rows
+            self._sent_rows = first + data.num_rows - 1
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         self._send_gathered()

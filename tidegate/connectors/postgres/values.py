@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -183,6 +182,13 @@ def _decimals(values: pa.Array, target: str, column: Column) -> pa.Array:
 
 def _texts(values: pa.Array, target: str, column: Column) -> pa.Array:
     texts = values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
+    content = texts.buffers()[-1]
+    if content is not None and not np.frombuffer(content, np.uint8).all():  # or what it is a slice of has one
+        found = pc.match_substring(texts, "\0")
+        if pc.any(found, min_count=0).as_py():
+            _refuse_at(
+                pc.index(found, True).as_py(), texts, column, "the character NUL, which PostgreSQL does not store,"
+            )
     if (pattern := _CUT_OFF.get(target)) is not None:
         found = pc.match_substring_regex(texts, pattern)
         if pc.any(found, min_count=0).as_py():
@@ -391,11 +397,13 @@ def _refuse(values: pa.Array, column: Column, is_kept: Callable[[Any], bool]) ->
             _refuse_at(place, values, column)
 
 
-def _refuse_at(place: int, values: pa.Array, column: Column) -> None:
+def _refuse_at(place: int, values: pa.Array, column: Column, has: str = "") -> NoReturn:
     value = values[place]
     try:
         shown = value.as_py()
     except (ValueError, OverflowError):
         shown = value.value
-    text = str(shown) if isinstance(shown, timedelta) else f"{shown}"
-    raise ValueRefused(place, f"{text:.100} would be another value in column {column.name!r}, which is {column.shown}")
+    text = repr(shown[:100]) if isinstance(shown, str | bytes) else str(shown)
+    if has:
+        raise ValueRefused(place, f"{text} for column {column.name!r} has {has} in it")
+    raise ValueRefused(place, f"{text} would be another value in column {column.name!r}, which is {column.shown}")
