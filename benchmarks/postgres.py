@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.servers.postgres_server import PostgresServer
+from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.postgres import sink
 from tidegate.connectors.postgres.session import connect

@@ -146,7 +146,7 @@ def _floats(values: pa.Array, target: str, column: Column) -> pa.Array:
             _refuse_at(pc.index(same, False).as_py(), values, column)
         return kept.cast(pa.string())
     if target in INTEGERS:
-        limit = INTEGERS[target]
+        limit = float(INTEGERS[target])
         wide = values.cast(pa.float64())
         same = pc.and_(pc.equal(pc.trunc(wide), wide), pc.and_(pc.greater_equal(wide, -limit), pc.less(wide, limit)))
         if not pc.all(same, min_count=0).as_py():
@@ -335,8 +335,11 @@ def _calendar(counts: pa.Array, day: int, unit: str, shown: pa.Array) -> pa.Arra
     texts = shown.cast(pa.string()) if most["min"] is None or (most["min"] >= first and most["max"] < last) else None
     if texts is not None:
         return texts
-    known = counts.to_pylist()
-    written = [None if n is None else _far_text(str(np.datetime64(n, unit))) for n in known]
+    moments = np.array([0 if n is None else n for n in counts.to_pylist()], f"datetime64[{unit}]").astype(str)
+    written = [
+        _far_text(text) if is_known else None
+        for text, is_known in zip(moments, counts.is_valid().to_pylist(), strict=True)
+    ]
     return pa.array(written, pa.string())
 
 
