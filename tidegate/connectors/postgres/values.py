@@ -45,6 +45,7 @@ TAKEN: dict[str, tuple[str, ...]] = {
 _YEARS = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """Microseconds of the years 1 to 9999, whose texts are the same here and there."""
 _DAY_US = 86_400_000_000
+"""Microseconds of a day."""
 _Convert = Callable[[pa.Array], pa.Array]
 
 
