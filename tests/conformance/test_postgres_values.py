@@ -20,7 +20,7 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.postgres.rows import RowFormat
 from tidegate.connectors.postgres.session import connect
 from tidegate.connectors.postgres.sink import PostgresSink
-from tidegate.connectors.postgres.table import Table
+from tidegate.connectors.postgres.table import PostgresTable
 from tidegate.connectors.postgres.values import TAKEN, family_of
 from tidegate.model.errors import InvalidJob, UserError
 
@@ -129,7 +129,7 @@ def pairs_with(connection: Any, column: str) -> list[Pair]:
     connection.execute("DROP TABLE IF EXISTS pairs")
     names = [f"v{number}" for number in range(len(WRITTEN))]
     connection.execute(f"CREATE TABLE pairs (i integer PRIMARY KEY, {', '.join(f'{name} {column}' for name in names)})")
-    table = Table.read(connection, "pairs")
+    table = PostgresTable.read(connection, "pairs")
     found = []
     for name, written in zip(names, WRITTEN, strict=True):
         schema = pa.schema([("i", pa.int32()), (name, written.kind)])
@@ -167,7 +167,7 @@ def test_a_value_comes_back_or_is_refused_and_both_ways_agree(
             if pair.written.same != "text" and pair.server_keeps(literal):
                 wrong.append(f"{pair.written.kind} {literal!r} is refused without need")
     assert wrong == []
-    target = Table.read(connection, "pairs").columns[1].type_name
+    target = PostgresTable.read(connection, "pairs").columns[1].type_name
     named = {*TAKEN, "text", "null"} - {family for family, columns in TAKEN.items() if target not in columns}
     if column == "uuid":
         named.add("bytes")

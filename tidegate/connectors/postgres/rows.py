@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from tidegate.connectors.postgres.table import Column, Table, quoted, quoted_table
+from tidegate.connectors.postgres.table import PostgresColumn, PostgresTable, quoted, quoted_table
 from tidegate.connectors.postgres.values import ValueRefused, conversion
 from tidegate.model.errors import InvalidJob, UserError
 
@@ -21,14 +21,14 @@ from tidegate.model.errors import InvalidJob, UserError
 class RowFormat:
     """The columns that a stream writes, what makes texts of them, and which of them must not be null to find a row again."""
 
-    table: Table
-    columns: tuple[Column, ...]
+    table: PostgresTable
+    columns: tuple[PostgresColumn, ...]
     schema: pa.Schema
     conversions: tuple[Callable[[pa.Array], pa.Array], ...]
     keys: tuple[str, ...]
 
     @staticmethod
-    def of(table: Table, schema: pa.Schema, keys: Sequence[str] = ()) -> RowFormat:
+    def of(table: PostgresTable, schema: pa.Schema, keys: Sequence[str] = ()) -> RowFormat:
         """``schema``: with the names of the table's columns. Raises ``InvalidJob`` for what the table would not hold."""
         if missing := [key for key in keys if key not in schema.names]:
             raise InvalidJob(f"the upsert keys {missing} are not among the columns {schema.names}")

@@ -21,7 +21,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.postgres.rows import RowFormat, Staging, copy
 from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors
-from tidegate.connectors.postgres.table import Table, quoted_table
+from tidegate.connectors.postgres.table import PostgresTable, quoted_table
 from tidegate.connectors.postgres.transactions import (
     COMMITS,
     PREFIX,
@@ -112,9 +112,9 @@ class PostgresSink(Sink):
         named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
         return RowFormat.of(self._table_of(connection), named, self._keys)
 
-    def _table_of(self, connection: Any) -> Table:
+    def _table_of(self, connection: Any) -> PostgresTable:
         try:
-            return Table.read(connection, self._table)
+            return PostgresTable.read(connection, self._table)
         except InvalidJob as error:
             raise InvalidJob(f"{place_of(self._conninfo)}: {error.message}") from None
 

@@ -34,7 +34,7 @@ from tidegate.connectors.postgres.session import (
     reason_of,
     without_secrets,
 )
-from tidegate.connectors.postgres.table import Table, quoted
+from tidegate.connectors.postgres.table import PostgresTable, quoted
 from tidegate.model.errors import CorruptData, TidegateError, UserError
 from tidegate.model.values import Committable
 
@@ -94,7 +94,7 @@ class Upserts:
         """Makes a temporary table of the rows, in the transaction that is open. Raises ``UserError``."""
         with pa.ipc.open_stream(self.rows) as stream:
             data = stream.read_all().combine_chunks()
-        rows = RowFormat.of(Table.read(connection, self.table), data.schema, self.keys)
+        rows = RowFormat.of(PostgresTable.read(connection, self.table), data.schema, self.keys)
         staging = Staging.of(self.gid, rows)
         staging.create(connection, rows, temporary=True)
         first = 1

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.connectors.postgres.table import Column
+from tidegate.connectors.postgres.table import PostgresColumn
 from tidegate.model.errors import InvalidJob
 
 INTEGERS = {"int2": 2**15, "int4": 2**31, "int8": 2**63}
@@ -80,7 +80,7 @@ def family_of(kind: pa.DataType) -> str | None:
     return next((name for name, found in tests.items() if any(test(kind) for test in found)), None)
 
 
-def conversion(kind: pa.DataType, column: Column) -> _Convert:
+def conversion(kind: pa.DataType, column: PostgresColumn) -> _Convert:
     """Returns what makes texts of a column of this type; it raises ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
     family = family_of(kind)
     target = _target(column)
@@ -109,20 +109,20 @@ def conversion(kind: pa.DataType, column: Column) -> _Convert:
     return convert
 
 
-def _target(column: Column) -> str:
+def _target(column: PostgresColumn) -> str:
     is_known = column.is_builtin or column.type_name == "citext"
     return column.type_name if is_known and column.kind == "b" else ""
 
 
-def _nulls(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _nulls(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     return pa.nulls(len(values), pa.string())
 
 
-def _booleans(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _booleans(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     return values.cast(pa.string())
 
 
-def _integers(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _integers(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     if target in INTEGERS:
         limit = INTEGERS[target]
         most = pc.min_max(values).as_py()
@@ -137,7 +137,7 @@ def _integers(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(values.cast(pa.string()), target, column)
 
 
-def _floats(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _floats(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
     if target in FLOATS:
@@ -160,7 +160,7 @@ def _floats(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(values.cast(pa.string()), target, column)
 
 
-def _decimals(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _decimals(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     if target in INTEGERS:
         limit = INTEGERS[target]
         known = values.to_pylist()
@@ -181,7 +181,7 @@ def _decimals(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(values.cast(pa.string()), target, column)
 
 
-def _texts(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _texts(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     texts = values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
     content = texts.buffers()[-1]
     if content is not None and not np.frombuffer(content, np.uint8).all():  # or what it is a slice of has one
@@ -197,13 +197,13 @@ def _texts(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(texts, target, column)
 
 
-def _bytes(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _bytes(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     return _limited(
         pa.array([None if v is None else "\\x" + v.hex() for v in values.to_pylist()], pa.string()), target, column
     )
 
 
-def _uuids(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _uuids(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     def dashed(text: str) -> str:
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
@@ -212,14 +212,14 @@ def _uuids(values: pa.Array, target: str, column: Column) -> pa.Array:
     )
 
 
-def _dates(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _dates(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     if target == "date" or target in TEXTS:
         days = values.cast(pa.date32())
         return _limited(_calendar(days.cast(pa.int32()).cast(pa.int64()), 1, "D", days), target, column)
     return _timestamps(values.cast(pa.timestamp("us")), target, column)
 
 
-def _timestamps(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _timestamps(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     has_zone = values.type.tz is not None
     micros = _micros(values.cast(pa.timestamp(values.type.unit, "UTC")) if has_zone else values, pa.timestamp, column)
     if target == "date":
@@ -234,7 +234,7 @@ def _timestamps(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(_joined(texts, "+00") if has_zone else texts, target, column)
 
 
-def _times(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _times(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     micros = _micros(values, lambda unit, tz=None: pa.time64(unit), column)
     texts = micros.view(pa.time64("us")).cast(pa.string())
     if target in TEXTS:
@@ -243,7 +243,7 @@ def _times(values: pa.Array, target: str, column: Column) -> pa.Array:
     return texts
 
 
-def _durations(values: pa.Array, target: str, column: Column) -> pa.Array:
+def _durations(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     micros = _micros(values, lambda unit, tz=None: pa.duration(unit), column)
     if target not in TEXTS:
         _refuse_parts(micros, 10 ** (6 - _digits(column)), values, column)
@@ -251,7 +251,7 @@ def _durations(values: pa.Array, target: str, column: Column) -> pa.Array:
     return _limited(pa.array(texts, pa.string()), target, column)
 
 
-_Make = Callable[[pa.Array, str, Column], pa.Array]
+_Make = Callable[[pa.Array, str, PostgresColumn], pa.Array]
 _HEXADECIMAL: _Make = _uuids
 _MAKERS: dict[str, _Make] = {
     "null": _nulls,
@@ -272,7 +272,7 @@ _CUT_OFF = {"date": r"\d:\d", "timestamp": _ZONE, "time": _ZONE}
 """Texts of which the server would leave out the time or the zone."""
 
 
-def _limited(texts: pa.Array, target: str, column: Column) -> pa.Array:
+def _limited(texts: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     """Refuses what the server would round or cut to the size of the column without a word."""
     if target in ("varchar", *_BYTES_OF_NAMES):
         if target == "varchar":
@@ -289,7 +289,7 @@ def _limited(texts: pa.Array, target: str, column: Column) -> pa.Array:
     return texts
 
 
-def _refuse_digits(texts: pa.Array, pattern: str, scale: int, column: Column) -> None:
+def _refuse_digits(texts: pa.Array, pattern: str, scale: int, column: PostgresColumn) -> None:
     """``pattern``: finds what may have digits behind the ``scale``; zeros there are none."""
     found = pc.match_substring_regex(texts, pattern)
     if not pc.any(found, min_count=0).as_py():
@@ -306,7 +306,7 @@ def _refuse_digits(texts: pa.Array, pattern: str, scale: int, column: Column) ->
             _refuse_at(place, texts, column)
 
 
-def _refuse_parts(micros: pa.Array, of_us: int, values: pa.Array, column: Column) -> None:
+def _refuse_parts(micros: pa.Array, of_us: int, values: pa.Array, column: PostgresColumn) -> None:
     if of_us == 1:
         return
     rest = pc.not_equal(pc.subtract(micros, pc.multiply(pc.divide(micros, of_us), of_us)), 0)
@@ -314,7 +314,7 @@ def _refuse_parts(micros: pa.Array, of_us: int, values: pa.Array, column: Column
         _refuse_at(pc.index(rest, True).as_py(), values, column)
 
 
-def _micros(values: pa.Array, kind: Callable[..., pa.DataType], column: Column) -> pa.Array:
+def _micros(values: pa.Array, kind: Callable[..., pa.DataType], column: PostgresColumn) -> pa.Array:
     """Microseconds as ``int64``; finer values are refused."""
     zone = getattr(values.type, "tz", None)
     try:
@@ -389,19 +389,19 @@ def _float_text(shortest: str | None, digits: int) -> str | None:
     return f"{'-' if sign else ''}{mantissa}e{'-' if first < 0 else '+'}{abs(first):02d}"
 
 
-def _digits(column: Column) -> int:
+def _digits(column: PostgresColumn) -> int:
     """Digits of a second's fraction."""
     digits = column.modifier & 0xFFFF if column.type_name == "interval" else column.modifier
     return digits if 0 <= digits <= 6 else 6
 
 
-def _refuse(values: pa.Array, column: Column, is_kept: Callable[[Any], bool]) -> None:
+def _refuse(values: pa.Array, column: PostgresColumn, is_kept: Callable[[Any], bool]) -> None:
     for place, value in enumerate(values.to_pylist()):
         if value is not None and not is_kept(value):
             _refuse_at(place, values, column)
 
 
-def _refuse_at(place: int, values: pa.Array, column: Column, has: str = "") -> NoReturn:
+def _refuse_at(place: int, values: pa.Array, column: PostgresColumn, has: str = "") -> NoReturn:
     value = values[place]
     try:
         shown = value.as_py()
