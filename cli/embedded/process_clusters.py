@@ -73,7 +73,7 @@ class _RunningCluster:
         return self._cluster.is_alive()
 
     def make_room(self, graph: JobGraph) -> None:
-        """Finds slots for one more job. Its predecessors give theirs back when they are over, whoever waits for them."""
+        """Finds slots for one more job. Its predecessors give theirs back when they are over."""
         self._slots_by_job = {job_id: n for job_id, n in self._slots_by_job.items() if not self._is_over(job_id)}
         wanted = slots_of(graph)
         self._cluster.add_slots(decide_added_slots(self._cluster.slots, self._slots_by_job.values(), wanted))
@@ -94,7 +94,7 @@ _clusters: list[ProcessClusters] = []
 
 
 def clusters_of_this_process() -> ProcessClusters:
-    """Returns the clusters of this process, which end with it, also when nobody closes them."""
+    """Returns the clusters of this process, which end with it, also those that were not closed."""
     if not _clusters or not _clusters[-1].is_ours:
         _clusters[:] = [ProcessClusters()]
         atexit.register(_clusters[-1].close)
