@@ -9,7 +9,7 @@ import asyncio
 import html
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from tidegate.aio.http_server import serve_http
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 from tidegate.jobmanager.rest.responses.cluster import dashboard_config
 from tidegate.jobmanager.rest.routes import plain_path
@@ -30,9 +32,10 @@ from tidegate.model.ids import JobId
 from tidegate.model.options import HistoryOptions, RestOptions
 from tidegate.store.job_archives import JobArchives
 
+AnswerOf = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ALL = -1
 """Flink's value of `historyserver.archive.retained-jobs` for no limit."""
-_JSON = {"content-type": "application/json; charset=UTF-8", "access-control-allow-origin": "*"}
+_JSON = {"content-type": "application/json; charset=UTF-8"}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Jobs that are over</title>
 <style>body{{font:16px system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0}}</style>
 <h1>Jobs that are over</h1><table><tr><th>job<th>name<th>state<th>ended{rows}</table></html>"""
@@ -46,15 +49,27 @@ class HistoryServer:
     def __init__(self, configuration: Configuration, history: History) -> None:
         self._configuration = configuration
         self._history = history
+        self._guard = OriginGuard((configuration.get(HistoryOptions.ADDRESS), *own_names(configuration)))
+        self._allowed = allowed_origin(configuration)
         path = configuration.get(RestOptions.DASHBOARD_DIR)
         self._dashboard = (
             FileAnswers(open_files(Path(path), RestOptions.DASHBOARD_DIR.key), {}, keep=False) if path else None
         )
 
     def application(self) -> web.Application:
-        application = web.Application()
+        application = web.Application(middlewares=[self._to_whom_it_may_be_shown])
         application.router.add_get("/{path:.*}", self._answer)
         return application
+
+    @web.middleware
+    async def _to_whom_it_may_be_shown(self, request: web.Request, handler: AnswerOf) -> web.StreamResponse:
+        try:
+            self._guard.check_host(request.headers)
+        except RestError as error:
+            return _json({"errors": list(error.messages)}, error.status)
+        response = await handler(request)
+        response.headers.extend(self._allowed)
+        return response
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = plain_path(request.rel_url.raw_path)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -33,7 +32,7 @@ from tidegate.jobmanager.rest.handlers.unsupported_routes import UnsupportedRout
 from tidegate.jobmanager.rest.handlers.vertices import VertexHandlers
 from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES, Upload, drain, read_body
 from tidegate.jobmanager.rest.http.errors import RestError
-from tidegate.jobmanager.rest.http.origin import OriginGuard
+from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 from tidegate.jobmanager.rest.http.turns import Turns
@@ -45,9 +44,10 @@ from tidegate.jobmanager.web.archived import archived_parts
 from tidegate.jobmanager.web.pages import Pages
 from tidegate.model.errors import ExternalError
 from tidegate.model.ids import JobId
-from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
+from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.values import Json
 
+AnswerOf = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class RestEndpoint:
     def __init__(self, core: Core, outside: Surroundings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         option = core.configuration.get
         self._configuration = core.configuration
-        self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
+        self._allowed = allowed_origin(core.configuration)
         self._views = ViewCache(core.machine, now_ms)
         backend = Backend(
             self._views,
@@ -84,7 +84,7 @@ class RestEndpoint:
         }
         self._cache = ResponseCache(timeouts_ms, now_ms)
         self._turns = Turns()
-        self._guard = OriginGuard(())
+        self._guard = OriginGuard(own_names(core.configuration))
         self._runner: web.AppRunner | None = None
         description = Description()
         parts = (
@@ -107,9 +107,7 @@ class RestEndpoint:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
-        option = self._configuration.get
-        names = (host, option(RestOptions.ADDRESS), option(JobManagerOptions.RPC_ADDRESS), socket.gethostname())
-        self._guard = OriginGuard(name for name in names if name is not None)
+        self._guard = OriginGuard((host, *own_names(self._configuration)))
         self._runner = runner_of(self.application())
         await self._runner.setup()
         try:
@@ -124,10 +122,18 @@ class RestEndpoint:
         await self._operations.close()
 
     def application(self) -> web.Application:
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._under_our_name])
         self.pages.add_to(application)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)  # a dot would not match `%0A`
         return application
+
+    @web.middleware
+    async def _under_our_name(self, request: web.Request, handler: AnswerOf) -> web.StreamResponse:
+        try:
+            self._guard.check_host(request.headers)
+        except RestError as error:
+            return self._response(error.status, _encoded({"errors": list(error.messages)}))
+        return await handler(request)
 
     async def _answer(self, request: web.Request) -> web.Response:
         await self._turns.wait()
@@ -139,7 +145,7 @@ class RestEndpoint:
             raw_path = request.rel_url.raw_path
             route, parameters = self.router.find(request.method, raw_path)
             if route.changes:
-                self._guard.check(request.headers)
+                self._guard.check_change(request.method, request.headers)
             try:
                 return await self._handled(route, parameters, request)
             finally:
@@ -209,8 +215,7 @@ class RestEndpoint:
         self.pages.parts.drop()
 
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
-        headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
-        return Response(status=status, body=body, headers=headers)
+        return Response(status=status, body=body, headers={**self._allowed, "content-type": content_type})
 
 
 def _key(request: web.Request) -> str:

@@ -96,22 +96,26 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         pids: LocalPids,
         streams: Streams,
         here: FaultsHere,
+        are_allowed: Callable[[], bool],
         *,
         has_executors: bool = False,
         kill: Kill | None = None,
     ) -> None:
-        """``has_executors``: subtasks run in executors of Spark, not below this process."""
+        """``are_allowed`` tells whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks run in executors of Spark, not below this process."""
         messages, delays = here.messages, here.delays
         self._pids = pids
         self._streams = streams
+        self._are_allowed = are_allowed
         self._has_executors = has_executors
         self._messages = messages
         self._delays = delays
         self._kill = kill or _kill
 
     async def InjectFault(self, request: taskmanager_pb2.InjectFaultRequest, context: object) -> common_pb2.Ack:
-        _log.warning("fault on purpose: %s", " ".join(str(request).split()))
         try:
+            if not self._are_allowed():
+                raise Misuse("faults on purpose are not allowed here: start the JobManager with --allow-faults")
+            _log.warning("fault on purpose: %s", " ".join(str(request).split()))
             self._inject(request)
         except TidegateError as error:
             return ack_of(error)

@@ -70,7 +70,7 @@ async def start_task_manager(
     executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     services.started(f"faults on purpose: {', '.join(asked) or 'none'}", here.delays.close)
-    server, port = await start_endpoint(configuration, executor, here, subtasks.stacks)
+    server, port = await start_endpoint(configuration, executor, here, subtasks.stacks, job_manager)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready(services.begins)

@@ -33,7 +33,11 @@ _TOKEN_BYTES = 16
 
 
 async def start_endpoint(
-    configuration: Configuration, executor: TaskExecutor, here: FaultsHere, stacks: ReadStacks
+    configuration: Configuration,
+    executor: TaskExecutor,
+    here: FaultsHere,
+    stacks: ReadStacks,
+    job_manager: JobManagerConnection,
 ) -> tuple[grpc.aio.Server, int]:
     """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays)
@@ -41,6 +45,7 @@ async def start_endpoint(
         executor.local_pids,
         lambda: {attempt: stream.send for attempt, stream in executor.streams().items()},
         here,
+        lambda: job_manager.allows_faults,
         has_executors=not configuration.get(SparkOptions.MASTER).startswith("local"),
     )
     inspected = InspectionService(executor, Pool(1, "inspection"), stacks)

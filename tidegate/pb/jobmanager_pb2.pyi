@@ -1622,11 +1622,14 @@ class RegisterTaskManagerResponse(_message.Message):
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     LOSS_GRACE_MS_FIELD_NUMBER: _builtins.int
+    ALLOW_FAULTS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     heartbeat_interval_ms: _builtins.int
     heartbeat_timeout_ms: _builtins.int
     loss_grace_ms: _builtins.int
     """for so long subtasks go on without a JobManager; 0: they stop at once"""
+    allow_faults: _builtins.bool
+    """the TaskManager obeys InjectFault"""
     @_builtins.property
     def error(self) -> _common_pb2.Error:
         """Absent: success. "version-mismatch": rejected for good. Else: try again later."""
@@ -1639,10 +1642,11 @@ class RegisterTaskManagerResponse(_message.Message):
         heartbeat_interval_ms: _builtins.int = ...,
         heartbeat_timeout_ms: _builtins.int = ...,
         loss_grace_ms: _builtins.int = ...,
+        allow_faults: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "loss_grace_ms", b"loss_grace_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_faults", b"allow_faults", "error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "loss_grace_ms", b"loss_grace_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

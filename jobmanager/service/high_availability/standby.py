@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 
 import aiohttp
 import grpc.aio
@@ -20,7 +19,7 @@ from tidegate.aio.http_server import serve_http
 from tidegate.aio.rpc import ServerContext, start_server
 from tidegate.coordination.port import Retrieval
 from tidegate.jobmanager.rest.http.errors import RestError
-from tidegate.jobmanager.rest.http.origin import OriginGuard
+from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.timeouts import runner_of
 from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
 from tidegate.model.configuration import Configuration
@@ -38,7 +37,7 @@ _OF_THE_HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "content-length", "host"}
 )  # fmt: skip
 """Headers that are about one connection; those below are about the page that asks, which this port has looked at."""
-_OF_THE_PAGE = frozenset({"origin", "sec-fetch-site"})
+_OF_THE_PAGE = frozenset({"origin", "referer", "sec-fetch-site", "user-agent"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _log = logging.getLogger("jobmanager")
@@ -105,16 +104,9 @@ class Forwarder:
     """The REST port of a standby. Whoever may change something is decided here, as the leader would decide it of its own pages."""
 
     def __init__(self, configuration: Configuration, lookup: LeaderLookup) -> None:
-        option = configuration.get
-        names = (
-            option(RestOptions.BIND_ADDRESS),
-            option(RestOptions.ADDRESS),
-            option(JobManagerOptions.RPC_ADDRESS),
-            socket.gethostname(),
-        )
-        self._guard = OriginGuard(name for name in names if name is not None)
-        self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
-        self._largest = option(WebOptions.MAX_UPLOAD)
+        self._guard = OriginGuard(own_names(configuration))
+        self._allowed = allowed_origin(configuration)
+        self._largest = configuration.get(WebOptions.MAX_UPLOAD)
         self._lookup = lookup
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
@@ -142,15 +134,13 @@ class Forwarder:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
+            self._guard.check_host(request.headers)
             if request.method not in _READS:
-                self._guard.check(request.headers)
+                self._guard.check_change(request.method, request.headers)
             return await self._forwarded(request)
         except RestError as error:
             body = json.dumps({"errors": list(error.messages)}).encode()
-            headers = {
-                "access-control-allow-origin": self._allow_origin,
-                "content-type": "application/json; charset=UTF-8",
-            }
+            headers = {**self._allowed, "content-type": "application/json; charset=UTF-8"}
             return web.Response(status=error.status, body=body, headers=headers)
 
     async def _forwarded(self, request: web.Request) -> web.StreamResponse:
@@ -158,9 +148,10 @@ class Forwarder:
         leader = await self._lookup.leader()
         if leader is None or not leader.contact.rest or self._session is None:
             raise RestError(503, NO_LEADER)
-        headers = [
-            (name, text) for name, text in request.headers.items() if name.lower() not in _OF_THE_HOP | _OF_THE_PAGE
-        ]
+        left_out = _OF_THE_HOP
+        if self._guard.comes_from_here(request.headers):
+            left_out |= _OF_THE_PAGE  # the leader, which has another name, takes it for a tool's; otherwise it refuses a GET that changes something
+        headers = [(name, text) for name, text in request.headers.items() if name.lower() not in left_out]
         body = request.content if request.can_read_body else None
         try:
             async with self._session.request(

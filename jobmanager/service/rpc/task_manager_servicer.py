@@ -14,7 +14,7 @@ from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStream
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import ErrorInfo, Fenced, TidegateError, UnknownAttempt, VersionMismatch
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, JobId, TaskManagerId
-from tidegate.model.options import HeartbeatOptions
+from tidegate.model.options import HeartbeatOptions, RuntimeOptions
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -35,6 +35,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._blobs = blobs
         self._heartbeat_interval_ms = core.configuration.get(HeartbeatOptions.INTERVAL)
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
+        self._allows_faults = core.configuration.get(RuntimeOptions.ALLOW_FAULTS)
         self.fenced = 0
         """Messages refused because of their generation or attempt."""
 
@@ -72,6 +73,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             heartbeat_timeout_ms=self._heartbeat_timeout_ms,
             loss_grace_ms=self._core.loss_grace_ms,
+            allow_faults=self._allows_faults,
         )
 
     async def Heartbeat(

@@ -105,6 +105,8 @@ class JobManagerConnection:
         self._outbox = JobManagerOutbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
+        self.allows_faults = False
+        """Whether the JobManager that leads was started with ``--allow-faults``."""
         self.on_accepted: Callable[[Generation], None] = lambda _: None
         """Called when a JobManager has taken this TaskManager."""
 
@@ -209,6 +211,7 @@ class JobManagerConnection:
         """From here on messages go to this JobManager; the refusal, if it is not to be obeyed."""
         self._outbox.clear()
         self._generation = Generation(answer.generation)
+        self.allows_faults = answer.allow_faults
         refusal = resident.on_found(self._generation, answer.loss_grace_ms)
         if refusal is not None:
             self._generation = None

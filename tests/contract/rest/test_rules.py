@@ -255,7 +255,47 @@ async def test_foreign_pages_change_nothing(
     sent = len(scene.cluster.sent)
     await ask(client, method, path, 403, headers=headers)
     assert (len(scene.cluster.sent), scene.shut_down_for) == (sent, [])
-    await ask(client, "GET", "/overview", 200, headers=headers)
+    await ask(client, "GET", "/overview", 403 if "Host" in headers else 200, headers=headers)
+
+
+IMAGE = {
+    "User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36",
+    "Accept": "image/avif,image/webp,*/*;q=0.8",
+}
+"""What a browser sends for an image of a page that forbids the referrer, over http to an address that is not loopback."""
+
+
+@pytest.mark.parametrize("more", [{}, {"Referer": "http://evil.example/"}, {"Accept": "application/json"}], ids=str)
+@pytest.mark.parametrize("path", [f"/jobs/{JOB}/yarn-cancel", f"/jobs/{JOB}/yarn-stop", "/jars/x_job.py/plan"])
+async def test_an_image_on_a_foreign_page_changes_nothing(
+    path: str, more: dict[str, str], scene: Scene, client: Client
+) -> None:
+    sent = len(scene.cluster.sent)
+    refused = await ask(client, "GET", path, 403, headers={**IMAGE, **more})
+    assert "no foreign page" in refused["errors"][0]
+    assert len(scene.cluster.sent) == sent
+    await ask(client, "GET", "/overview", 200, headers={**IMAGE, **more})
+
+
+@pytest.mark.parametrize("agent", ["curl/8.5.0", "", IMAGE["User-Agent"]])
+async def test_tools_and_the_dashboard_cancel_by_get(agent: str, scene: Scene, client: Client) -> None:
+    """Flink's dashboard sends its referrer, its Java client no name of an agent."""
+    page = {"Referer": f"http://127.0.0.1:{client.port}/"} if agent == IMAGE["User-Agent"] else {}
+    await ask(client, "GET", f"/jobs/{JOB}/yarn-cancel", 202, headers={"User-Agent": agent, **page})
+    assert scene.cluster.job_state() is JobState.CANCELLING
+
+
+async def test_a_page_of_another_origin_may_read_where_it_is_allowed() -> None:
+    scene = Scene(failed_job(), {"web.access-control-allow-origin": "*"})
+    async with serving(scene) as client, client.get("/overview") as answer:
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+
+async def test_a_name_of_a_proxy_is_ours_when_it_is_configured() -> None:
+    async with serving(Scene(failed_job(), {"tidegate.rest.host-names": "jobs.example;other.example"})) as client:
+        await ask(client, "GET", "/overview", 200, headers={"Host": "jobs.example:80"})
+        refused = await ask(client, "GET", "/overview", 403, headers={"Host": "evil.example"})
+        assert "tidegate.rest.host-names" in refused["errors"][0]
 
 
 async def test_our_own_pages_may(scene: Scene, client: Client) -> None:

@@ -124,9 +124,16 @@ class RestOptions:
     ALLOW_ORIGIN = option(
         "web.access-control-allow-origin",
         STRING,
-        "*",
-        "Origin whose pages may read answers; what changes something is refused to foreign pages all the same.",
+        "",
+        "Origin whose pages may read answers, `*` for all, which is Flink's default; none without it. What changes something is refused to foreign pages "
+        "all the same.",
         "jobmanager.web.access-control-allow-origin",
+    )
+    HOST_NAMES = optional(
+        "tidegate.rest.host-names",
+        LIST,
+        "Names under which the REST endpoint is reached, beside its addresses, `localhost`, `rest.address`, `jobmanager.rpc.address` and the machine's "
+        "name: that of a proxy, for example. A request under another name is refused.",
     )
     GRAPH_CACHE_TIMEOUT = option(
         "rest.cache.execution-graph.timeout", DURATION, "3 s", "Age up to which an answer about a job is repeated."

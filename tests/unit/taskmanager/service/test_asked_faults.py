@@ -25,7 +25,7 @@ OTHER = AttemptId(JobId("a" * 32), VertexId("2" * 32), 0, 0)
 
 
 class Service:
-    def __init__(self, *, has_executors: bool = False) -> None:
+    def __init__(self, *, has_executors: bool = False, allows_faults: bool = True) -> None:
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.killed: asyncio.Queue[int] = asyncio.Queue()
         self.here = FaultsHere([], lambda method, request: self.told.put_nowait(request))
@@ -35,6 +35,7 @@ class Service:
             lambda: {AllocationId("x"): {ATTEMPT: 77}},
             lambda: {one: partial(self._send, one) for one in self.attached},
             self.here,
+            lambda: allows_faults,
             has_executors=has_executors,
             kill=self.killed.put_nowait,
         )
@@ -51,6 +52,18 @@ def acknowledging(*ids: int) -> jm.AcknowledgeCheckpointRequest:
     return jm.AcknowledgeCheckpointRequest(
         acknowledgements=[common_pb2.Acknowledgement(attempt="a", checkpoint_id=number) for number in ids]
     )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"kill_subtask": str(ATTEMPT)}, {"kill_task_manager": True}, {"drop_acknowledgements": 1}, {"cut_channels": True}],
+)
+async def test_without_leave_of_the_jobmanager_nothing_is_done(fault: dict[str, Any]) -> None:
+    service = Service(allows_faults=False)
+    assert "--allow-faults" in await service.ask(**fault)
+    await asyncio.sleep(0)
+    assert service.killed.empty()
+    assert service.sent == []
 
 
 async def test_a_subtask_is_killed_by_its_process_and_one_without_is_refused() -> None:
