@@ -74,6 +74,7 @@ class ClusterFiles:
         try:
             for path in (self.directory, self.pids, self.logs):
                 path.mkdir(parents=True, exist_ok=True)
+            own_only(self.directory)
         except OSError as error:
             raise ExternalError(
                 f"cannot make {error.filename}: {error.strerror}; give another directory (tidegate.home)"
@@ -234,6 +235,7 @@ def home_of(configuration: Configuration) -> Path:
         return home
     with contextlib.suppress(OSError, RuntimeError):
         clusters_of(home).mkdir(parents=True, exist_ok=True)
+        own_only(clusters_of(home).parent)
         if os.access(clusters_of(home), os.W_OK):
             return home
     instead = temporary_root(configuration) / f"tidegate-home-{os.geteuid()}"
@@ -242,6 +244,13 @@ def home_of(configuration: Configuration) -> Path:
     if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
         raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
     return instead
+
+
+def own_only(directory: Path) -> None:
+    """Lets this user alone into a directory, whatever the umask: programs, logs and state below it can hold secrets. Raises ``OSError``."""
+    found = directory.stat()
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
+        directory.chmod(stat.S_IRWXU)
 
 
 def _is_loopback(host: str) -> bool:

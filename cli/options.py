@@ -24,7 +24,12 @@ Command = TypeVar("Command", bound="Callable[..., object] | click.Command")
 def configuration_options(command: Command) -> Command:
     """`--config` and `-D`: the parameters `config` and `definitions`."""
     command = click.option(
-        "-D", "definitions", multiple=True, metavar="KEY=VALUE", help="Set one option; may be repeated."
+        "-D",
+        "definitions",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set one option; may be repeated.",
+        callback=_with_handed_over,
     )(command)
     return click.option(
         "--config",
@@ -32,6 +37,15 @@ def configuration_options(command: Command) -> Command:
         metavar="FILE",
         help="Configuration file (YAML); default: $TIDEGATE_CONFIG, or config.yaml in $TIDEGATE_CONF_DIR.",
     )(command)
+
+
+def _with_handed_over(
+    context: click.Context, parameter: click.Parameter, definitions: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Those of the command line, behind those of the process that started this one."""
+    from tidegate.aio.settings import handed_over
+
+    return (*handed_over(), *definitions)
 
 
 def job_manager_option(command: Command) -> Command:

@@ -48,8 +48,7 @@ def run_application(
 
     if not job.is_file():
         raise Misuse(f"cannot read the job file {job}: there is no such file")
-    options = [f"-D{definition}" for definition in definitions]
-    options += [] if config is None else [f"--config={config}"]
+    options = [] if config is None else [f"--config={config}"]
     options += [] if parallelism is None else [f"--parallelism={parallelism}"]
     options += [] if restore is None else [f"--from-savepoint={restore}"]
     options += ["--allow-non-restored-state"] if allow_non_restored_state else []
@@ -63,4 +62,4 @@ def run_application(
         "ready_fd": ready_fd,
         "exit_with_parent": exit_with_parent,
     }
-    serve_job_manager(configuration, Application(job, arguments, options), **process)
+    serve_job_manager(configuration, Application(job, arguments, options, definitions), **process)

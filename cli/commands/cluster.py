@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,8 +86,6 @@ def start(
     if fresh and files.forget_jobs():
         click.echo("The jobs of the cluster before are forgotten.")
     common = [*(["--config", str(config.absolute())] if config else [])]
-    for definition in definitions:
-        common += ["-D", definition]
     defaults = _definitions(files, configuration, slots, 0 if running else taskmanagers)
     if running:  # its TaskManagers look for it where it was
         taskmanagers, ports = 0, files.ports()
@@ -95,14 +93,17 @@ def start(
     children: list[Child] = []
     timeout_s, notice = configuration.get(FileOptions.START_TIMEOUT) / 1000, partial(click.echo, err=True)
     try:
-        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *(f"-D{made}" for made in defaults)])
+        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, common, [*definitions, *defaults])
         children.append(job_manager)
         ports = job_manager.wait_ready(timeout_s, notice)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
         files.listens(host, ports)
         address = f"{host}:{ports['rpc_port']}"
         own = [*common, "--jobmanager", address, *(["--slots", str(slots)] if slots else [])]
-        children += [_start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
+        children += [
+            _start(files, owned, f"taskmanager-{n}", "taskmanager", own, definitions)
+            for n in range(1, taskmanagers + 1)
+        ]
         for task_manager in children[1:]:
             task_manager.wait_ready(timeout_s, notice)
         status = _wait_registered(address, taskmanagers or _count_own(running), timeout_s)
@@ -208,12 +209,15 @@ def _jobs_of(address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:
         return []
 
 
-def _start(files: ClusterFiles, owned: Claim, name: str, command: str, options: list[str]) -> Child:
+def _start(
+    files: ClusterFiles, owned: Claim, name: str, command: str, options: list[str], definitions: Sequence[str]
+) -> Child:
     from tidegate.cli.embedded.children import Child
 
     log = files.logs / f"{name}.log"
     told = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
-    return Child(name, [command, *options, *told], files.logs / f"{name}.out", log, [owned.descriptor])
+    output = files.logs / f"{name}.out"
+    return Child(name, [command, *options, *told], output, log, [owned.descriptor], definitions)
 
 
 def _wait_registered(address: str, expected: int, timeout_s: float) -> pb.ClusterStatus:

@@ -93,9 +93,9 @@ def jobmanager(
     if allow_faults:
         forced.append("tidegate.testing.allow-faults=true")
     configuration = load_configuration(config, definitions, *forced)
-    options = [f"-D{definition}" for definition in definitions]
-    options += [] if config is None else [f"--config={config}"]
-    serve_job_manager(configuration, None if job is None else Application(job, arguments, options), **process)
+    options = [] if config is None else [f"--config={config}"]
+    application = None if job is None else Application(job, arguments, options, definitions)
+    serve_job_manager(configuration, application, **process)
 
 
 def serve_job_manager(

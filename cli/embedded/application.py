@@ -23,6 +23,7 @@ from pathlib import Path
 import click
 
 from tidegate.aio.parents import dying_with_this
+from tidegate.aio.settings import handing_over
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.errors import FAILED
 from tidegate.model.configuration import Configuration
@@ -42,6 +43,8 @@ class Application:
     job: Path
     arguments: Sequence[str] = ()
     options: Sequence[str] = ()
+    definitions: Sequence[str] = ()
+    """What stood behind ``-D``."""
 
 
 class ApplicationRun:
@@ -97,7 +100,10 @@ class ApplicationRun:
             f"--jobmanager={address}",
         ]
         command += [*application.options, str(application.job), *application.arguments]
-        return subprocess.run(dying_with_this(command), stdin=subprocess.DEVNULL, check=False).returncode
+        environment = {**os.environ, **handing_over(application.definitions)}
+        return subprocess.run(
+            dying_with_this(command), stdin=subprocess.DEVNULL, env=environment, check=False
+        ).returncode
 
     def _state(self, client: JobManagerClient) -> JobState | None:
         """The state of the job; the archive is asked, too, since it may be over. ``None``: it was never submitted."""

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from tidegate.aio.settings import handing_over
 from tidegate.model.errors import ErrorInfo, ExternalError
 from tidegate.model.values import JsonObject
 
@@ -42,8 +43,9 @@ class Child:
         output: Path | None = None,
         log: Path | None = None,
         inherited: Sequence[int] = (),
+        definitions: Sequence[str] = (),
     ) -> None:
-        """`output`: where its standard output and error go; `None`: to ours. `log`: named when it fails. `inherited`: open files that
+        """`definitions`: options, which do not stand in the command line. `output`: where its standard output and error go; `None`: to ours. `log`: named when it fails. `inherited`: open files that
         it keeps, such as the claim on a directory."""
         self.name = name
         self._log = log
@@ -61,6 +63,7 @@ class Child:
                     stderr=file if output else None,
                     start_new_session=True,
                     pass_fds=(told, *inherited),
+                    env={**os.environ, **handing_over(definitions)},
                 )
         finally:
             os.close(told)

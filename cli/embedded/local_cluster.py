@@ -96,9 +96,8 @@ class LocalCluster:
         files = self._own.files
         log = files.logs / f"{command}-{len(self._children)}.log"
         arguments = [command, *options, "--exit-with-parent", "--log-file", str(log)]
-        for definition in (*self._definitions, *FORCED_TO_LOOPBACK, *self._checkpoints):
-            arguments += ["-D", definition]
-        child = Child(name, arguments, log=log, inherited=[self._own.claim.descriptor])
+        definitions = (*self._definitions, *FORCED_TO_LOOPBACK, *self._checkpoints)
+        child = Child(name, arguments, log=log, inherited=[self._own.claim.descriptor], definitions=definitions)
         self._children.append(child)
         return child
 

@@ -189,8 +189,12 @@ class MiniCluster:
         name = f"{command}-{len(self._children) + 1}"
         arguments = [command, *options, "--exit-with-parent", "--log-file", str(self.directory / f"{name}.log")]
         settings = [f"{key}={text}" for key, text in self._configuration.items()]
-        for definition in (*settings, *FORCED_TO_LOOPBACK, *definitions):
-            arguments += ["-D", definition]
-        child = Child(name, arguments, log=self.directory / f"{name}.log", inherited=[self._claim.descriptor])
+        child = Child(
+            name,
+            arguments,
+            log=self.directory / f"{name}.log",
+            inherited=[self._claim.descriptor],
+            definitions=(*settings, *FORCED_TO_LOOPBACK, *definitions),
+        )
         self._children.append(child)
         return child

@@ -24,6 +24,7 @@ from typing import Protocol, TypeVar
 
 from tidegate.aio.parents import dying_with_this
 from tidegate.aio.pool import Pool
+from tidegate.aio.settings import handing_over
 from tidegate.jobmanager.programs.files import Program, ProgramFiles
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse, NoResourceAvailable, TidegateError
@@ -150,9 +151,8 @@ class ProgramRuns:
 
     async def _client(self, command: str, options: list[str], script: Path, request: RunRequest) -> None:
         """Run the client to its end. Raises what it said when it failed."""
-        common = [f"-D{key}={value}" for key, value in request.settings.items()]
-        if request.parallelism is not None:
-            common.append(f"--parallelism={request.parallelism}")
+        common = [] if request.parallelism is None else [f"--parallelism={request.parallelism}"]
+        definitions = [f"{key}={value}" for key, value in request.settings.items()]
         process = await asyncio.create_subprocess_exec(
             *dying_with_this(
                 [
@@ -168,6 +168,7 @@ class ProgramRuns:
                 ]
             ),
             cwd=script.parent,
+            env={**os.environ, **handing_over(definitions)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -124,9 +124,10 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     from pyspark.find_spark_home import _find_spark_home
 
     find_home: Any = _find_spark_home
-    command = [str(Path(find_home(), "bin", "spark-submit"))]
-    for key, value in properties.items():
-        command += ["--conf", f"{key}={value}"]
+    file = directory / "spark.properties"
+    write_properties(properties, file)
+    # Besides spark-defaults.conf, as `--conf` would be read.
+    command = [str(Path(find_home(), "bin", "spark-submit")), "--load-spark-defaults", "--properties-file", str(file)]
     told = directory / "gateway"
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     environment.setdefault("SPARK_LAUNCHER_OPTS", _QUICK)
@@ -144,6 +145,21 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     began(process)
     port, secret = _wait_for_gateway(process, told, timeout_s)
     return OwnJvm(process, port, secret)
+
+
+def write_properties(properties: Mapping[str, str], file: Path) -> None:
+    """Writes a file of Java properties that this user alone can read: a command line is visible to everybody on the machine."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as target:
+        for key, value in properties.items():
+            target.write(f"{_escaped(key)}={_escaped(value)}\n")
+
+
+def _escaped(text: str) -> str:
+    """As ``java.util.Properties.load`` reads it."""
+    units = text.encode("utf-16-be")
+    letters = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
+    return "".join(chr(c) if (chr(c).isalnum() and c < 128) or chr(c) in "._-/" else f"\\u{c:04x}" for c in letters)
 
 
 def discard(served: JavaObject) -> None:

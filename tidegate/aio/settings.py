@@ -12,9 +12,10 @@ with its place (`config.yaml line 3`, `TIDEGATE_REST_PORT`, `-D`).
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -27,6 +28,7 @@ CONFIG_DIRECTORY_VARIABLE = "TIDEGATE_CONF_DIR"
 VARIABLE_PREFIX = "TIDEGATE_"
 PRIVATE_PREFIX = "TIDEGATE__"
 """Variables that our processes hand to their children; they are no options."""
+HANDED_VARIABLE = f"{PRIVATE_PREFIX}DEFINITIONS"
 COMMAND_LINE = "-D"
 _TYPO = 0.7
 """How much of its letters a name shares with an option's when it is taken for a mistake."""
@@ -56,6 +58,18 @@ def load_settings(
     layers.append(read_environment(variables, problems))
     layers.append(read_definitions(definitions, problems))
     return Configuration.from_layers(layers, problems)
+
+
+def handing_over(definitions: Iterable[str]) -> dict[str, str]:
+    """Returns the variables that give definitions to a child as if they stood behind `-D`: other users of the machine can read a command line."""
+    return {HANDED_VARIABLE: json.dumps(list(definitions))}
+
+
+def handed_over(environment: MutableMapping[str, str] | None = None) -> list[str]:
+    """Takes the definitions that the parent gave out of the environment (`os.environ` by default), so that no child of this process has them."""
+    variables = os.environ if environment is None else environment
+    text = variables.pop(HANDED_VARIABLE, None)
+    return [] if text is None else [str(definition) for definition in json.loads(text)]
 
 
 def find_config_file(config_file: str | Path | None, environment: Mapping[str, str]) -> Path | None:

@@ -4,8 +4,10 @@ import os
 import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tidegate.aio.settings import handed_over, handing_over
 from tidegate.cli.embedded.children import Child, StartReport, end_processes, tell_ready
 from tidegate.model.errors import ExternalError
 
@@ -21,6 +23,21 @@ def test_a_process_that_is_ready_says_its_ports_and_leaves_no_file_of_it(tmp_pat
     assert not told.is_alive()
     assert not untold.is_alive()
     assert list(tmp_path.iterdir()) == [log]
+
+
+def test_definitions_are_in_no_command_line_and_in_no_environment_of_what_the_child_starts(tmp_path: Path) -> None:
+    made = [f"io.tmp.dirs={tmp_path}", "s3.secret-key=geheim", "rest.port=0", "jobmanager.rpc.port=0"]
+    child = Child("JobManager", ["jobmanager", "--log-file", str(tmp_path / "log")], definitions=made)
+    try:
+        child.wait_ready(60)
+        assert not any("geheim" in word for word in psutil.Process(child.pid).cmdline())
+    finally:
+        end_processes([child.pid])
+    assert not child.is_alive()
+    variables = {"PATH": "/bin", **handing_over(made)}
+    assert handed_over(variables) == made
+    assert variables == {"PATH": "/bin"}
+    assert handed_over(variables) == []
 
 
 def test_what_keeps_a_process_from_starting_is_told() -> None:

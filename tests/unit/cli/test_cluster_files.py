@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ def test_a_user_without_a_home_has_a_place_all_the_same(tmp_path: Path, monkeypa
     with pytest.raises(ExternalError, match=r"set tidegate\.home"):
         home_of(here)
     assert home_of(configured(tidegate_home="/given")) == Path("/given")
+
+
+def test_other_users_see_nothing_of_it_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    before = os.umask(0)
+    try:
+        own = EmbeddedFiles(Configuration.from_strings({}))
+        home = home_of(Configuration.from_strings({}))
+        shared = ClusterFiles.of(tmp_path / "shared", Configuration.from_strings({}))
+        shared.make()
+    finally:
+        os.umask(before)
+    own.end()
+    assert stat.S_IMODE((tmp_path / ".tidegate").stat().st_mode) == 0o700
+    assert clusters_of(home).parent == tmp_path / ".tidegate"
+    assert stat.S_IMODE(shared.directory.stat().st_mode) == 0o700
 
 
 def test_an_embedded_cluster_leaves_nothing(tmp_path: Path) -> None:
