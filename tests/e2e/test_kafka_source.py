@@ -13,9 +13,11 @@ import pytest
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import KafkaBroker
 from tidegate.common.records.batch import ArrowBatch
+from tidegate.common.row import Row
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
-from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
+from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
+from tidegate.connectors.kafka import fetching
 from tidegate.connectors.kafka.client import answer
 from tidegate.datastream import OutputTag
 from tidegate.datastream.connectors.kafka import (
@@ -312,3 +314,200 @@ def test_a_topic_that_nobody_may_read_is_named_with_the_missing_permission(broke
     broker.deny(topic, "describe")
     with pytest.raises(ExternalError, match="lacks this permission"):
         source.list_splits(1)
+
+
+def begun(topic: str, partition: int, offset: int, *reset: KafkaOffsetResetStrategy) -> KafkaOffsetsInitializer:
+    return KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, partition): offset}, *reset)
+
+
+def delete_before(broker: KafkaBroker, topic: str, partition: int, offset: int) -> None:
+    from confluent_kafka import TopicPartition
+
+    part = TopicPartition(topic, partition, offset)
+    client = broker.admin()  # its future lives as long as the client
+    client.delete_records([part])[part].result(30)
+
+
+def test_the_strategy_decides_for_an_offset_that_a_partition_does_not_have(broker: KafkaBroker, topic: str) -> None:
+    """As a Flink 2.3 with its connector does, whose strategy becomes the consumer's ``auto.offset.reset``."""
+    earliest, latest, none = (
+        KafkaOffsetResetStrategy.EARLIEST,
+        KafkaOffsetResetStrategy.LATEST,
+        KafkaOffsetResetStrategy.NONE,
+    )
+    made = builder(broker).set_partitions([KafkaTopicPartition(topic, 0)])
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 50)).build()) == all_of(0)
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 50, latest)).build()) == []
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 10, none)).build()) == [], "the end is in the range"
+    with pytest.raises(
+        InvalidJob, match=f"the offset to begin at, 50, is not in partition 0 of topic '{topic}', which has 0 up to 10"
+    ):
+        made.set_starting_offsets(begun(topic, 0, 50, none)).build().list_splits(1)
+    delete_before(broker, topic, 0, 4)
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 2, earliest)).build()) == all_of(0, first=4)
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 2, latest)).build()) == []
+    assert read_all(made.set_starting_offsets(begun(topic, 0, 6, latest)).build()) == all_of(0, first=6)
+
+
+def test_a_partition_that_is_not_named_begins_where_its_group_committed(broker: KafkaBroker, topic: str) -> None:
+    commit(broker, f"group-{topic}", topic, {1: 7, 2: 99})
+    at = KafkaOffsetsInitializer
+    made = builder(broker, topic).set_group_id(f"group-{topic}")
+    named = made.set_starting_offsets(begun(topic, 0, 8)).build()
+    assert read_all(named) == [*all_of(0, first=8), *all_of(1, first=7), *all_of(2)], "99 is out of the range"
+    named = made.set_starting_offsets(begun(topic, 2, 8, KafkaOffsetResetStrategy.LATEST)).build()
+    assert read_all(named) == [*all_of(1, first=7), *all_of(2, first=8)], "nothing was committed for partition 0"
+    committed = made.set_starting_offsets(at.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)).build()
+    assert read_all(committed) == [*all_of(0), *all_of(1, first=7), *all_of(2)]
+    with pytest.raises(InvalidJob, match="no offset is given, and the group committed none, for partition 0"):
+        made.set_starting_offsets(begun(topic, 2, 8, KafkaOffsetResetStrategy.NONE)).build().list_splits(1)
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, offsets: dict[int, int]) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    client: Any = Consumer({"bootstrap.servers": broker.servers, "group.id": group})
+    parts = [TopicPartition(topic, n, offset) for n, offset in offsets.items()]
+    answer(lambda: client.commit(offsets=parts, asynchronous=False), "commit offsets", broker.servers)
+    client.close()
+
+
+def test_records_that_were_deleted_before_they_were_read_are_counted(broker: KafkaBroker, topic: str) -> None:
+    source = builder(broker).set_partitions([KafkaTopicPartition(topic, 0)]).build()
+    (split,) = source.list_splits(1)
+    delete_before(broker, topic, 0, 4)
+    with pytest.raises(
+        CorruptData, match=r"does not have the offset to read from, 1: it begins at 4, so 3 offsets were deleted"
+    ):
+        drained(source, SplitState(split, 1))
+    with pytest.raises(
+        CorruptData, match=r"does not have the offset to read from, 50: it ends at 10. The topic has lost records"
+    ):
+        drained(source, SplitState(Split(split.split_id, [topic, 0, 0, 60, *split.payload[4:]]), 50))
+
+
+def drained(source: KafkaSource, *states: SplitState) -> SourceReader:
+    """The reader, which has read everything. Raises what it raises."""
+    reader = reader_of(source, states)
+    try:
+
+        def finished() -> bool:
+            values = values_of(reader.poll())
+            if values:
+                reader.advance(len(values))
+            return not values and reader.is_finished()
+
+        wait_until(finished, HANG_LIMIT_S, "the reader ends or fails")
+        return reader
+    finally:
+        reader.close()
+
+
+def made_again(broker: KafkaBroker, topic: str, records: int) -> None:
+    client = broker.admin()  # its future lives as long as the client
+    client.delete_topics([topic])[topic].result(30)
+
+    def is_made() -> bool:
+        try:
+            broker.create_topic(topic, 1)
+        except Exception as error:  # the deletion goes on
+            if "already exists" not in str(error).lower() and "TOPIC_ALREADY_EXISTS" not in str(error):
+                raise
+            return False
+        return True
+
+    wait_until(is_made, HANG_LIMIT_S, "the topic is there again")
+    send(broker, topic, {0: [f"new {n}" for n in range(records)]})
+
+
+@pytest.mark.parametrize("records", [0, 2, 20], ids=["empty", "shorter", "longer"])
+def test_a_topic_that_was_made_again_under_a_stored_position_is_one_failure(broker: KafkaBroker, records: int) -> None:
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 1)
+    send(broker, name, {0: [f"old {n}" for n in range(10)]})
+    source = builder(broker, name).build()
+    (split,) = source.list_splits(1)
+    made_again(broker, name, records)
+    with pytest.raises(
+        CorruptData, match=f"topic '{name}' was deleted and made again: offset 5 of partition 0"
+    ) as raised:
+        drained(source, SplitState(split, 5))
+    assert "another uid" in str(raised.value)
+    assert not raised.value.retriable
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_is_the_same_failure(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "ASK_IDS_AGAIN_S", 0.1)
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 1)
+    send(broker, name, {0: [f"old {n}" for n in range(10)]})
+    made = KafkaSource.builder().set_bootstrap_servers(broker.servers).set_topics(name).set_properties(_properties)
+    source = made.set_value_only_deserializer(SimpleStringSchema()).build()
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    polled(reader, 10)
+    made_again(broker, name, 20)
+
+    def fails() -> bool:
+        found = reader.poll()
+        assert found is None, f"{values_of(found)} of the new topic"
+        return False
+
+    with pytest.raises(CorruptData, match=f"topic '{name}' was deleted and made again: offset 10 of partition 0"):
+        wait_until(fails, HANG_LIMIT_S, "the reader fails")
+    reader.close()
+
+
+def test_a_state_of_before_takes_the_id_of_its_topic(broker: KafkaBroker, topic: str) -> None:
+    source = builder(broker).set_partitions([KafkaTopicPartition(topic, 0)]).build()
+    (split,) = source.list_splits(1)
+    topic_id = split.payload[4]
+    assert topic_id
+    reader = drained(source, SplitState(Split(split.split_id, split.payload[:4]), 5))
+    (state,) = reader.snapshot_state()
+    assert (state.split.payload, state.position, state.done) == ([topic, 0, 0, 10, topic_id], 10, True)
+
+
+def test_tombstones_are_named_left_out_or_made_records(broker: KafkaBroker) -> None:
+    from confluent_kafka import Producer
+
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 1)
+    client = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
+    for key, value in [("1", '{"id":1}'), ("1", None), ("2", "poison"), ("3", '{"id":3}'), ("2", None), ("3", None)]:
+        client.produce(name, value, key, partition=0)
+    assert client.flush(30) == 0
+    schema = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
+
+    def made() -> KafkaSourceBuilder:
+        return builder(broker, name).set_value_only_deserializer(schema)
+
+    with pytest.raises(CorruptData, match=r"offset 1 of partition 0 .* it is a tombstone: .* set_tombstones\('skip'\)"):
+        read_all(made().build())
+    with pytest.raises(CorruptData, match="offset 1 of partition 0 .* it is a tombstone"):
+        read_all(made().set_poison_records("skip").set_tombstones("fail").build())
+    with pytest.raises(CorruptData, match="offset 2 of partition 0 .* cannot be read: not one JSON object"):
+        read_all(made().set_tombstones("skip").build())
+    assert read_all(made().set_tombstones("skip").set_poison_records("skip").build()) == [1, 3]
+    assert read_all(made().set_poison_records("skip").build()) == [1, 3]
+    deletions = made().set_tombstones(lambda key: Row(id=-int(key or 0))).set_poison_records("skip").build()
+    assert read_all(deletions) == [-3, -2, -1, 1, 3]
+    text = builder(broker, name).build()
+    assert len([value for value in drained_values(text) if value is None]) == 3, "text has nulls, as before"
+
+
+def drained_values(source: KafkaSource) -> list[Any]:
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    found: list[Any] = []
+
+    def finished() -> bool:
+        values = values_of(reader.poll())
+        found.extend(values)
+        if values:
+            reader.advance(len(values))
+        return not values and reader.is_finished()
+
+    wait_until(finished, HANG_LIMIT_S, "the bounded source ends")
+    reader.close()
+    return found

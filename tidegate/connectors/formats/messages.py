@@ -54,6 +54,11 @@ class DeserializationSchema(ABC):
         """Whether what cannot be decoded is to be left out, unless the source puts it elsewhere."""
         return False
 
+    @property
+    def reads_tombstones(self) -> bool:
+        """Whether a message without a value is a record of the format."""
+        return False
+
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
         """Returns the type of the records."""
@@ -75,6 +80,8 @@ class SerializationSchema(ABC):
 class ByteArraySchema(DeserializationSchema, SerializationSchema):
     """Bytes as they are; a message without value is null."""
 
+    reads_tombstones = True
+
     def get_produced_type(self) -> TypeInformation:
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
@@ -90,6 +97,7 @@ class StringSchema(DeserializationSchema, SerializationSchema):
     """``SimpleStringSchema``."""
 
     charset: str = "UTF-8"
+    reads_tombstones = True
 
     def get_produced_type(self) -> TypeInformation:
         return Types.STRING()
@@ -155,10 +163,11 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 @dataclass(frozen=True)
 class FunctionDeserializationSchema(DeserializationSchema):
-    """A user's function of one message's bytes."""
+    """A user's function of one message's bytes; it is given none of a message without a value."""
 
     function: Callable[[bytes], Record]
     type_info: TypeInformation
+    reads_tombstones = True
 
     def get_produced_type(self) -> TypeInformation:
         return self.type_info

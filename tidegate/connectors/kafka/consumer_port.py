@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from tidegate.connectors.kafka.client import kafka_errors, library, typed_error
+from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, kafka_errors, library, typed_error
 from tidegate.connectors.kafka.partition_records import PartitionMessages, PartitionRecords, runs
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.model.errors import CorruptData
@@ -37,10 +37,15 @@ class PollResult:
     """Partitions of which everything before an offset has been given: what lies there need not be a record."""
     ends: dict[Place, int] = field(default_factory=dict)
     """The offsets behind the last records of partitions, as far as they are known anew."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """The ids of topics, as far as they are known anew. What comes with them has not been compared with what the splits have."""
 
 
 class ConsumerPort(ABC):
     """All of it in the fetcher's thread."""
+
+    tells_topic_ids: ClassVar[bool] = False
+    """Whether ``take`` gives the ids of topics before it gives records of them."""
 
     @abstractmethod
     def add(self, positions: Mapping[Place, int]) -> None:
@@ -101,7 +106,7 @@ class MessageConsumer(ConsumerPort):
         count, wanted, wait_s = 0, 1, FETCH_WAIT_S
         while count < FETCH_MESSAGES:
             messages = client.consume(wanted, wait_s)
-            self._sort(messages, gathered, at_end)
+            self._sort(client, messages, gathered, at_end)
             if len(messages) < wanted:
                 return
             # the client waits until it has as many as requested: so request one first, and then do not wait
@@ -109,7 +114,11 @@ class MessageConsumer(ConsumerPort):
             wanted = PIECE
 
     def _sort(
-        self, messages: list[Any], gathered: dict[Place, PartitionMessages], at_end: list[tuple[Place, int]]
+        self,
+        client: Any,
+        messages: list[Any],
+        gathered: dict[Place, PartitionMessages],
+        at_end: list[tuple[Place, int]],
     ) -> None:
         """By partition; raises what the client has to tell."""
         kind = library().Message
@@ -122,15 +131,15 @@ class MessageConsumer(ConsumerPort):
                 elif error.code() == library().KafkaError._PARTITION_EOF:
                     at_end.append(((message.topic(), message.partition()), message.offset()))
                 else:
-                    self._failed(error, message)
+                    self._failed(client, error, message)
             messages = good
         for place, run in runs(messages):
             gathered.setdefault(place, PartitionMessages(*place)).add(run, self._with_keys)
 
-    def _failed(self, error: Any, message: Any) -> None:
+    def _failed(self, client: Any, error: Any, message: Any) -> None:
         codes = library().KafkaError
         if error.code() == codes._AUTO_OFFSET_RESET or error.code() == codes.OFFSET_OUT_OF_RANGE:
-            raise records_are_gone((message.topic(), message.partition()), error)
+            raise out_of_range(client, (message.topic(), message.partition()), message.offset(), error)
         if error.fatal() or not error.retriable():
             raise typed_error(error, f"read topic {message.topic()!r}", self._servers)
 
@@ -141,10 +150,23 @@ def _known_end(client: Any, place: Place) -> int:
     return -1 if known is None else int(known[1])
 
 
-def records_are_gone(place: Place, error: Any) -> CorruptData:
-    """Builds the error for an offset that a partition has deleted."""
+def out_of_range(client: Any, place: Place, offset: int, error: Any) -> CorruptData:
+    """Builds the error for an offset that a partition does not have: its records were deleted, or there were never as many. ``client`` is a
+    consumer, which is asked what the partition has."""
     topic, partition = place
+    what = f"partition {partition} of topic {topic!r} does not have the offset to read from, {offset}"
+    kafka = library()
+    try:
+        low, high = client.get_watermark_offsets(kafka.TopicPartition(topic, partition), timeout=METADATA_TIMEOUT_S)
+    except kafka.KafkaException as failed:
+        return CorruptData(f"{what} ({error.str()}; what it has cannot be asked: {failed.args[0].str()})")
+    anew = "give the source another uid and restore with --allow-non-restored-state, and choose where it begins"
+    if 0 <= offset < low:
+        return CorruptData(
+            f"{what}: it begins at {low}, so {low - offset} offsets were deleted before they were read. Its retention was shorter than the time the "
+            f"job was down or behind, or records were deleted by hand. To go on with what is left, {anew}"
+        )
     return CorruptData(
-        f"partition {partition} of topic {topic!r} has deleted the offset to read from ({error.str()}): its "
-        "retention was shorter than the time the job was down"
+        f"{what}: it ends at {high}. The topic has lost records that were read, as after an election of a leader that was not in sync, or it "
+        f"is another one of the same name. To read what it has, {anew}"
     )

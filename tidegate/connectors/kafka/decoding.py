@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.common.records.record_codec import encode
 from tidegate.connectors.base import Split
-from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord
-from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, dead_letter
+from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, Values, objects
+from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, Tombstones, dead_letter
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.model.errors import CorruptData
+from tidegate.model.values import Record
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ class Fetched:
     """A partition that was discovered."""
     side: str = ""
     """``data`` is for this side output: dead letters."""
+    topic_id: str = ""
+    """The id of the partition's topic, where the split had none."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class ReaderSettings:
     """``None``: the reader does not look for new partitions itself."""
     is_given_splits: bool = False
     """It is given new partitions while it runs."""
+    tombstones: Tombstones = None
     dead_letters: str = ""
     """The tag of the side output, when ``poison`` is ``SIDE_OUTPUT``."""
 
@@ -61,7 +66,33 @@ class Decoding:
         self._settings = settings
 
     def decoded(self, split_id: str, taken: PartitionRecords) -> Iterator[Fetched]:
-        """Poison is left out when it need not fail: what lies around it is decoded in pieces."""
+        """Poison is left out when it need not fail: what lies around it is decoded in pieces. So are tombstones that are poison."""
+        if self._settings.tombstones in (None, "fail") and not self._reads_tombstones():
+            yield from self._without_tombstones(split_id, taken)
+        else:
+            yield from self._without_poison(split_id, taken)
+
+    def _reads_tombstones(self) -> bool:
+        return self._settings.tombstones is None and self._settings.decoder.reads_tombstones
+
+    def _without_tombstones(self, split_id: str, taken: PartitionRecords) -> Iterator[Fetched]:
+        begin = 0
+        for index in np.flatnonzero(tombstones_in(taken.values)):
+            at = int(index)
+            yield from self._without_poison(split_id, taken.part(begin, at))
+            poison = PoisonRecord(
+                at, "it is a tombstone: a message without a value, which stands for the deletion of its key"
+            )
+            if self._settings.tombstones == "fail":
+                raise CorruptData(
+                    f"the record at {_where(taken, at)} cannot be read: {poison.reason}; build the source with set_tombstones('skip'), or with a "
+                    "function that makes a record of its key"
+                )
+            yield self._poisoned(split_id, taken, poison)
+            begin = at + 1
+        yield from self._without_poison(split_id, taken.part(begin, len(taken.values)))
+
+    def _without_poison(self, split_id: str, taken: PartitionRecords) -> Iterator[Fetched]:
         while len(taken.values):
             try:
                 yield self._batch(split_id, taken)
@@ -76,7 +107,7 @@ class Decoding:
     def _poisoned(self, split_id: str, taken: PartitionRecords, poison: PoisonRecord) -> Fetched:
         """What becomes of it. Raises ``CorruptData`` when it fails the job."""
         offset = int(taken.offsets[poison.index])
-        where = f"offset {offset} of partition {taken.partition} of topic {taken.topic!r}"
+        where = _where(taken, poison.index)
         settings = self._settings
         if settings.poison is PoisonAction.SIDE_OUTPUT:
             letter = dead_letter(taken, poison)
@@ -88,11 +119,69 @@ class Decoding:
             nothing = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
             return Fetched(split_id, nothing, next_offset=offset + 1)
         raise CorruptData(
-            f"the record at {where} cannot be read: {poison.reason}; remove it, or build the source with "
-            "set_poison_records('skip') or with a side output for dead letters"
+            f"the record at {where} cannot be read: {poison.reason}; {_choices(taken, poison)}"
         ) from poison
 
     def _batch(self, split_id: str, taken: PartitionRecords) -> Fetched:
-        data = self._settings.decoder.decode(taken.values)
+        next_offset, tombstones = int(taken.offsets[-1]) + 1, self._settings.tombstones
+        gone = None if tombstones is None else tombstones_in(taken.values)
+        if gone is None or not gone.any():
+            data = self._settings.decoder.decode(taken.values)
+        else:
+            data = self._live(taken.values, gone)
+            if callable(tombstones):
+                data = self._with_deletions(data, taken, gone, tombstones)
+            else:
+                taken = replace(taken, offsets=taken.offsets[~gone], stamps=taken.stamps[~gone])
         stamps = pa.array(taken.stamps, mask=taken.stamps < 0)
-        return Fetched(split_id, data, taken.offsets, stamps, int(taken.offsets[-1]) + 1)
+        return Fetched(split_id, data, taken.offsets, stamps, next_offset)
+
+    def _live(self, values: Values, gone: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+        """The records of what has a value. Raises ``PoisonRecord`` by its place among all."""
+        places = np.flatnonzero(~gone)
+        live = values.filter(pa.array(~gone)) if isinstance(values, pa.Array) else [values[int(at)] for at in places]
+        try:
+            return self._settings.decoder.decode(live)
+        except PoisonRecord as poison:
+            raise PoisonRecord(int(places[poison.index]), poison.reason) from poison
+
+    def _with_deletions(
+        self,
+        data: pa.RecordBatch,
+        taken: PartitionRecords,
+        gone: npt.NDArray[np.bool_],
+        deletion: Callable[[bytes | None], Record],
+    ) -> pa.RecordBatch:
+        """The records in the order of the messages: of a tombstone what the function makes of its key. Raises ``PoisonRecord``."""
+        assert taken.keys is not None
+        deletions = []
+        for index in np.flatnonzero(gone):
+            at = int(index)
+            (key,) = objects(taken.keys[at : at + 1])
+            try:
+                deletions.append(deletion(key))
+            except Exception as error:  # the function is the user's
+                raise PoisonRecord(
+                    at, f"set_tombstones: the function raised {type(error).__name__} for the key {key!r}: {error}"
+                ) from error
+        made = encode(self._settings.decoder.get_produced_type(), deletions, "set_tombstones")
+        order = np.argsort(np.concatenate([np.flatnonzero(~gone), np.flatnonzero(gone)]), kind="stable")
+        return pa.Table.from_batches([data, made]).combine_chunks().to_batches()[0].take(pa.array(order))
+
+
+def tombstones_in(values: Values) -> npt.NDArray[np.bool_]:
+    """Tells of each message whether it has no value."""
+    if isinstance(values, pa.Array):
+        found: npt.NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+        return found
+    return np.array([value is None for value in values], bool)
+
+
+def _where(taken: PartitionRecords, index: int) -> str:
+    return f"offset {int(taken.offsets[index])} of partition {taken.partition} of topic {taken.topic!r}"
+
+
+def _choices(taken: PartitionRecords, poison: PoisonRecord) -> str:
+    if objects(taken.values[poison.index : poison.index + 1])[0] is None:
+        return "build the source with set_tombstones('skip'), or with a function that makes a record of its key"
+    return "remove it, or build the source with set_poison_records('skip') or with a side output for dead letters"

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,12 @@ from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, ConsumerPort, 
 from tidegate.connectors.kafka.decoding import Decoding, Fetched, ReaderSettings
 from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.splits import owner_of, split_of
-from tidegate.model.errors import TidegateError
+from tidegate.connectors.kafka.splits import owner_of, split_of, topic_id_of
+from tidegate.connectors.kafka.topic_ids import UNKNOWN, topic_ids, topic_was_remade
+from tidegate.model.errors import CorruptData, TidegateError
 
+ASK_IDS_AGAIN_S = 30.0
+"""Chosen, not measured: librdkafka does not tell of which topic a record is."""
 LOOK_AGAIN_S = 30.0
 """After a look for new partitions that failed; or earlier, where it is due."""
 
@@ -55,6 +58,9 @@ class Fetch:
         self._added: queue.SimpleQueue[Split] = queue.SimpleQueue()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
+        self._topic_ids: dict[str, str] = {}
+        """By split: the id of the topic whose offsets they are."""
+        self._ask_ids_at = clock()
         self.ends: dict[str, int] = {}
         """The offsets behind the last records of partitions. The subtask's thread reads it."""
         for state in todo:
@@ -69,6 +75,7 @@ class Fetch:
             while self._ends or self._settings.discovery_s is not None or self._settings.is_given_splits:
                 self._take_added()
                 yield from self._discover()
+                yield from self._ask_topic_ids()
                 yield from self._take()
         except GeneratorExit:  # the reader was closed; at the end of all partitions its client still commits offsets
             with self._shared.used() as client:
@@ -95,7 +102,8 @@ class Fetch:
             self._incoming.add(added)
 
     def _note(self, split: Split, position: int | None) -> None:
-        _, _, start, stop = split.payload
+        _, _, start, stop = split.payload[:4]
+        self._topic_ids[split.split_id] = topic_id_of(split)
         self._ends[split.split_id] = stop
         self._at[split.split_id] = start if position is None else int(position)
 
@@ -103,7 +111,12 @@ class Fetch:
         if not self._ends:
             threading.Event().wait(FETCH_WAIT_S)  # nothing to read, but partitions may still appear
             return
-        arrived = self._incoming.take()
+        try:
+            arrived = self._incoming.take()
+        except CorruptData:
+            yield from self._checked(self._asked_topic_ids())  # another topic has other offsets
+            raise
+        yield from self._checked(arrived.topic_ids)
         self.ends |= {_split_id(place): end for place, end in arrived.ends.items()}
         for taken in arrived.records:
             yield from self._records(taken)
@@ -112,6 +125,32 @@ class Fetch:
             if split_id in self._ends:
                 self._at[split_id] = max(self._at[split_id], offset)
         yield from self._finished([s for s in self._ends if self._is_at_end(s)])
+
+    def _ask_topic_ids(self) -> Iterator[Fetched]:
+        """Where the client tells none with the records."""
+        if self._incoming.tells_topic_ids or not self._ends or self._clock() < self._ask_ids_at:
+            return
+        self._ask_ids_at = self._clock() + ASK_IDS_AGAIN_S
+        yield from self._checked(self._asked_topic_ids())
+
+    def _asked_topic_ids(self) -> dict[str, str]:
+        topics = sorted({_place(split_id)[0] for split_id in self._ends})
+        try:
+            return topic_ids(self._settings.servers, self._settings.properties, topics)
+        except TidegateError as error:
+            _LOG.info("the ids of topics are not known: %s", error.message)
+            return {}
+
+    def _checked(self, found: Mapping[str, str]) -> Iterator[Fetched]:
+        """Gives splits without an id that of their topic. Raises ``CorruptData`` for a topic that was made again."""
+        for split_id in self._ends if found else ():
+            topic, number = _place(split_id)
+            known, now = self._topic_ids[split_id], found.get(topic, UNKNOWN)
+            if now != UNKNOWN and known == UNKNOWN:
+                self._topic_ids[split_id] = now
+                yield Fetched(split_id, topic_id=now)
+            elif now not in (UNKNOWN, known):
+                raise topic_was_remade(topic, number, self._at[split_id], known, now)
 
     def _records(self, taken: PartitionRecords) -> Iterator[Fetched]:
         split_id = _split_id((taken.topic, taken.partition))

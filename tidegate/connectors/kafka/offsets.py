@@ -19,7 +19,7 @@ TopicPartition = tuple[str, int]
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """What stands for an offset that a group never committed."""
+    """What stands for an offset that a group never committed, and for one that the partition does not have."""
 
     NONE = "none"
     LATEST = "latest"
@@ -65,7 +65,8 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the group committed last; the strategy says what to do where it never did (NONE: refuse)."""
+        """What the group committed last; the strategy says what to do where it never did, or where the partition does not have that
+        offset (NONE: refuse)."""
         return KafkaOffsetsInitializer(_Kind.COMMITTED, reset=offset_reset_strategy)
 
     @staticmethod
@@ -78,7 +79,8 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """By partition; the strategy says what to do with partitions that are not named."""
+        """By partition. One that is not named starts where the group committed last. The strategy says what to do where it never did, and
+        where a partition does not have the offset: below its first record, or beyond its end (Flink: ``SpecifiedOffsetsInitializer``)."""
         named = tuple(((p.topic, p.partition), offset) for p, offset in offsets.items())
         return KafkaOffsetsInitializer(_Kind.SPECIFIC, reset=offset_reset_strategy, specific=named)
 
@@ -94,8 +96,31 @@ class KafkaOffsetsInitializer:
             case _Kind.COMMITTED:
                 return self._committed(client, partitions, servers)
             case _Kind.SPECIFIC:
-                named = dict(self.specific)
-                return {p: named.get(p, self._reset(client, p, servers)) for p in partitions}
+                named = {place: offset for place, offset in self.specific if place in partitions}
+                others = [place for place in partitions if place not in named]
+                return named | (self._committed(client, others, servers) if others else {})
+
+    def may_be_out_of_range(self) -> bool:
+        """Whether partitions need not have the offsets that it resolves to."""
+        return self.kind in (_Kind.SPECIFIC, _Kind.COMMITTED)
+
+    def in_range(self, client: Any, offsets: Mapping[TopicPartition, int], servers: str) -> dict[TopicPartition, int]:
+        """Returns offsets to begin at that partitions have: the strategy decides for others. ``client`` sees records of open transactions,
+        too: they are in the range. Raises ``InvalidJob`` for the strategy NONE, ``ExternalError``."""
+        found = {}
+        for place, offset in offsets.items():
+            low, high = _watermarks(client, place, servers)
+            found[place] = offset if low <= offset <= high else self._reset_to(place, offset, low, high)
+        return found
+
+    def _reset_to(self, place: TopicPartition, offset: int, low: int, high: int) -> int:
+        if self.reset is KafkaOffsetResetStrategy.NONE:
+            whose = "the offset that the group committed" if self.kind is _Kind.COMMITTED else "the offset to begin at"
+            raise InvalidJob(
+                f"{whose}, {offset}, is not in partition {place[1]} of topic {place[0]!r}, which has {low} up to {high}; give another, or a "
+                "KafkaOffsetResetStrategy"
+            )
+        return low if self.reset is KafkaOffsetResetStrategy.EARLIEST else high
 
     def _by_time(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
         kafka = library()
@@ -115,7 +140,11 @@ class KafkaOffsetsInitializer:
 
     def _reset(self, client: Any, partition: TopicPartition, servers: str) -> int:
         if self.reset is KafkaOffsetResetStrategy.NONE:
-            what = "the group committed no offset for" if self.kind is _Kind.COMMITTED else "no offset is given for"
+            what = (
+                "the group committed no offset for"
+                if self.kind is _Kind.COMMITTED
+                else "no offset is given, and the group committed none, for"
+            )
             raise InvalidJob(
                 f"{what} partition {partition[1]} of topic {partition[0]!r}; give a KafkaOffsetResetStrategy"
             )

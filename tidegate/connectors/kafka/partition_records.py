@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.formats.messages import PoisonRecord, Values, objects
 from tidegate.connectors.kafka.client import library
+from tidegate.model.values import Record
 
 DEAD_LETTER = Types.ROW_NAMED(
     ["topic", "partition", "offset", "timestamp", "key", "value", "error"],
@@ -29,6 +30,11 @@ DEAD_LETTER = Types.ROW_NAMED(
     ],
 )
 """A record that could not be decoded, as it was; ``timestamp`` is in ms since 1970, null when it has none."""
+
+
+Tombstones: TypeAlias = Literal["fail", "skip"] | Callable[[bytes | None], Record] | None
+"""What becomes of a message without a value: the job fails, it is left out, or a function makes a record of its key. ``None``: a format that does
+not read it has it as poison."""
 
 
 class PoisonAction(Enum):

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidegate.common.records.batch import ArrowBatch
@@ -25,6 +26,7 @@ from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
 from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.connectors.kafka.splits import with_topic_id
 
 MAX_PENDING = 100
 """Checkpoints whose offsets are remembered until they are confirmed; chosen, not measured."""
@@ -98,6 +100,9 @@ class KafkaReader(SourceReader):
                 self._show(taken.found)
                 if self._context.times is not None:
                     self._context.times.assigned(taken.split_id)
+            elif taken.topic_id:
+                state = self._states[taken.split_id]
+                self._states[taken.split_id] = replace(state, split=with_topic_id(state.split, taken.topic_id))
             elif taken.data is None:
                 state = self._states[taken.split_id]
                 self._states[taken.split_id] = SplitState(state.split, state.position, done=True)
@@ -190,7 +195,7 @@ class KafkaReader(SourceReader):
 
 
 def _incoming(settings: ReaderSettings, shared: SharedClient) -> ConsumerPort:
-    with_keys = settings.poison is PoisonAction.SIDE_OUTPUT
+    with_keys = settings.poison is PoisonAction.SIDE_OUTPUT or callable(settings.tombstones)
     if not goes_by_column(settings.properties):
         return MessageConsumer(shared, settings.servers, with_keys=with_keys)
     from tidegate.connectors.kafka.columnar.fetching import ColumnarConsumer

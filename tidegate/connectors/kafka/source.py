@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from tidegate.common.serialization import DeserializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
@@ -22,9 +22,10 @@ from tidegate.connectors.formats.messages import ByteArraySchema, Deserializatio
 from tidegate.connectors.kafka.client import SERVERS_KEY, consumer, contact, library, servers_of, source_properties
 from tidegate.connectors.kafka.decoding import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
-from tidegate.connectors.kafka.partition_records import DEAD_LETTER, PoisonAction
+from tidegate.connectors.kafka.partition_records import DEAD_LETTER, PoisonAction, Tombstones
 from tidegate.connectors.kafka.reader import KafkaReader
-from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
+from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of, with_topic_id
+from tidegate.connectors.kafka.topic_ids import topic_ids
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import ExternalError, InvalidJob
 from tidegate.model.values import Record
@@ -52,6 +53,7 @@ class KafkaSource(Source):
     decoder: DeserializationSchema
     poison: PoisonAction = PoisonAction.FAIL
     dead_letters: str = ""
+    tombstones: Tombstones = None
     discovery_ms: int | None = None
     takes_splits: bool = False
     deals_in_advance: bool = True
@@ -69,9 +71,15 @@ class KafkaSource(Source):
         """The partitions that there are, with where reading begins and ends. Raises ``InvalidJob``, ``Unreachable``."""
         with self._client() as client:
             partitions = self.subscription.partitions(client, self.servers)
+            ids = self._topic_ids(partitions)
             starts = self.starting.resolve(client, partitions, self.servers)
             stops = self.stopping.resolve(client, partitions, self.servers) if self.stopping else {}
-        return [split_of(topic, n, starts[topic, n], stops.get((topic, n))) for topic, n in partitions]
+        if self.starting.may_be_out_of_range():
+            with self._client("read_uncommitted") as client:
+                starts = self.starting.in_range(client, starts, self.servers)
+        return [
+            split_of(topic, n, starts[topic, n], stops.get((topic, n)), ids.get(topic, "")) for topic, n in partitions
+        ]
 
     def discover(self, known: Set[str]) -> list[Split]:
         """Returns the partitions that are new, to be read from their beginning. A topic that is gone may come back."""
@@ -81,17 +89,22 @@ class KafkaSource(Source):
         except InvalidJob as error:
             raise ExternalError(error.message) from error
         found = [split_of(topic, number, library().OFFSET_BEGINNING, None) for topic, number in partitions]
-        return [split for split in found if split.split_id not in known]
+        fresh = [split for split in found if split.split_id not in known]
+        ids = self._topic_ids([split.payload[:2] for split in fresh]) if fresh else {}
+        return [with_topic_id(split, ids.get(split.payload[0], "")) for split in fresh]
+
+    def _topic_ids(self, partitions: Iterable[Sequence[Any]]) -> dict[str, str]:
+        return topic_ids(self.servers, self._client_properties(), sorted({topic for topic, _ in partitions}))
 
     @contextlib.contextmanager
-    def _client(self) -> Iterator[Any]:
+    def _client(self, isolation: str = "") -> Iterator[Any]:
         """One that asks for metadata and offsets, and has reached a broker. Raises ``InvalidJob``, ``Unreachable``."""
         client = consumer(
             self.servers,
             self._client_properties(),
             group_id=self.group_id or "tidegate-offsets",
             enable_auto_commit=False,
-            isolation_level=self.subscription.isolation,
+            isolation_level=isolation or self.subscription.isolation,
         )
         try:
             contact(client, self.servers)
@@ -109,6 +122,7 @@ class KafkaSource(Source):
             decoder=self.decoder,
             poison=self.poison,
             dead_letters=self.dead_letters,
+            tombstones=self.tombstones,
             commits_offsets=bool(self.group_id) and self.properties.get(COMMIT_KEY, "true").lower() == "true",
             discovery_s=None if is_given or self.discovery_ms is None else self.discovery_ms / 1000,
             is_given_splits=is_given,
@@ -135,6 +149,7 @@ class KafkaSourceBuilder:
     _decoder: DeserializationSchema | None = None
     _poison: PoisonAction = PoisonAction.FAIL
     _dead_letters: str = ""
+    _tombstones: Tombstones = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
         """Sets the brokers to begin with: ``host:port`` with commas between them."""
@@ -204,6 +219,21 @@ class KafkaSourceBuilder:
         self._poison, self._dead_letters = PoisonAction(action), ""
         return self
 
+    def set_tombstones(self, action: str | Callable[[bytes | None], Record]) -> KafkaSourceBuilder:
+        """Ours: what becomes of a message without a value, which stands for the deletion of its key in a compacted topic: it fails the job (``"fail"``),
+        is left out (``"skip"``), or is the record that a function makes of its key, of the schema's type and in its place among the others::
+
+            .set_tombstones(lambda key: Row(id=int(key), name=None, is_deleted=True))
+
+        Other records that cannot be decoded are poison as before (``set_poison_records``). Without this setting tombstones are poison for a
+        format that needs a value, and null for text and bytes. Raises ``InvalidJob``."""
+        if not callable(action) and action not in ("fail", "skip"):
+            raise InvalidJob(
+                f"tombstones can 'fail' the job, be left out ('skip') or be what a function makes of a key, not {action!r}"
+            )
+        self._tombstones = cast("Tombstones", action)
+        return self
+
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
         """Sets the name under which brokers log this client."""
         self._properties["client.id"] = prefix
@@ -243,6 +273,7 @@ class KafkaSourceBuilder:
             decoder=self._decoder or ByteArraySchema(),
             poison=self._poison,
             dead_letters=self._dead_letters,
+            tombstones=self._tombstones,
             discovery_ms=every_ms if looks else None,
             takes_splits=looks,
         )

@@ -1,6 +1,7 @@
 """Partitions as splits, and the subtasks to which they belong.
 
-A split is ``<topic>-<partition>``; its payload is ``[topic, partition, start, stop]``, stop ``None`` when it has no end.
+A split is ``<topic>-<partition>``; its payload is ``[topic, partition, start, stop, topic id]``, stop ``None`` when it has no end. The id is empty
+where the broker told none, and not there in states of before.
 Partition i of a topic belongs to subtask ``(hash(topic) + i) mod parallelism``: evenly for each topic, and the same
 for every caller, at any time (Flink: ``KafkaSourceEnumerator.getSplitOwner``).
 """
@@ -14,12 +15,23 @@ import xxhash
 
 from tidegate.connectors.base import Split
 from tidegate.connectors.kafka.client import partitions_of, topics_matching
+from tidegate.connectors.kafka.topic_ids import UNKNOWN
 from tidegate.model.errors import InvalidJob
 
 
-def split_of(topic: str, partition: int, start: int, stop: int | None) -> Split:
+def split_of(topic: str, partition: int, start: int, stop: int | None, topic_id: str = UNKNOWN) -> Split:
     """Returns the split of a partition, from offset ``start`` to ``stop`` (exclusive) or without an end."""
-    return Split(f"{topic}-{partition}", [topic, partition, start, stop])
+    return Split(f"{topic}-{partition}", [topic, partition, start, stop, topic_id])
+
+
+def topic_id_of(split: Split) -> str:
+    """Returns the id of the topic that the offsets of a split are of."""
+    return str(split.payload[4]) if len(split.payload) > 4 else UNKNOWN
+
+
+def with_topic_id(split: Split, topic_id: str) -> Split:
+    """Returns the split of that topic."""
+    return Split(split.split_id, [*split.payload[:4], topic_id])
 
 
 def owner_of(split: Split, parallelism: int) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
@@ -21,7 +22,7 @@ FETCH_BYTES = 8 << 20
 """Bytes of one answer. As much is read ahead of each leader, and as much again is in the hands of a broker or on its
 way."""
 
-_OLDEST_WITH_ISOLATION, _NEWEST_WITH_NAMES = 4, 12
+_OLDEST_WITH_ISOLATION, _NEWEST_WITH_NAMES, _OLDEST_WITH_IDS = 4, 12, 13
 _NO_SESSION = {"session_id": 0, "session_epoch": -1}
 _BATCH = struct.Struct(">qi4xbi2xi")
 """Base offset, length behind itself, (epoch of the leader), magic, CRC, (attributes), last offset's delta."""
@@ -61,8 +62,15 @@ class Answered:
     """The offset behind the last record that is on all replicas."""
 
 
-def fetch_request(positions: Mapping[Place, int], limits: FetchLimits, *, committed_only: bool) -> Any:
-    """In the order of ``positions``: a broker fills its answer in that order."""
+def fetch_request(
+    positions: Mapping[Place, int],
+    limits: FetchLimits,
+    topic_id: Callable[[str], UUID | None],
+    *,
+    committed_only: bool,
+) -> Any:
+    """In the order of ``positions``: a broker fills its answer in that order. Topics are asked for by their ids where all are known, so
+    that another topic of the same name does not answer."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), offset in positions.items():
         wanted = FetchRequest.FetchTopic.FetchPartition(
@@ -74,6 +82,7 @@ def fetch_request(positions: Mapping[Place, int], limits: FetchLimits, *, commit
             partition_max_bytes=limits.partition_bytes,
         )
         topics.setdefault(topic, []).append(wanted)
+    ids = {topic: topic_id(topic) for topic in topics}
     return FetchRequest(
         replica_id=-1,
         max_wait_ms=limits.wait_ms,
@@ -81,19 +90,22 @@ def fetch_request(positions: Mapping[Place, int], limits: FetchLimits, *, commit
         max_bytes=limits.max_bytes,
         isolation_level=int(committed_only),
         **_NO_SESSION,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        topics=[
+            FetchRequest.FetchTopic(topic=topic, topic_id=ids[topic], partitions=wanted)
+            for topic, wanted in topics.items()
+        ],
         forgotten_topics_data=[],
         rack_id="",
         min_version=_OLDEST_WITH_ISOLATION,
-        max_version=_NEWEST_WITH_NAMES,
+        max_version=_NEWEST_WITH_NAMES if None in ids.values() else _OLDEST_WITH_IDS,
     )
 
 
-def answered(response: Any) -> list[Answered]:
-    """By partition; an error of the whole answer is one of each of its partitions."""
+def answered(response: Any, named: Callable[[UUID], str]) -> list[Answered]:
+    """By partition; an error of the whole answer is one of each of its partitions. ``named``: the topic with an id."""
     return [
         Answered(
-            (topic.topic, one.partition_index),
+            (topic.topic or named(topic.topic_id), one.partition_index),
             one.error_code or response.error_code or 0,
             one.records or b"",
             [Aborted(a.producer_id, a.first_offset) for a in one.aborted_transactions or ()],

@@ -35,7 +35,7 @@ from tidegate.connectors.kafka.consumer_port import (
     MessageConsumer,
     Place,
     PollResult,
-    records_are_gone,
+    out_of_range,
 )
 from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
@@ -65,6 +65,8 @@ class _Found:
 
 class ColumnarConsumer(ConsumerPort):
     """Consumes partitions by column. Records that it cannot read so are left to librdkafka's consumer."""
+
+    tells_topic_ids = True
 
     def __init__(
         self,
@@ -135,7 +137,9 @@ class ColumnarConsumer(ConsumerPort):
             if logical:
                 request = offsets_request(logical, committed_only=self._committed_only)
             else:
-                request = fetch_request(positions, self._limits, committed_only=self._committed_only)
+                request = fetch_request(
+                    positions, self._limits, self._leaders.topic_id, committed_only=self._committed_only
+                )
             # what lies in the socket while the subtask does not take more is no fault of the broker
             future = self._connections.send(leader, request, _NEVER_S)
             self._asked[leader] = _Asked(future, logical or positions, bool(logical))
@@ -165,7 +169,7 @@ class ColumnarConsumer(ConsumerPort):
             elif asked.lists_offsets:
                 self._listed(asked)
             else:
-                for one in answered(asked.future.value):
+                for one in answered(asked.future.value, self._leaders.topic_named):
                     found += self._moved(one, asked.positions[one.place])
         return found
 
@@ -200,14 +204,15 @@ class ColumnarConsumer(ConsumerPort):
     def _refused(self, place: Place, code: int) -> None:
         error = library().KafkaError(code)
         if code == library().KafkaError.OFFSET_OUT_OF_RANGE:
-            raise records_are_gone(place, error)
+            with self._shared.used() as client:
+                raise out_of_range(client, place, self._at[place], error)
         if not is_soon(code):
             raise typed_error(error, f"read topic {place[0]!r}", self._servers)
         self._leaders.doubt([place])
 
     def _decoded(self, found: list[_Found]) -> PollResult:
         """Raises ``CorruptData``."""
-        arrived = PollResult(ends=self._ends)
+        arrived = PollResult(ends=self._ends, topic_ids=self._leaders.new_topic_ids())
         self._ends = {}
         for one in found:
             what = one.answered

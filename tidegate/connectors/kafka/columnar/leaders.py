@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, is_soon
 from tidegate.connectors.kafka.consumer_port import Place
+from tidegate.connectors.kafka.topic_ids import UNKNOWN, shown
 
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""
@@ -30,6 +32,9 @@ class Leaders:
         self._servers = servers
         self._clock = clock
         self._nodes: dict[Place, int] = {}
+        self._topic_ids: dict[str, UUID] = {}
+        self._names: dict[UUID, str] = {}
+        self._new_ids: dict[str, str] = {}
         self._doubted: set[Place] = set()
         self._future: Any = None
         self._learns_brokers = True
@@ -40,6 +45,19 @@ class Leaders:
     def of(self, place: Place) -> int | None:
         """Returns the broker that leads a partition, or ``None`` while that is not known."""
         return None if place in self._doubted else self._nodes.get(place)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """Returns the id of a topic, or ``None`` where a broker does not tell it."""
+        return self._topic_ids.get(topic)
+
+    def topic_named(self, topic_id: UUID) -> str:
+        """Returns the name of a topic whose id was known once."""
+        return self._names[topic_id]
+
+    def new_topic_ids(self) -> dict[str, str]:
+        """Returns the ids that were learned since the last call, as Kafka shows them."""
+        found, self._new_ids = self._new_ids, {}
+        return found
 
     def doubt(self, places: Iterable[Place]) -> None:
         """Notes that a broker does not lead these, or did not answer; asks again after a moment."""
@@ -94,6 +112,10 @@ class Leaders:
             self._refused(topic.name, topic.error_code)
             return
         self._unknown_since.pop(topic.name, None)
+        if shown(topic.topic_id) != UNKNOWN and self._topic_ids.get(topic.name) != topic.topic_id:
+            self._topic_ids[topic.name] = topic.topic_id
+            self._names[topic.topic_id] = topic.name
+            self._new_ids[topic.name] = shown(topic.topic_id)
         for one in topic.partitions:
             place = topic.name, one.partition_index
             if one.leader_id >= 0:

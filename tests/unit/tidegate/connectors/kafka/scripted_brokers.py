@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import UUID
 
 import kafka.errors as broken
 from kafka.future import Future
@@ -33,6 +34,7 @@ class ScriptedBrokers:
         self.leaders = leaders
         self.looked_for_coordinator = 0
         self.is_closed = False
+        self.topic_ids: dict[str, UUID] = {}
         self.turns = 0
         """How many answers arrive while the caller does not wait, one a turn."""
         self._answer = answer
@@ -51,7 +53,8 @@ class ScriptedBrokers:
                 kind.MetadataResponsePartition(error_code=0, partition_index=n, leader_id=node)
                 for n, node in enumerate(nodes or [])
             ]
-            found.append(kind(error_code=3 if nodes is None else 0, name=topic, partitions=parts))
+            code, topic_id = 3 if nodes is None else 0, self.topic_ids.get(topic)
+            found.append(kind(error_code=code, name=topic, topic_id=topic_id, partitions=parts))
         return Future().success(MetadataResponse(brokers=[], topics=found))
 
     def learn(self, metadata: Any) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import kafka.errors as broken
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tidegate.connectors.kafka.columnar.fetch_requests import end_of
 from tidegate.connectors.kafka.columnar.record_batches import Producer, decode, encode
 from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, PollResult
 from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.connectors.kafka.topic_ids import shown
 from tidegate.model.errors import CorruptData, ExternalError
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -26,6 +28,9 @@ class Client:
         self.assigned: list[tuple[str, int, int]] = []
 
     def poll(self, wait_s: float) -> None: ...
+
+    def get_watermark_offsets(self, part: Any, timeout: float) -> tuple[int, int]:
+        return 5, 9
 
     def assign(self, parts: Any) -> None:
         self.assigned = [(part.topic, part.partition, part.offset) for part in parts]
@@ -41,8 +46,9 @@ def batch(first: int, *values: bytes) -> bytes:
     return first.to_bytes(8, "big") + made[8:]
 
 
-def answer(found: dict[tuple[str, int], bytes | int]) -> Any:
+def answer(found: dict[tuple[str, int], bytes | int], topic_id: UUID | None = None) -> Any:
     """Contents, or errors, by partition."""
+    topic = "t" if topic_id is None else ""
     kind = FetchResponse.FetchableTopicResponse
     parts = [
         kind.PartitionData(
@@ -53,7 +59,7 @@ def answer(found: dict[tuple[str, int], bytes | int]) -> Any:
         )
         for (_, partition), what in found.items()
     ]
-    return FetchResponse(error_code=0, responses=[kind(topic="t", partitions=parts)])
+    return FetchResponse(error_code=0, responses=[kind(topic=topic, topic_id=topic_id, partitions=parts)])
 
 
 def asked_for(request: Any) -> dict[tuple[str, int], int]:
@@ -76,12 +82,12 @@ class Log:
                 for one in topic.partitions
             ]
             return ListOffsetsResponse(topics=[kind(name="t", partitions=parts)])
-        wanted = asked_for(request)
+        wanted, topic_id = asked_for(request), request.topics[0].topic_id
         if self.refusals:
             refusal = self.refusals.pop(0)
-            return refusal if isinstance(refusal, Exception) else answer(dict.fromkeys(wanted, refusal))
+            return refusal if isinstance(refusal, Exception) else answer(dict.fromkeys(wanted, refusal), topic_id)
         found = {place: self.batches[place].get(offset, b"") for place, offset in wanted.items()}
-        return answer(dict(found)) if any(found.values()) else None
+        return answer(dict(found), topic_id) if any(found.values()) else None
 
 
 def reading(
@@ -180,16 +186,50 @@ def test_a_broker_that_never_answers_loses_its_connection(monkeypatch: pytest.Mo
 
 
 def test_records_that_are_gone_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for code, kind, text in (
-        (KafkaError.OFFSET_OUT_OF_RANGE, CorruptData, "partition 0 of topic 't' has deleted the offset .* retention"),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ExternalError, "cannot read topic 't' .* lacks this permission"),
+    for code, at, kind, text in (
+        (KafkaError.OFFSET_OUT_OF_RANGE, 0, CorruptData, "to read from, 0: it begins at 5, so 5 offsets .* retention"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, 10, CorruptData, "to read from, 10: it ends at 9. .* lost records"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 0, ExternalError, "cannot read topic 't' .* lacks this permission"),
     ):
         log = Log()
         log.refusals = [code]
         made, _, _ = reading(log, monkeypatch)
-        made.add({T0: 0})
+        made.add({T0: at})
         with pytest.raises(kind, match=text):
             taken(made)
+
+
+def test_topics_are_asked_for_by_their_ids_so_that_another_of_the_same_name_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log()
+    log.batches[T0] = {0: batch(0, b"a")}
+    made, brokers, _ = reading(log, monkeypatch)
+    brokers.topic_ids = {"t": UUID(int=1)}
+    made.add({T0: 0})
+    arrived = taken(made)
+    assert values(arrived) == {T0: [b"a"]}
+    fetches = [request for _, request in brokers.asked if isinstance(request, FetchRequest)]
+    assert {(topic.topic_id, request._max_version) for request in fetches for topic in request.topics} == {
+        (UUID(int=1), 13)
+    }
+    log.refusals = [broken.UnknownTopicIdError.errno]
+    log.batches[T0][1] = batch(1, b"b")
+    brokers.topic_ids = {"t": UUID(int=2)}
+    found = taken(made)
+    assert found.topic_ids == {"t": shown(UUID(int=2))}, "it comes before records of that topic do"
+    assert not found.records
+
+
+def test_a_topic_without_an_id_is_asked_for_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    log.batches[T0] = {0: batch(0, b"a")}
+    made, brokers, _ = reading(log, monkeypatch)
+    made.add({T0: 0})
+    arrived = taken(made)
+    assert arrived.topic_ids == {}
+    fetches = [request for _, request in brokers.asked if isinstance(request, FetchRequest)]
+    assert {request._max_version for request in fetches} == {12}
 
 
 def test_a_topic_that_stays_unknown_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

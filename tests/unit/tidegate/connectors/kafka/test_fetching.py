@@ -19,16 +19,25 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.formats.messages import ByteArraySchema, Values
+from tidegate.connectors.kafka import fetching
 from tidegate.connectors.kafka.consumer_port import FETCH_MESSAGES, GATHER_S, PIECE, MessageConsumer
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
 from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
-from tidegate.model.errors import Unreachable
+from tidegate.connectors.kafka.splits import KafkaSubscription, split_of, topic_id_of, with_topic_id
+from tidegate.model.errors import CorruptData, Unreachable
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")
+
+
+@pytest.fixture(autouse=True)
+def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The ids of topics that a broker gives, by name: none, unless a test puts one there."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(fetching, "topic_ids", lambda servers, properties, topics: dict(found))
+    return found
 
 
 class Client:
@@ -295,3 +304,38 @@ def test_a_partition_that_is_added_while_nothing_is_read_is_read_from_its_beginn
     )
     fetch.add(split_of("t", 1, 7, 7))
     assert (next(found).split_id, client.added) == ("t-1", [(1, 7)])
+
+
+def test_a_split_without_an_id_takes_that_of_its_topic_and_one_of_another_topic_fails(ids: dict[str, str]) -> None:
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None
+    )
+    ids["t"] = "new"
+    fetch = fetch_of(settings, Client(10), split_of("t", 0, 0, 4))
+    assert next(fetch.run()).topic_id == "new"
+    fetch = fetch_of(settings, Client(10), split_of("t", 0, 0, 4, "new"))
+    assert [one.topic_id for one in fetch.run()] == ["", ""]
+    fetch = fetch_of(settings, Client(10), split_of("t", 0, 2, 4, "old"))
+    with pytest.raises(CorruptData, match="topic 't' was deleted and made again: offset 2 of partition 0"):
+        next(fetch.run())
+
+
+def test_an_offset_out_of_the_range_of_another_topic_blames_that(ids: dict[str, str]) -> None:
+    class Shorter(Client):
+        def consume(self, count: int, wait_s: float) -> list[Any]:
+            ids["t"] = "new"
+            raise CorruptData("the offset is out of its range")
+
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None
+    )
+    with pytest.raises(CorruptData, match="was deleted and made again"):
+        list(fetch_of(settings, Shorter(), split_of("t", 0, 2, 4, "old")).run())
+    with pytest.raises(CorruptData, match="out of its range"):
+        list(fetch_of(settings, Shorter(), split_of("t", 0, 2, 4, "new")).run())
+
+
+def test_the_id_that_a_split_takes_is_in_the_next_snapshot(ids: dict[str, str]) -> None:
+    old = Split("t-0", ["t", 0, 0, 4])
+    assert topic_id_of(old) == ""
+    assert with_topic_id(old, "new") == split_of("t", 0, 0, 4, "new")
