@@ -1,9 +1,8 @@
 """Publishes records by column in transactions: requests of our own, over kafka-python's connections.
 
     init  ─▶ coordinator gives producer id and epoch
-    send  ─▶ pieces of one partition each, gathered until they are a request ─▶ AddPartitionsToTxn for all that are new
-          ─▶ record batches ─▶ Produce, several on their way to a leader
-    push  ─▶ what is less than a request goes to a leader that has nothing else to do; elsewhere it waits for more
+    send  ─▶ gathered until they are worth it ─▶ pieces of one partition each, as record batches ─▶ AddPartitionsToTxn for all that are
+             new ─▶ Produce, several on their way to a leader; what is less than a request waits for more
     commit ─▶ all of them acknowledged ─▶ EndTxn
 
 Laws. Nothing that bears a sequence number is sent twice: every error but a coordinator's "not now" ends this producer, and its
@@ -27,7 +26,7 @@ from kafka.protocol.producer import ProduceRequest
 from tidegate.connectors.kafka.client import TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS, library
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, refusal
 from tidegate.connectors.kafka.columnar.coordinator import Coordinator, PartitionRefused
-from tidegate.connectors.kafka.columnar.record_batches import Producer, cut, encode
+from tidegate.connectors.kafka.columnar.record_batches import Producer, encode
 from tidegate.connectors.kafka.columnar.settings import number
 from tidegate.connectors.kafka.columnar.topics import Topics, pieces
 from tidegate.connectors.kafka.consumer_port import Place
@@ -40,21 +39,12 @@ ANSWER_LIMIT_S = 60.0
 """Kafka's default of ``transaction.timeout.ms``: later the broker has aborted by itself."""
 METADATA_LIMIT_S = 30.0
 """Chosen, not measured: a topic that is just being created is known by then."""
-_HEAD_BYTES = 24
-"""Chosen, not measured: of a record in a batch, beside key and value. ``cut`` computes what a batch has room for."""
-_COMPRESSED = 4
-"""Chosen, not measured: how much smaller compressed records are, when it is decided whether they are a request."""
+GATHER_BYTES = 1 << 18
+"""Chosen, not measured: so many are worth their requests, and few enough to be sent at a barrier."""
+GATHER_S = 0.1
+"""Chosen, not measured: fewer leave ten times a second, so that a barrier does not find all of them unsent."""
 ACKNOWLEDGE_MS = 30_000
 """Kafka's default of ``request.timeout.ms``."""
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """Records that wait to be sent to one leader, by partition, in their order."""
-
-    pieces: dict[Place, list[pa.RecordBatch]] = field(default_factory=dict)
-    size_bytes: int = 0
-    """Bytes in memory: about those of their record batches."""
 
 
 @dataclass(slots=True)
@@ -76,10 +66,16 @@ class ColumnarProducer(TransactionalProducer):
         transactional_id: str,
         limit: BatchLimit,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._id = transactional_id
         self._limit = limit
         self._clock = clock
+        self._monotonic = monotonic
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_bytes = 0
+        self._dealt_at = 0.0
+        """When records went to their partitions last."""
         self._compression = str(properties.get("compression.type", properties.get("compression.codec", "none")))
         self._acknowledge_ms = number(properties, ACKNOWLEDGE_MS, "request.timeout.ms")
         self._connections = Connections(servers, properties)
@@ -91,7 +87,7 @@ class ColumnarProducer(TransactionalProducer):
         self._sequences: Counter[Place] = Counter()
         self._touched: set[Place] = set()
         """Partitions of the transaction; before the coordinator's answer: when it is lost they may be."""
-        self._waiting: dict[int, _Gathered] = {}
+        self._waiting: dict[int, _Request] = {}
         self._sent: dict[int, list[_Request]] = {}
         self._turn = 0
         self._is_open = False
@@ -119,12 +115,14 @@ class ColumnarProducer(TransactionalProducer):
         self._connections.flush()  # connections that were closed while nothing was to do are known before they are used
         self._is_open = True
         self._touched.clear()
+        self._gathered, self._gathered_bytes = [], 0
 
     def send(self, records: pa.RecordBatch) -> None:
         """Raises ``KafkaException``."""
-        for topic, found in by_topic(records):
-            with self._telling(topic):
-                self._send(topic, found)
+        self._gathered.append(records)
+        self._gathered_bytes += records.nbytes
+        if self._gathered_bytes >= GATHER_BYTES:
+            self._deal()
 
     def mark(self, topic: str, markers: Mapping[str, str]) -> None:
         """Raises ``KafkaException``."""
@@ -133,19 +131,16 @@ class ColumnarProducer(TransactionalProducer):
         self.send(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
 
     def push(self) -> None:
-        """Sends what waits, without waiting for the answers, to leaders that have answered everything before: what comes while a request
-        is on its way is gathered into the next. Raises ``KafkaException``."""
-        if any(self._sent.values()):
-            self._connections.turn()
-        for leader in list(self._waiting):
-            self._look_at_answers(leader)
-            if not self._sent.get(leader):
-                self._send_gathered(leader)
+        """Sends what waits for more, without waiting for the answers, ten times a second at most: what comes meanwhile is gathered, whose readers
+        wait for the commit. Raises ``KafkaException``."""
+        if self._gathered and self._monotonic() - self._dealt_at >= GATHER_S:
+            self._deal()
+        self._send_waiting()
 
     def flush(self, limit_s: float) -> None:
         """Raises ``KafkaException``."""
-        for leader in list(self._waiting):
-            self._send_gathered(leader)
+        self._deal()
+        self._send_waiting()
         gives_up_at = time.monotonic() + limit_s
         for leader in list(self._sent):
             self._acknowledged(leader, 0, gives_up_at - time.monotonic())
@@ -201,6 +196,20 @@ class ColumnarProducer(TransactionalProducer):
     def close(self) -> None:
         self._connections.close()
 
+    def _deal(self) -> None:
+        """Brings what was gathered to the requests for its partitions, which are sent when they are full."""
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        self._dealt_at = self._monotonic()
+        if not gathered:
+            return
+        for topic, found in by_topic(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered)):
+            with self._telling(topic):
+                self._send(topic, found)
+
+    def _send_waiting(self) -> None:
+        for leader in list(self._waiting):
+            self._send_request(leader)
+
     def _send(self, topic: str, records: pa.RecordBatch) -> None:
         leaders = self._topics.leaders(topic, METADATA_LIMIT_S)
         for partition, piece in pieces(records, len(leaders), self._turn, self._limit.size_bytes):
@@ -209,7 +218,7 @@ class ColumnarProducer(TransactionalProducer):
 
     def _touch(self) -> None:
         """Tell the coordinator of the partitions that anything waits for, all at once: small transactions ask him once."""
-        fresh = sorted({place for waiting in self._waiting.values() for place in waiting.pieces} - self._touched)
+        fresh = sorted({place for waiting in self._waiting.values() for place in waiting.batches} - self._touched)
         if not fresh:
             return
         assert self._producer is not None
@@ -221,47 +230,34 @@ class ColumnarProducer(TransactionalProducer):
             raise refused.error from None
 
     def _put(self, leader: int, place: Place, piece: pa.RecordBatch) -> None:
-        """Gathers a piece; when one request has no room for it, sends what waits first."""
-        size_bytes = piece.nbytes + _HEAD_BYTES * piece.num_rows
-        waiting = self._waiting.get(leader)
-        room_bytes = self._limit.size_bytes * (1 if self._compression == "none" else _COMPRESSED)
-        if waiting is not None and waiting.size_bytes + size_bytes > room_bytes:
-            self._send_gathered(leader)
-        waiting = self._waiting.setdefault(leader, _Gathered())
-        waiting.pieces.setdefault(place, []).append(piece)
-        waiting.size_bytes += size_bytes
-
-    def _send_gathered(self, leader: int) -> None:
-        """Sends what waits for a leader, in as few requests as have room for it."""
-        self._touch()
-        waiting = self._waiting.pop(leader)
-        request = _Request()
-        for place, pieces_ in waiting.pieces.items():
-            for batch, count in self._batches(place, pieces_):
-                if place in request.batches or (
-                    request.batches and request.size_bytes + len(batch) > self._limit.size_bytes
-                ):
-                    self._send_request(leader, request)
-                    request = _Request()
-                request.batches[place] = batch, count
-                request.size_bytes += len(batch)
-        self._send_request(leader, request)
-
-    def _batches(self, place: Place, pieces_: list[pa.RecordBatch]) -> Iterator[tuple[Any, int]]:
-        """Record batches of a partition, with the counts of their records."""
+        """Encodes a piece; when one request has no room for it, sends what waits first."""
         assert self._producer is not None
-        records = pieces_[0] if len(pieces_) == 1 else pa.concat_batches(pieces_)
-        for start, count in cut(records.column("key"), records.column("value"), self._limit.size_bytes):
-            piece = records.slice(start, count)
-            stamps = piece.column("timestamp")
-            times = pc.if_else(pc.greater(stamps, 0), stamps, None)  # as librdkafka: what is not after 1970 is now
-            sequence = self._sequences[place]
-            self._sequences[place] = (sequence + count) % (1 << 31)
-            keys, values, now_ms = piece.column("key"), piece.column("value"), int(self._clock() * 1000)
-            yield encode(keys, values, times, self._producer, sequence, self._compression, now_ms), count
+        stamps = piece.column("timestamp")
+        times = pc.if_else(pc.greater(stamps, 0), stamps, None)  # as librdkafka: what is not after 1970 is now
+        sequence = self._sequences[place]
+        batch = encode(
+            piece.column("key"),
+            piece.column("value"),
+            times,
+            self._producer,
+            sequence,
+            self._compression,
+            int(self._clock() * 1000),
+        )
+        self._sequences[place] = (sequence + piece.num_rows) % (1 << 31)
+        waiting = self._waiting.get(leader)
+        if waiting is not None and (
+            place in waiting.batches or waiting.size_bytes + len(batch) > self._limit.size_bytes
+        ):
+            self._send_request(leader)
+        waiting = self._waiting.setdefault(leader, _Request())
+        waiting.batches[place] = batch, piece.num_rows
+        waiting.size_bytes += len(batch)
 
-    def _send_request(self, leader: int, request: _Request) -> None:
-        """As soon as the leader has few enough of ours."""
+    def _send_request(self, leader: int) -> None:
+        """Send what waits for a leader, as soon as he has few enough of ours."""
+        self._touch()
+        request = self._waiting.pop(leader)
         self._acknowledged(leader, ON_THEIR_WAY - 1, ANSWER_LIMIT_S)
         self._connections.wait(lambda: not self._connections.is_paused(leader), ANSWER_LIMIT_S)
         request.future = self._connections.send(leader, self._produce(request), ANSWER_LIMIT_S)
@@ -291,11 +287,6 @@ class ColumnarProducer(TransactionalProducer):
 
         if not self._connections.wait(few, limit_s):
             raise failure(TimeoutError(f"records were not acknowledged in {limit_s:g} s"), abort=True)
-        self._look_at_answers(leader)
-
-    def _look_at_answers(self, leader: int) -> None:
-        """Raises ``KafkaException``."""
-        sent = self._sent.get(leader, [])
         while sent and sent[0].future.is_done:
             request = sent[0]
             if request.future.exception is not None:

@@ -35,8 +35,6 @@ class ScriptedBrokers:
         self.looked_for_coordinator = 0
         self.is_closed = False
         self.topic_ids: dict[str, UUID] = {}
-        self.turns = 0
-        """How many answers arrive while the caller does not wait, one a turn."""
         self._answer = answer
 
     def bootstrap(self) -> Future:
@@ -89,11 +87,6 @@ class ScriptedBrokers:
         return True
 
     def flush(self) -> None: ...
-
-    def turn(self, wait_s: float = 0.0) -> None:
-        if self.turns:
-            self.turns -= 1
-            self._answer_one()
 
     def is_paused(self, node: Any) -> bool:
         return False

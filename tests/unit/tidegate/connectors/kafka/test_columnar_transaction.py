@@ -96,7 +96,9 @@ def producer(
 ) -> tuple[transaction.ColumnarProducer, ScriptedBrokers]:
     brokers = ScriptedBrokers(broker, {"t": [1, 2], "m": [1]})
     monkeypatch.setattr(transaction, "Connections", lambda *_: brokers)
-    made = transaction.ColumnarProducer("x:1", properties or {}, "me", limit or BatchLimit())
+    made = transaction.ColumnarProducer(
+        "x:1", properties or {}, "me", limit or BatchLimit(), monotonic=lambda: brokers.clock.now_s
+    )
     made.init(30)
     return made, brokers
 
@@ -279,32 +281,28 @@ def test_records_with_a_key_keep_their_partition_and_their_order() -> None:
     assert without == [(1 + n) % 4 for n in range(len(without))]
 
 
-def test_what_comes_while_a_request_is_on_its_way_is_gathered_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_one_row_are_gathered_before_they_are_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer of open transactions pushes after each batch, and batches may have one row each."""
     made, brokers = producer(Broker(), monkeypatch)
     made.begin()
-    for n in range(1_000):
-        made.send(records("m", [b"%d" % n]))
-        made.push()
-    assert kinds(brokers).count("Produce") == 1, "the others wait for its answer"
-    brokers.turns = 1
-    made.send(records("m", [b"1000"]))
-    made.push()
-    for n in range(1_001, 2_000):
+    for n in range(2_000):
         made.send(records("m", [b"%d" % n]))
         made.push()
     made.prepare(60)
-    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 1_000), (1_001, 999)]
+    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 1_999)]
 
 
-def test_a_pushed_request_leaves_at_once_for_a_leader_that_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_records_leave_ten_times_a_second_and_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made, brokers = producer(Broker(), monkeypatch)
-    brokers.turns = 1_000
     made.begin()
-    for n in range(3):
+    for n in range(6):
         made.send(records("m", [b"%d" % n]))
         made.push()
-    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 1), (2, 1)]
+        brokers.clock.now_s += transaction.GATHER_S * 0.6
+    assert [one[3:] for one in batches(brokers)] == [(0, 1), (1, 2), (3, 2)], "every second push is due"
+    made.send(records("m", [b"x" * transaction.GATHER_BYTES]))
+    made.push()
+    assert [one[3:] for one in batches(brokers)][3:] == [(5, 2)]
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
@@ -326,20 +324,17 @@ def test_gathered_records_are_cut_into_batches_that_the_broker_takes(
     assert sum(count for *_, count in found) == 100
     assert max(count for *_, count in found) > 1
     requests = [request for _, request in brokers.asked if isinstance(request, ProduceRequest)]
-    assert all(
-        len(one.records) <= 1_000
-        for request in requests
-        for topic in request.topic_data
-        for one in topic.partition_data
-    )
+    produced = [one for request in requests for topic in request.topic_data for one in topic.partition_data]
+    assert all(len(one.records) <= 1_000 for one in produced)
 
 
-def test_an_answer_that_refuses_is_seen_by_the_next_push(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, brokers = producer(Broker(Produce=[KafkaError.INVALID_PRODUCER_EPOCH]), monkeypatch)
+def test_what_an_abandoned_transaction_had_gathered_is_not_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, brokers = producer(Broker(), monkeypatch)
     made.begin()
     made.send(records("m", [b"a"]))
-    made.push()
-    brokers.turns = 1
+    made.abort()
+    made._is_open = False
+    made.begin()
     made.send(records("m", [b"b"]))
-    with pytest.raises(KafkaException):
-        made.push()
+    made.commit(60)
+    assert [one[3:] for one in batches(brokers)] == [(0, 1)]

@@ -52,17 +52,11 @@ def decoded(
 
 def rows(found: list[Fetched]) -> list[tuple[Any, int, int]]:
     """(value, offset, timestamp) of the stream's records."""
-    return [
-        row
-        for one in found
-        if one.data is not None and not one.side and one.data.num_rows
-        for row in zip(
-            one.data.column(0).to_pylist(),
-            one.offsets.tolist(),
-            one.timestamps.to_pylist(),
-            strict=True,  # type: ignore[union-attr]
-        )
-    ]
+    rows: list[tuple[Any, int, int]] = []
+    for one in found:
+        if one.data is not None and one.offsets is not None and one.timestamps is not None and not one.side:
+            rows += zip(one.data.column(0).to_pylist(), one.offsets.tolist(), one.timestamps.to_pylist(), strict=True)
+    return rows
 
 
 @pytest.mark.parametrize("as_column", [False, True])
