@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from tidegate.connectors.spark.query import materialize, partitioned
+from tidegate.connectors.spark.query import materialize, numbered, partitioned
 from tidegate.connectors.spark.source import SparkSource, owned_directory, read_marker
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.model.errors import TidegateError, UserFunctionError
@@ -85,7 +85,7 @@ def query_partitions(
             f"{submission.task_name}: the query of from_spark failed: {explained(error)}",
             details=str(error),
         ) from error
-    return frame.mapInArrow(run.over_arrow, schema="nothing boolean").rdd._jrdd
+    return numbered(frame).mapInArrow(run.over_arrow, schema="nothing boolean").rdd._jrdd
 
 
 def _await_result(

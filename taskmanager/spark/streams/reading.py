@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.connectors.spark.query import numbered
 from tidegate.connectors.spark.stream_link import (
     BatchPlanned,
     ForgetBefore,
@@ -74,6 +75,6 @@ class StreamRequests:
         frame, self._frame = self._frame, None
         assert frame is not None, "a batch is planned before it is run"
         push = Push(run.address, run.secret, run.batch, self._source.schema.serialize().to_pybytes())
-        pushed = frame.mapInArrow(push.over_arrow, "nothing boolean")
+        pushed = numbered(frame).mapInArrow(push.over_arrow, "nothing boolean")
         pushed._jdf.queryExecution().toRdd().count()
         return RequestDone()

@@ -218,6 +218,12 @@ def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> D
     return frame
 
 
+def numbered(frame: DataFrame) -> DataFrame:
+    """Returns a frame with the names c0, c1, ... for ``mapInArrow``, whose function knows the columns by their places. pyspark looks each of them up
+    by its text there: a dot would be a field, a backtick a quote, and names that differ in upper and lower case only would be one."""
+    return frame.toDF(*[f"c{index}" for index in range(len(frame.columns))])
+
+
 def frame_of_job(spark: SparkSession, job: SparkFrameJob) -> DataFrame:
     """Returns the DataFrame of a job that Spark runs as one, in a session of its own with the settings under which the query was analysed.
 

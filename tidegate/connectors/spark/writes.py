@@ -69,7 +69,7 @@ def jdbc_writer(url: str, table: str, *, driver: str, properties: Mapping[str, s
     def write(rows: DataFrame, epoch: SparkEpoch) -> None:
         mark = hashlib.sha256(epoch.application_id.encode()).hexdigest()[:12]
         staging = ".".join([*table.split(".")[:-1], f"tidegate_staging_{mark}"])
-        names = ", ".join(f'"{name}"' for name in rows.columns)
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in rows.columns)
         connection = _connection(rows.sparkSession, url, driver, chosen)
         try:
             _make_markers(connection, markers)
