@@ -120,11 +120,18 @@ def frames(n):
     frame = pd.DataFrame({"n": [n, n + 1], "name": ["a", None]})
     return env.from_pandas(frame).select("name", twice=col("n") * 2).to_pandas().to_dict("list")
 
+def names():
+    query = lambda spark: spark.sql("SELECT 1 AS `a.b`, 2 AS `A.B`, 3 AS `b``c`, named_struct('b', 4) AS a")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    return env.from_spark(query).select("a.b", "A.B", "b`c", "a").to_pandas().to_dict("list")
+
 print("CELL", cell(1))
 print("CHILDREN", sorted(child.pid for child in psutil.Process().children()))
 print("FRAME", frames(10))
 print("CELL", cell(10))
 print("CHILDREN", sorted(child.pid for child in psutil.Process().children()))
+print("NAMES", names())
 """
 
 
@@ -136,6 +143,9 @@ def test_cells_of_an_interpreter_find_the_cluster_of_the_cell_before(short_tmp: 
     children = [line.partition("CHILDREN ")[2] for line in said.splitlines() if "CHILDREN [" in line]
     assert cells == ["[2, 4]", "[20, 22]"], said
     assert "FRAME {'name': ['a', None], 'twice': [20, 22]}" in said
+    assert "NAMES {'a.b': [1], 'A.B': [2], 'b`c': [3], 'a': [{'b': 4}]}" in said, (
+        "names of a query are taken as they are"
+    )
     assert len(set(children)) == 1, said
     assert children[0] != "[]"
     assert marked(short_tmp.name) == []

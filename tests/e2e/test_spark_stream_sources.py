@@ -120,6 +120,15 @@ def test_rate_goes_on_with_the_times_of_its_first_start(session: Session) -> Non
     assert all(abs((time - first).total_seconds() - number / 200) < 0.01 for time, number in rows)
 
 
+def test_columns_have_any_names(session: Session) -> None:
+    def query(spark: SparkSession) -> DataFrame:
+        found = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).option("numPartitions", 2).load()
+        return found.selectExpr("value AS `a.b`", "value + 1 AS `A.B`", "value + 2 AS `b``c`")
+
+    rows, _ = read(session, query, 10, [])
+    assert sorted(rows) == [(n, n + 1, n + 2) for n in range(10)]
+
+
 def test_rate_by_batch_a_union_a_table_and_a_function_in_python(session: Session) -> None:
     def query(spark: SparkSession) -> DataFrame:
         from pyspark.sql.functions import udf
