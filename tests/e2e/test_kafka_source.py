@@ -329,7 +329,7 @@ def delete_before(broker: KafkaBroker, topic: str, partition: int, offset: int) 
 
 
 def test_the_strategy_decides_for_an_offset_that_a_partition_does_not_have(broker: KafkaBroker, topic: str) -> None:
-    """As a Flink 2.3 with its connector does, whose strategy becomes the consumer's ``auto.offset.reset``."""
+    """Flink's ``SpecifiedOffsetsInitializer``: its strategy becomes the consumer's ``auto.offset.reset``."""
     earliest, latest, none = (
         KafkaOffsetResetStrategy.EARLIEST,
         KafkaOffsetResetStrategy.LATEST,
