@@ -20,6 +20,7 @@ from itertools import chain
 from tidegate.common.records.type_information import (
     BasicType,
     BasicTypeInfo,
+    DecimalTypeInfo,
     MapTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
@@ -57,6 +58,8 @@ def looks_fit(type_info: TypeInformation) -> LooksFit | None:
         return _rows(type_info)
     if isinstance(type_info, MapTypeInfo):
         return _maps(type_info)
+    if isinstance(type_info, DecimalTypeInfo):
+        return None
     if isinstance(type_info, BasicTypeInfo):
         return _basic(type_info.basic_type)
     if isinstance(type_info, SqlTimeTypeInfo):

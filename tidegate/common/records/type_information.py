@@ -189,6 +189,25 @@ class BasicTypeInfo(TypeInformation):
         return BasicTypeInfo(BasicType.INSTANT)
 
 
+class DecimalTypeInfo(BasicTypeInfo):
+    """``decimal.Decimal`` of up to ``precision`` digits (38), ``scale`` of them behind the point: for values that ``Types.BIG_DEC()``,
+    with 20 before and 18 behind it, does not hold (Flink: ``BigDecimalTypeInfo``)."""
+
+    def __init__(self, precision: int, scale: int) -> None:
+        super().__init__(BasicType.BIG_DEC)
+        self.precision = precision
+        self.scale = scale
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.decimal128(self.precision, self.scale)
+
+    def _parts(self) -> tuple[object, ...]:
+        return (self.precision, self.scale)
+
+    def __repr__(self) -> str:
+        return f"Decimal({self.precision}, {self.scale})"
+
+
 class SqlTimeTypeInfo(TypeInformation):
     """``datetime.date``, ``datetime.time`` and ``datetime.datetime`` without a zone, to the microsecond."""
 

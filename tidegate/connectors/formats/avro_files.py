@@ -24,8 +24,8 @@ from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_range import FileRange, byte_ranges, check_whole
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import FileFormat
-from tidegate.connectors.formats.avro_messages import library, rows_as_dicts
-from tidegate.connectors.formats.avro_type import AvroType
+from tidegate.connectors.formats.avro_messages import rows_as_dicts
+from tidegate.connectors.formats.avro_type import AvroType, library
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Record
 

@@ -5,40 +5,45 @@
                written with, resolved to the reader's)
 
 A registry that does not answer is ``Unreachable``: the attempt fails, nothing was emitted, and the restart strategy tries
-again. Types: records are rows, unions with null are nullable, enums and uuids texts; other unions are refused.
+again. Types: records are rows, unions with null are nullable, enums and uuids texts; other unions are refused. What a value is decides
+the reader's schema (``avro_resolution``).
 """
 
 from __future__ import annotations
 
 import datetime
 import io
-import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
 
+from tidegate.common.records.type_information import DecimalTypeInfo
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
-from tidegate.connectors.formats.avro_type import AvroType
-from tidegate.connectors.formats.messages import (
-    DeserializationSchema,
-    PoisonRecord,
-    SerializationSchema,
+from tidegate.connectors.formats.avro_resolution import (
+    EXACT,
+    Convert,
+    Resolution,
+    Unresolved,
     Values,
-    objects,
+    check_defaults,
+    decimal_of,
 )
+from tidegate.connectors.formats.avro_type import MISSING, AvroType, ParsedSchema, library, logical_type, parse
+from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, SerializationSchema, objects
+from tidegate.connectors.formats.messages import Values as MessageValues
 from tidegate.model.errors import ExternalError, InvalidJob, Unreachable, UserError
 from tidegate.model.values import FieldValue, Record
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 _HEADER = struct.Struct(">bI")
-_MISSING = "needs packages that are not here: install tidegate[avro]"
 _LOGICAL: dict[str, Callable[[], TypeInformation]] = {
     "date": Types.SQL_DATE,
     "time-millis": Types.SQL_TIME,
@@ -47,7 +52,6 @@ _LOGICAL: dict[str, Callable[[], TypeInformation]] = {
     "timestamp-micros": Types.INSTANT,
     "local-timestamp-millis": Types.SQL_TIMESTAMP,
     "local-timestamp-micros": Types.SQL_TIMESTAMP,
-    "decimal": Types.BIG_DEC,
     "uuid": Types.STRING,
 }
 _PLAIN: dict[str, Callable[[], TypeInformation]] = {
@@ -61,56 +65,142 @@ _PLAIN: dict[str, Callable[[], TypeInformation]] = {
     "bytes": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
     "fixed": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
 }
+_DIGITS = 38
+"""That a column of decimals has at most."""
+_DAY_MICROS = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The years 1 to 9999, which Python's dates have, in days since 1970."""
 
 
 R = TypeVar("R")
 
 
-def library() -> Any:
-    """``fastavro``. Raises ``InvalidJob`` when it is not installed."""
-    try:
-        import fastavro
-    except ImportError as error:
-        raise InvalidJob(f"Avro {_MISSING}") from error
-    return fastavro
+def row_type(schema: ParsedSchema) -> TypeInformation:
+    """Returns the row that a record schema stands for. Raises ``InvalidJob`` for what has no type here."""
+    root = schema.resolved(schema.root)
+    if not isinstance(root, dict) or root["type"] != "record":
+        raise InvalidJob(f"an Avro message is a record with named fields, not {str(schema.root)[:100]}")
+    return _type_of(schema, root, "", ())
 
 
-def row_type(schema: AvroType) -> TypeInformation:
-    """Returns the row that a record schema (parsed JSON) stands for. Raises ``InvalidJob`` for what has no type here."""
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise InvalidJob(f"an Avro message is a record with named fields, not {str(schema)[:100]}")
-    return _type_of(schema, {})
-
-
-def _type_of(schema: AvroType, named: dict[str, AvroType]) -> TypeInformation:
-    if isinstance(schema, list):
-        kinds = [kind for kind in schema if kind != "null"]
+def _type_of(schema: ParsedSchema, kind: AvroType, path: str, inside: tuple[str, ...]) -> TypeInformation:
+    if isinstance(kind, list):
+        kinds = [one for one in kind if one != "null"]
         if len(kinds) != 1:
-            raise InvalidJob(f"an Avro union is of null and one other type here, not {str(schema)[:100]}")
-        return _type_of(kinds[0], named)
-    if isinstance(schema, str):
-        if schema in _PLAIN:
-            return _PLAIN[schema]()
-        if schema in named:
-            return _type_of(named[schema], named)
-        raise InvalidJob(f"the Avro type {schema!r} is not known, or contains itself")
-    kind = schema["type"]
-    if logical := _LOGICAL.get(schema.get("logicalType", "")):
-        return logical()
-    match kind:
+            raise InvalidJob(f"{_of(path)} is a union of {str(kind)[:100]}: one of null and one other type has a column")
+        return _type_of(schema, kinds[0], path, inside)
+    known = schema.resolved(kind)
+    match logical_type(known):
+        case "decimal":
+            return _decimal_type(known, path)
+        case logical if logical in _LOGICAL:
+            return _LOGICAL[logical]()
+    match known["type"]:
         case "record":
-            fields = schema["fields"]
-            types = [_type_of(one["type"], named) for one in fields]
-            named[schema["name"]] = schema
-            return Types.ROW_NAMED([one["name"] for one in fields], types)
+            return _row_of(schema, known, path, inside)
         case "array":
-            return Types.LIST(_type_of(schema["items"], named))
+            return Types.LIST(_type_of(schema, known["items"], f"{path}[]", inside))
         case "map":
-            return Types.MAP(Types.STRING(), _type_of(schema["values"], named))
-        case "enum" | "fixed":
-            named[schema["name"]] = schema
-            return _PLAIN[kind]()
-    return _type_of(kind, named)
+            return Types.MAP(Types.STRING(), _type_of(schema, known["values"], f"{path}{{}}", inside))
+        case name if name in _PLAIN:
+            return _PLAIN[name]()
+    raise InvalidJob(f"{_of(path)} is of the Avro type {known['type']!r}, which has no column: leave it out of the schema")
+
+
+def _row_of(schema: ParsedSchema, record: AvroType, path: str, inside: tuple[str, ...]) -> TypeInformation:
+    name, fields = record["name"], record["fields"]
+    if name in inside:
+        raise InvalidJob(f"{_of(path)} is the Avro record {name}, which contains itself: that has no columns")
+    if not fields:
+        raise InvalidJob(f"{_of(path)} is the Avro record {name}, which has no fields: that has no columns, leave it out of the schema")
+    types = [_type_of(schema, one["type"], f"{path}.{one['name']}".lstrip("."), (*inside, name)) for one in fields]
+    return Types.ROW_NAMED([one["name"] for one in fields], types)
+
+
+def _of(path: str) -> str:
+    return f"the field {path!r}" if path else "the Avro schema"
+
+
+def _decimal_type(schema: AvroType, path: str) -> TypeInformation:
+    """``BIG_DEC`` where it has the digits that the schema allows."""
+    precision, scale = schema["precision"], schema.get("scale", 0)
+    wide = _BIG_DECIMAL.precision - _BIG_DECIMAL.scale
+    if scale > _DIGITS:
+        raise InvalidJob(f"{_of(path)} is a decimal({precision}, {scale}): a column has up to {_DIGITS} digits")
+    if scale <= _BIG_DECIMAL.scale and precision - scale <= wide:
+        return Types.BIG_DEC()
+    return DecimalTypeInfo(min(precision, _DIGITS), scale)
+
+
+_BIG_DECIMAL: pa.Decimal128Type = Types.BIG_DEC().arrow_type()
+
+
+class _ColumnValues(Values):
+    """As columns take them: times as numbers of microseconds, dates of days, uuids as texts. What no column has is ``Unresolved``."""
+
+    def logical(self, schema: AvroType) -> Convert | None:
+        match logical_type(schema):
+            case "decimal":
+                return _fitting_decimal(schema)
+            case "uuid" if schema["type"] == "fixed":
+                return lambda data: str(UUID(bytes=data))
+            case "uuid":
+                return lambda text: str(UUID(text))
+            case name:
+                return _IN_COLUMNS.get(name)
+
+
+def _bounded(factor: int, least: int, most: int, what: str) -> Convert:
+    def convert(value: FieldValue) -> FieldValue:
+        if not least <= value * factor < most:
+            raise Unresolved(f"{value} is {what}")
+        return value * factor
+
+    return convert
+
+
+def _instants(factor: int) -> Convert:
+    """To microseconds."""
+    return _bounded(
+        factor, _FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS, "a time outside of the years 1 to 9999"
+    )
+
+
+_IN_COLUMNS = {
+    "date": _bounded(1, _FIRST_DAY, _LAST_DAY + 1, "a date outside of the years 1 to 9999"),
+    "time-millis": _bounded(1000, 0, _DAY_MICROS, "no time of day"),
+    "time-micros": _bounded(1, 0, _DAY_MICROS, "no time of day"),
+    "timestamp-millis": _instants(1000),
+    "timestamp-micros": _instants(1),
+    "local-timestamp-millis": _instants(1000),
+    "local-timestamp-micros": _instants(1),
+}
+
+
+def _fitting_decimal(schema: AvroType) -> Convert:
+    scale = schema.get("scale", 0)
+    column: pa.Decimal128Type = _decimal_type(schema, "").arrow_type()
+    bound = 10 ** (column.precision - column.scale + scale)
+
+    def convert(data: FieldValue) -> FieldValue:
+        number = int.from_bytes(data, "big", signed=True)
+        if not -bound < number < bound:
+            raise Unresolved(f"{decimal_of(scale)(data)} has more digits than its column, a {column}")
+        return Decimal(number).scaleb(-scale, EXACT)
+
+    return convert
+
+
+@dataclass(frozen=True)
+class SchemaText:
+    """A schema as JSON text. ``references``: the schemas whose types it names, each after those that it names itself."""
+
+    text: str
+    references: tuple[str, ...] = ()
+
+    def parsed(self, *, has_written: bool = False) -> ParsedSchema:
+        """Raises ``InvalidJob``."""
+        return parse(self.text, self.references, has_written=has_written)
 
 
 @dataclass(frozen=True)
@@ -121,14 +211,36 @@ class SchemaRegistry:
     url: str
     properties: Mapping[str, object] = field(default_factory=dict)
 
-    def schema(self, schema_id: int) -> str:
-        """Raises ``Unreachable``, ``ExternalError``."""
-        return str(self._asked(f"read schema {schema_id}", lambda client: client.get_schema(schema_id).schema_str))
+    def schema(self, schema_id: int) -> SchemaText:
+        """With what it refers to. Raises ``Unreachable``, ``ExternalError``, ``InvalidJob`` for one that is not of Avro."""
+        return self._whole(
+            self._asked(f"read schema {schema_id}", lambda client: client.get_schema(schema_id)), f"schema {schema_id}"
+        )
 
-    def latest(self, subject: str) -> str:
-        """Returns the latest schema of a subject as JSON text."""
+    def latest(self, subject: str) -> SchemaText:
+        """Returns the latest schema of a subject, with what it refers to."""
         doing = f"read the latest schema of {subject!r}"
-        return str(self._asked(doing, lambda client: client.get_latest_version(subject).schema.schema_str))
+        return self._whole(self._asked(doing, lambda client: client.get_latest_version(subject).schema), f"{subject!r}")
+
+    def _whole(self, schema: Schema, name: str) -> SchemaText:
+        found: dict[tuple[str, int], str] = {}
+        self._refer(schema, found, name)
+        return SchemaText(str(schema.schema_str), tuple(found.values()))
+
+    def _refer(self, schema: Schema, found: dict[tuple[str, int], str], name: str) -> None:
+        """Puts what a schema refers to into ``found``, each behind what it refers to itself."""
+        if schema.schema_type not in (None, "AVRO"):
+            raise InvalidJob(f"{name} in the schema registry at {self.url} is of {schema.schema_type}, not of Avro")
+        for one in schema.references or ():
+            place = (str(one.subject), int(one.version))
+            if place not in found:
+                doing = f"read version {place[1]} of {place[0]!r}, which {name} refers to"
+                referred = self._version(doing, *place)
+                self._refer(referred, found, f"version {place[1]} of {place[0]!r}")
+                found[place] = str(referred.schema_str)
+
+    def _version(self, doing: str, subject: str, version: int) -> Schema:
+        return self._asked(doing, lambda client: client.get_version(subject, version).schema)
 
     def register(self, subject: str, schema: str) -> int:
         """Returns the schema's id; the same schema has the same."""
@@ -144,7 +256,7 @@ class SchemaRegistry:
             from confluent_kafka.schema_registry import SchemaRegistryClient
             from confluent_kafka.schema_registry.error import SchemaRegistryError
         except ImportError as error:
-            raise InvalidJob(f"a schema registry {_MISSING}") from error
+            raise InvalidJob(f"a schema registry {MISSING}") from error
         text = f"cannot {doing} (schema registry at {self.url})"
         try:
             return ask(SchemaRegistryClient({"url": self.url, **self.properties}))
@@ -156,51 +268,63 @@ class SchemaRegistry:
             raise Unreachable(f"{text}: {error}; is it up, and the address right?") from error
 
 
-class _Parsed:
-    """Schemas as ``fastavro`` wants them; made where they are used, since they are not pickled."""
+class _Reading:
+    """What messages are read with; made where they are used, since it is not pickled."""
 
-    def __init__(self, registry: SchemaRegistry | None, schema: str) -> None:
+    def __init__(self, registry: SchemaRegistry | None, schema: SchemaText) -> None:
         self._registry = registry
-        self.own = library().parse_schema(json.loads(schema))
+        self._own = schema.parsed()
+        self.type = row_type(self._own)
+        self.plain = self._of(schema)
         self._by_id: dict[int, AvroType] = {}
 
-    def of(self, schema_id: int) -> AvroType:
+    def _of(self, writer: SchemaText) -> AvroType:
+        return Resolution(writer.parsed(has_written=True), self._own, _ColumnValues()).schema
+
+    def of(self, schema_id: int, index: int) -> AvroType:
+        """Of what was written with a schema of the registry. Raises ``PoisonRecord`` where that is none of Avro."""
         found = self._by_id.get(schema_id)
         if found is None:
             assert self._registry is not None
-            found = library().parse_schema(json.loads(self._registry.schema(schema_id)))
-            self._by_id[schema_id] = found
+            try:
+                found = self._by_id[schema_id] = self._of(self._registry.schema(schema_id))
+            except InvalidJob as error:
+                raise PoisonRecord(index, f"was written with schema {schema_id}: {error}") from error
         return found
 
 
 @dataclass(frozen=True)
 class AvroRows(DeserializationSchema):
-    """``schema`` is the reader's, as JSON text."""
+    """``schema`` is the reader's, as JSON text; ``references`` the schemas that it names."""
 
     schema: str
     registry: SchemaRegistry | None = None
+    references: tuple[str, ...] = ()
 
     def get_produced_type(self) -> TypeInformation:
-        return row_type(json.loads(self.schema))
+        return _reading(self).type
 
-    def decode(self, values: Values) -> pa.RecordBatch:
+    def decode(self, values: MessageValues) -> pa.RecordBatch:
         read = library().schemaless_reader
-        parsed = _parsed(self)
+        reading = _reading(self)
+        schema = reading.plain
         rows: list[Record] = []
         for index, value in enumerate(objects(values)):
-            stream = io.BytesIO(value or b"")
-            writer = parsed.own
+            if value is None:
+                raise PoisonRecord(index, "has no value, so it is no Avro record")
+            stream = io.BytesIO(value)
             if self.registry is not None:
-                writer = parsed.of(_schema_id(stream.read(_HEADER.size), index))
+                schema = reading.of(_schema_id(stream.read(_HEADER.size), index), index)
             try:
-                rows.append(read(stream, writer, parsed.own))
+                rows.append(read(stream, schema, None))
+            except Unresolved as error:
+                raise PoisonRecord(index, f"not an Avro record of its schema: {error}") from error
             except Exception as error:  # fastavro raises whatever the bytes lead it to
-                raise PoisonRecord(
-                    index, f"not an Avro record of its schema: {type(error).__name__}: {error}"
-                ) from error
+                reason = f"{type(error).__name__}: {error}" if str(error) else "it ends too early"
+                raise PoisonRecord(index, f"not an Avro record of its schema: {reason}") from error
             if left := len(stream.read(1)):
                 raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes are left")
-        return _as_batch(rows, self.get_produced_type().arrow_schema())
+        return _as_batch(rows, reading.type.arrow_schema())
 
 
 @dataclass(frozen=True)
@@ -210,19 +334,20 @@ class AvroMessages(SerializationSchema):
     schema: str
     registry: SchemaRegistry | None = None
     subject: str = ""
+    references: tuple[str, ...] = ()
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
         write = library().schemaless_writer
-        parsed = _parsed(self)
+        parsed = _written_schema(SchemaText(self.schema, self.references))
         header = b"" if self.registry is None else _HEADER.pack(0, _id_of(self))
         found = []
         if isinstance(type_info, ArrowTypeInfo):
-            data = _in_order(data, [one["name"] for one in parsed.own["fields"]])
-        for row in rows_by_position(data, parsed.own):
+            data = _in_order(data, [one["name"] for one in parsed.root["fields"]])
+        for row in rows_by_position(data, parsed):
             stream = io.BytesIO(header)
             stream.seek(len(header))
             try:
-                write(stream, parsed.own, row)
+                write(stream, parsed.root, row)
             except Exception as error:
                 raise UserError(
                     f"a row does not fit the Avro schema: {type(error).__name__}: {error}: {row}"
@@ -238,38 +363,38 @@ def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return data.select(names)
 
 
-def rows_by_position(data: pa.RecordBatch, schema: AvroType) -> Iterator[Record]:
+def rows_by_position(data: pa.RecordBatch, schema: ParsedSchema) -> Iterator[Record]:
     """Rows as ``fastavro`` writes them: fields by position, with the names of the record (Flink:
-    ``AvroRowSerializationSchema``). ``schema``: parsed."""
-    named: dict[str, AvroType] = {}
+    ``AvroRowSerializationSchema``)."""
     for row in data.to_pylist(maps_as_pydicts="lossy"):
-        yield _renamed(row, schema, named)
+        yield _renamed(row, schema.root, schema)
 
 
-def _renamed(value: FieldValue, schema: AvroType, named: dict[str, AvroType]) -> FieldValue:
-    if isinstance(schema, list):
-        schema = next(kind for kind in schema if kind != "null")
-    kind = named.get(schema, schema) if isinstance(schema, str) else schema
-    if value is None or isinstance(kind, str):
-        return value
-    if "name" in kind:
-        named[kind["name"]] = kind
+def _renamed(value: FieldValue, kind: AvroType, schema: ParsedSchema) -> FieldValue:
+    if isinstance(kind, list):
+        kind = next(one for one in kind if one != "null")
+    known = schema.resolved(kind)
     match value:
-        case dict() if kind["type"] == "record":
-            fields = kind["fields"]
+        case dict() if known["type"] == "record":
+            fields = known["fields"]
             if len(fields) != len(value):
-                raise UserError(f"{kind['name']} has {len(fields)} fields in the Avro schema, the row {list(value)}")
+                raise UserError(f"{known['name']} has {len(fields)} fields in the Avro schema, the row {list(value)}")
             pairs = zip(fields, value.values(), strict=True)
-            return {one["name"]: _renamed(part, one["type"], named) for one, part in pairs}
-        case dict():
-            return {key: _renamed(part, kind["values"], named) for key, part in value.items()}
-        case list():
-            return [_renamed(part, kind["items"], named) for part in value]
-        case datetime.datetime() if value.tzinfo is None and kind.get("logicalType", "").startswith("timestamp"):
-            return value.replace(
-                tzinfo=datetime.UTC
-            )  # what a clock in UTC shows; fastavro would take the machine's zone
+            return {one["name"]: _renamed(part, one["type"], schema) for one, part in pairs}
+        case dict() if known["type"] == "map":
+            return {key: _renamed(part, known["values"], schema) for key, part in value.items()}
+        case list() if known["type"] == "array":
+            return [_renamed(part, known["items"], schema) for part in value]
+        case str() if known["type"] == "fixed" and logical_type(known) == "uuid":
+            return _uuid_bytes(value)
     return _short(value)
+
+
+def _uuid_bytes(text: str) -> bytes:
+    try:
+        return UUID(text).bytes
+    except ValueError as error:
+        raise UserError(f"a row does not fit the Avro schema: {text!r} is no uuid") from error
 
 
 def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:
@@ -278,16 +403,21 @@ def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:
     return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 
-_parsed_schemas: dict[tuple[str, object], _Parsed] = {}
+_readings: dict[tuple[str, tuple[str, ...], object], _Reading] = {}
 _ids: dict[tuple[str, str, str], int] = {}
 
 
-def _parsed(owner: AvroRows | AvroMessages) -> _Parsed:
-    key = (owner.schema, owner.registry and owner.registry.url)
-    found = _parsed_schemas.get(key)
+def _reading(owner: AvroRows) -> _Reading:
+    key = (owner.schema, owner.references, owner.registry and owner.registry.url)
+    found = _readings.get(key)
     if found is None:
-        found = _parsed_schemas[key] = _Parsed(owner.registry, owner.schema)
+        found = _readings[key] = _Reading(owner.registry, SchemaText(owner.schema, owner.references))
     return found
+
+
+@lru_cache(maxsize=64)
+def _written_schema(schema: SchemaText) -> ParsedSchema:
+    return schema.parsed()
 
 
 def _id_of(owner: AvroMessages) -> int:
@@ -306,9 +436,23 @@ def _schema_id(header: bytes, index: int) -> int:
     return int(_HEADER.unpack(header)[1])
 
 
-def _as_batch(rows: Iterable[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.RecordBatch:
-    listed = list(rows)
-    columns = [pa.array([_plain(row[one.name]) for row in listed], one.type) for one in schema]
+def _as_batch(rows: Sequence[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.RecordBatch:
+    """Raises ``PoisonRecord`` for the first row that has a value which its column cannot hold."""
+    try:
+        return _columns(rows, schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        for index, row in enumerate(rows):
+            for one in schema:
+                try:
+                    pa.array([row[one.name]], one.type)
+                except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+                    text = f"not an Avro record of its schema: the field {one.name!r}: {reason}"
+                    raise PoisonRecord(index, text) from error
+        raise
+
+
+def _columns(rows: Sequence[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([row[one.name] for row in rows], one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -325,25 +469,19 @@ def _short(value: FieldValue) -> FieldValue:
     return value
 
 
-def _plain(value: FieldValue) -> FieldValue:
-    """Uuids as texts."""
-    return str(value) if isinstance(value, UUID) else value
-
-
-def checked_schema(schema: str | None, registry: SchemaRegistry | None, subject: str) -> str:
+def checked_schema(schema: str | None, registry: SchemaRegistry | None, subject: str) -> SchemaText:
     """Returns the schema given, or the subject's latest. Raises ``InvalidJob``, ``Unreachable``."""
     library()
     if schema is None:
         if registry is None or not subject:
             raise InvalidJob("give avro_schema_string, or schema_registry_url and subject")
-        schema = registry.latest(subject)
+        found = registry.latest(subject)
+    else:
+        found = SchemaText(schema)
+    parsed = found.parsed()
+    row_type(parsed)
     try:
-        row_type(json.loads(schema))
-        library().parse_schema(json.loads(schema))
-    except ValueError as error:
+        check_defaults(parsed, _ColumnValues())
+    except Unresolved as error:
         raise InvalidJob(f"not an Avro schema: {error}") from error
-    except Exception as error:
-        if isinstance(error, InvalidJob):
-            raise
-        raise InvalidJob(f"not an Avro schema: {type(error).__name__}: {error}") from error
-    return schema
+    return found

@@ -25,8 +25,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder, ParquetEncoderFactory
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.connectors.formats.avro_files import AvroSchema, GenericRecordAvroTypeInfo, records_of, rejected
-from tidegate.connectors.formats.avro_messages import library
-from tidegate.connectors.formats.avro_type import AvroType
+from tidegate.connectors.formats.avro_type import AvroType, library
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
 

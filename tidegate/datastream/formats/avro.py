@@ -79,7 +79,8 @@ class AvroRowDeserializationSchema(AvroRows):
     ) -> None:
         _no_class(record_class)
         registry = _registry(schema_registry_url, registry_properties)
-        super().__init__(checked_schema(avro_schema_string, registry, subject), registry)
+        found = checked_schema(avro_schema_string, registry, subject)
+        super().__init__(found.text, registry, found.references)
 
     def __reduce__(self) -> Shipped:
         return shipped_as(AvroRows, self)
@@ -101,7 +102,8 @@ class AvroRowSerializationSchema(AvroMessages):
         registry = _registry(schema_registry_url, registry_properties)
         if registry is not None and not subject:
             raise InvalidJob("a schema registry needs the subject under which the schema is registered")
-        super().__init__(checked_schema(avro_schema_string, registry, subject), registry, subject)
+        found = checked_schema(avro_schema_string, registry, subject)
+        super().__init__(found.text, registry, subject, found.references)
 
     def __reduce__(self) -> Shipped:
         return shipped_as(AvroMessages, self)
