@@ -72,6 +72,7 @@ KINDS: dict[str, tuple[Any, list[Any]]] = {
     "uuid": (logical("string", "uuid"), ["00000000-0000-0000-0000-000000000005"]),
     "unknown logical": (logical("long", "of-nobody"), [7]),
     "logical of another type": (logical("string", "timestamp-millis"), ["ab"]),
+    "uuid-fixed": (fixed("U", 16, logicalType="uuid"), ["0123456789abcdef"]),
     "decimal without precision": ({"type": "bytes", "logicalType": "decimal"}, ["ab"]),
 }
 """A type of each kind, with values in Avro's JSON (bytes are texts of their Latin-1 characters)."""
@@ -103,7 +104,12 @@ def _named() -> Iterator[tuple[str, Any, Any, list[Any]]]:
     yield "enum with a default", enum("E", "A", "B"), enum("E", "A", "U", default="U"), ["A", "B"]
     yield "enum with the writer's default", enum("E", "A", "B", default="A"), enum("E", "A"), ["B"]
     yield "record of another name", record("I", field("q", "int")), record("J", field("q", "int")), [{"q": 1}]
-    yield "record by its alias", record("I", field("q", "int")), record("J", field("q", "int"), aliases=["I"]), [{"q": 1}]
+    yield (
+        "record by its alias",
+        record("I", field("q", "int")),
+        record("J", field("q", "int"), aliases=["I"]),
+        [{"q": 1}],
+    )
     yield (
         "record of another namespace",
         record("I", field("q", "int"), namespace="a"),
@@ -117,10 +123,18 @@ def _named() -> Iterator[tuple[str, Any, Any, list[Any]]]:
     both = record("I", field("a", "int"), field("b", "int"))
     yield "a field and its alias", both, record("I", field("b", "int", aliases=["a"])), [{"a": 1, "b": 2}]
     yield "a field without a default", two, record("I", field("c", "int")), [{"a": 1, "b": "x"}]
-    yield "a field that may be null without a default", two, record("I", field("c", ["null", "int"])), [{"a": 1, "b": "x"}]
-    yield "a record that is not read", record("I", field("a", two), field("b", "int")), record("I", field("b", "int")), [
-        {"a": {"a": 1, "b": "x"}, "b": 5}
-    ]
+    yield (
+        "a field that may be null without a default",
+        two,
+        record("I", field("c", ["null", "int"])),
+        [{"a": 1, "b": "x"}],
+    )
+    yield (
+        "a record that is not read",
+        record("O", field("a", two), field("b", "int")),
+        record("O", field("b", "int")),
+        [{"a": {"a": 1, "b": "x"}, "b": 5}],
+    )
     yield (
         "a type by its full name",
         record("P", field("a", ADDRESS), field("b", "com.shop.Address"), namespace="com.shop"),
@@ -135,12 +149,18 @@ def _named() -> Iterator[tuple[str, Any, Any, list[Any]]]:
         record("P", field("a", longer), field("b", "Address")),
         [{"a": {"city": "x"}, "b": {"city": "y"}}],
     )
-    yield "a type of the null namespace", record("P", field("a", ADDRESS), field("b", "Address")), record(
-        "P", field("a", ADDRESS), field("b", record("Q", field("city", "string"), aliases=["Address"]))
-    ), [{"a": {"city": "x"}, "b": {"city": "y"}}]
-    yield "record by the alias of a namespace", record("I", field("q", "int"), namespace="a"), record(
-        "J", field("q", "int"), namespace="b", aliases=["a.I"]
-    ), [{"q": 1}]
+    yield (
+        "a type of the null namespace",
+        record("P", field("a", ADDRESS), field("b", "Address")),
+        record("P", field("a", ADDRESS), field("b", record("Q", field("city", "string"), aliases=["Address"]))),
+        [{"a": {"city": "x"}, "b": {"city": "y"}}],
+    )
+    yield (
+        "record by the alias of a namespace",
+        record("I", field("q", "int"), namespace="a"),
+        record("J", field("q", "int"), namespace="b", aliases=["a.I"]),
+        [{"q": 1}],
+    )
     yield "record by an alias", ADDRESS, other, [{"city": "x"}]
 
 
@@ -154,17 +174,29 @@ def _unions() -> Iterator[tuple[str, Any, Any, list[Any]]]:
     yield "union of texts as bytes", ["string", "bytes"], "bytes", [{"string": "x"}, {"bytes": "y"}]
     for kind in ("int", "long", "float", "string", "bytes"):
         value = KINDS[kind][1][0]
-        for branches in (["null", "string"], ["double", "long"], ["float", "double"], ["bytes", "null"], ["long", "int"], ["string", "bytes"]):
+        for branches in (
+            ["null", "string"],
+            ["double", "long"],
+            ["float", "double"],
+            ["bytes", "null"],
+            ["long", "int"],
+            ["string", "bytes"],
+        ):
             yield f"{kind} as {branches}", kind, branches, [value]
             yield f"null or {kind} as {branches}", ["null", kind], branches, [{kind: value}]
-    I, J = record("I", field("q", "int")), record("J", field("q", "int"))
-    yield "record as one of two of its shape", I, ["null", J, I], [{"q": 1}]
-    yield "record as one of its shape", I, ["null", J], [{"q": 1}]
-    yield "record as one of another shape", I, ["null", record("I", field("x", "int"))], [{"q": 1}]
-    yield "two records as two", [I, record("J", field("x", "int"))], [record("J", field("x", "long")), I], [
-        {"I": {"q": 1}},
-        {"J": {"x": 2}},
-    ]
+    shape, twin = record("I", field("q", "int")), record("J", field("q", "int"))
+    yield "record as one of two of its shape", shape, ["null", twin, shape], [{"q": 1}]
+    yield "record as one of its shape", shape, ["null", twin], [{"q": 1}]
+    yield "record as one of another shape", shape, ["null", record("I", field("x", "int"))], [{"q": 1}]
+    yield (
+        "two records as two",
+        [shape, record("J", field("x", "int"))],
+        [record("J", field("x", "long")), shape],
+        [
+            {"I": {"q": 1}},
+            {"J": {"x": 2}},
+        ],
+    )
     yield "enum in a union", enum("E", "A"), ["null", enum("E", "A", "B")], ["A"]
     yield "enum of another name in a union", enum("E", "A"), ["null", enum("G", "A", "B")], ["A"]
     yield "fixed in a union", fixed("F", 2), ["null", fixed("F", 2)], ["ab"]
@@ -179,7 +211,12 @@ def _unions() -> Iterator[tuple[str, Any, Any, list[Any]]]:
     yield "null or int as null or an instant", ["null", "int"], ["null", at], [{"int": 1700000000}, None]
     yield "null or bytes as null or a decimal", ["null", "bytes"], ["null", decimal(10, 2)], [{"bytes": "\u007b"}, None]
     yield "null or a decimal as null or bytes", ["null", decimal(10, 2)], ["null", "bytes"], [{"bytes": "\u007b"}, None]
-    yield "null or string as null or a uuid", ["null", "string"], ["null", KINDS["uuid"][0]], [{"string": KINDS["uuid"][1][0]}]
+    yield (
+        "null or string as null or a uuid",
+        ["null", "string"],
+        ["null", KINDS["uuid"][0]],
+        [{"string": KINDS["uuid"][1][0]}],
+    )
 
 
 def _nested() -> Iterator[tuple[str, Any, Any, list[Any]]]:
@@ -191,13 +228,26 @@ def _nested() -> Iterator[tuple[str, Any, Any, list[Any]]]:
     yield "list of texts as of bytes", array("string"), array("bytes"), [["ab"]]
     yield "list of bytes as of decimals", array("bytes"), array(decimal(10, 2)), [["\u007b"]]
     yield "list of texts as of uuids", array("string"), array(KINDS["uuid"][0]), [KINDS["uuid"][1]]
-    yield "list of records that gain a field", array(record("I", field("q", "int"))), array(INNER), [[{"q": 1}, {"q": 2}]]
+    yield (
+        "list of records that gain a field",
+        array(record("I", field("q", "int"))),
+        array(INNER),
+        [[{"q": 1}, {"q": 2}]],
+    )
     yield "map of records that gain a field", mapping(record("I", field("q", "int"))), mapping(INNER), [{"k": {"q": 1}}]
     inner = record("I", field("t", "long"), field("n", "int"))
-    yield "an instant in a record", inner, record("I", field("n", "double"), field("t", at)), [{"t": 1700000000123, "n": 3}]
-    yield "a record in a record in a list", array(record("O", field("i", record("I", field("q", "int"))))), array(
-        record("O", field("i", INNER), field("more", "int", default=4))
-    ), [[{"i": {"q": 1}}]]
+    yield (
+        "an instant in a record",
+        inner,
+        record("I", field("n", "double"), field("t", at)),
+        [{"t": 1700000000123, "n": 3}],
+    )
+    yield (
+        "a record in a record in a list",
+        array(record("O", field("i", record("I", field("q", "int"))))),
+        array(record("O", field("i", INNER), field("more", "int", default=4))),
+        [[{"i": {"q": 1}}]],
+    )
     yield "list as map", array("int"), mapping("int"), [[1]]
     yield "list of int as list of texts", array("int"), array("string"), [[1]]
     yield "an empty list of int as list of texts", array("int"), array("string"), [[]]
@@ -240,10 +290,8 @@ def _defaults() -> Iterator[tuple[str, Any, Any]]:
 def cases() -> list[Case]:
     found = []
     for name, written, read, values in _pairs():
-        for value in values:
-            found.append(
-                {"name": name, "writer": record("R", field("t", written)), "reader": record("R", field("t", read)), "value": {"t": value}}
-            )
+        writer, reader = record("R", field("t", written)), record("R", field("t", read))
+        found += [{"name": name, "writer": writer, "reader": reader, "value": {"t": value}} for value in values]
     for name, kind, default in _defaults():
         found.append(
             {

@@ -9,10 +9,12 @@ written with, resolved to the reader's (Flink: ``AvroInputFormat``, ``AvroWriter
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -25,7 +27,8 @@ from tidegate.connectors.files.file_range import FileRange, byte_ranges, check_w
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import FileFormat
 from tidegate.connectors.formats.avro_messages import rows_as_dicts
-from tidegate.connectors.formats.avro_type import AvroType, library
+from tidegate.connectors.formats.avro_resolution import Resolution, Unresolved, Values, check_defaults, with_values
+from tidegate.connectors.formats.avro_type import ParsedSchema, library, parse
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Record
 
@@ -45,13 +48,14 @@ class AvroSchema:
     def __post_init__(self) -> None:
         self.parsed()
 
-    def parsed(self) -> AvroType:
-        """As ``fastavro`` has it."""
-        fastavro = library()
+    def parsed(self) -> ParsedSchema:
+        """With full names. Raises ``InvalidJob``."""
+        found = parse(self.text)
         try:
-            return fastavro.parse_schema(json.loads(self.text))
-        except Exception as error:  # json's errors, and fastavro's, which have no common root
-            raise InvalidJob(f"not an Avro schema: {type(error).__name__}: {error}") from error
+            check_defaults(found, Values())
+        except Unresolved as error:
+            raise InvalidJob(f"not an Avro schema: {error}") from error
+        return found
 
     def __str__(self) -> str:
         return json.dumps(json.loads(self.text), separators=(",", ":"))
@@ -91,6 +95,7 @@ class AvroFileFormat(FileFormat):
 
     def __init__(self, schema: AvroSchema) -> None:
         self._type = GenericRecordAvroTypeInfo(schema)
+        self._reader = schema.parsed()
         self.schema = self._type.arrow_schema()
 
     def produced_type(self) -> TypeInformation:
@@ -115,11 +120,11 @@ class AvroFileFormat(FileFormat):
                 yield Block(encode(self._type, records, part.path).slice(skip), begin, skip, end)
                 begin, skip = end, 0
 
-    def _open(self, file: pa.NativeFile, path: str) -> Iterator[Record]:
-        """Blocks from wherever the file stands, which is behind the header now."""
+    def _open(self, file: pa.NativeFile, path: str) -> Iterator[list[Record]]:
+        """The records of block after block, from wherever the file stands, which is behind the header now."""
         fastavro = library()
         try:
-            blocks = fastavro.block_reader(file, self._type.schema.parsed())
+            blocks = fastavro.block_reader(file, self._reader.root)
         except Exception as error:  # fastavro raises whatever the bytes lead it to
             raise CorruptData(f"{path} cannot be read as Avro: {type(error).__name__}: {error}") from error
         package = _PACKAGES.get(blocks.codec)
@@ -128,7 +133,7 @@ class AvroFileFormat(FileFormat):
                 f"{path} is compressed with {blocks.codec}, which needs the package {package!r} where subtasks run: install it "
                 "there, or name it in env.set_python_requirements"
             )
-        return iter(blocks)
+        return _decoded(blocks, self._reader)
 
 
 def _is_installed(package: str) -> bool:
@@ -138,9 +143,30 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _gathered(blocks: Iterator[Record], file: pa.NativeFile, part: FileRange) -> tuple[list[Record], int]:
+def _decoded(blocks: Any, reader: ParsedSchema) -> Iterator[list[Record]]:
+    """``blocks``: of ``fastavro``, which only takes them apart: what the reader's schema makes of a record is decided here."""
+    array = Resolution(parse(blocks.metadata["avro.schema"], has_written=True), reader).array
+    read = library().schemaless_reader
+    for block in blocks:
+        content = io.BytesIO(_varint(block.num_records) + block.bytes_.getvalue() + b"\0")
+        records = read(content, array, None) if block.num_records else []
+        if len(records) != block.num_records or content.read(1):
+            raise ValueError("its records have not the length of the block")
+        yield records
+
+
+def _varint(number: int) -> bytes:
+    """How Avro writes a whole number that is not below zero."""
+    number *= 2
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def _gathered(blocks: Iterator[list[Record]], file: pa.NativeFile, part: FileRange) -> tuple[list[Record], int]:
     """Returns the records of some whole blocks that begin in the range, and where the next begins."""
-    mismatch = library().read.SchemaResolutionError
     records: list[Record] = []
     begin = int(file.tell())
     while begin < part.end and len(records) < _BLOCK_RECORDS:
@@ -149,7 +175,7 @@ def _gathered(blocks: Iterator[Record], file: pa.NativeFile, part: FileRange) ->
             if block is None:
                 break
             records.extend(block)
-        except mismatch as error:
+        except Unresolved as error:
             raise SchemaMismatch(
                 f"{part.path} was written with a schema that does not resolve to this one: {error}"
             ) from error
@@ -189,8 +215,11 @@ class AvroEncoderFactory(EncoderFactory):
 
 
 class _AvroEncoder(FileEncoder):
-    def __init__(self, file: pa.NativeFile, schema: AvroType, stream: pa.Schema) -> None:
-        self._writer = library().write.Writer(file, schema, validator=True)
+    def __init__(self, file: pa.NativeFile, schema: ParsedSchema, stream: pa.Schema) -> None:
+        self._writer = library().write.Writer(file, schema.root, validator=True)
+        values = with_values(schema)
+        self._writer.schema = values.root  # behind the header, which has the defaults as JSON
+        self._writer._named_schemas.update(values.named)
         self._stream = stream
 
     def write(self, data: pa.RecordBatch) -> None:

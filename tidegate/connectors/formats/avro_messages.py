@@ -87,7 +87,9 @@ def _type_of(schema: ParsedSchema, kind: AvroType, path: str, inside: tuple[str,
     if isinstance(kind, list):
         kinds = [one for one in kind if one != "null"]
         if len(kinds) != 1:
-            raise InvalidJob(f"{_of(path)} is a union of {str(kind)[:100]}: one of null and one other type has a column")
+            raise InvalidJob(
+                f"{_of(path)} is a union of {str(kind)[:100]}: one of null and one other type has a column"
+            )
         return _type_of(schema, kinds[0], path, inside)
     known = schema.resolved(kind)
     match logical_type(known):
@@ -104,7 +106,9 @@ def _type_of(schema: ParsedSchema, kind: AvroType, path: str, inside: tuple[str,
             return Types.MAP(Types.STRING(), _type_of(schema, known["values"], f"{path}{{}}", inside))
         case name if name in _PLAIN:
             return _PLAIN[name]()
-    raise InvalidJob(f"{_of(path)} is of the Avro type {known['type']!r}, which has no column: leave it out of the schema")
+    raise InvalidJob(
+        f"{_of(path)} is of the Avro type {known['type']!r}, which has no column: leave it out of the schema"
+    )
 
 
 def _row_of(schema: ParsedSchema, record: AvroType, path: str, inside: tuple[str, ...]) -> TypeInformation:
@@ -112,7 +116,9 @@ def _row_of(schema: ParsedSchema, record: AvroType, path: str, inside: tuple[str
     if name in inside:
         raise InvalidJob(f"{_of(path)} is the Avro record {name}, which contains itself: that has no columns")
     if not fields:
-        raise InvalidJob(f"{_of(path)} is the Avro record {name}, which has no fields: that has no columns, leave it out of the schema")
+        raise InvalidJob(
+            f"{_of(path)} is the Avro record {name}, which has no fields: that has no columns, leave it out of the schema"
+        )
     types = [_type_of(schema, one["type"], f"{path}.{one['name']}".lstrip("."), (*inside, name)) for one in fields]
     return Types.ROW_NAMED([one["name"] for one in fields], types)
 
@@ -137,6 +143,8 @@ _BIG_DECIMAL: pa.Decimal128Type = Types.BIG_DEC().arrow_type()
 
 class _ColumnValues(Values):
     """As columns take them: times as numbers of microseconds, dates of days, uuids as texts. What no column has is ``Unresolved``."""
+
+    native = ()
 
     def logical(self, schema: AvroType) -> Convert | None:
         match logical_type(schema):
@@ -219,8 +227,12 @@ class SchemaRegistry:
 
     def latest(self, subject: str) -> SchemaText:
         """Returns the latest schema of a subject, with what it refers to."""
-        doing = f"read the latest schema of {subject!r}"
-        return self._whole(self._asked(doing, lambda client: client.get_latest_version(subject).schema), f"{subject!r}")
+
+        def ask(client: SchemaRegistryClient) -> Schema:
+            client.clear_latest_caches()  # type: ignore[no-untyped-call]
+            return client.get_latest_version(subject).schema
+
+        return self._whole(self._asked(f"read the latest schema of {subject!r}", ask), f"{subject!r}")
 
     def _whole(self, schema: Schema, name: str) -> SchemaText:
         found: dict[tuple[str, int], str] = {}
@@ -232,7 +244,8 @@ class SchemaRegistry:
         if schema.schema_type not in (None, "AVRO"):
             raise InvalidJob(f"{name} in the schema registry at {self.url} is of {schema.schema_type}, not of Avro")
         for one in schema.references or ():
-            place = (str(one.subject), int(one.version))
+            assert one.version is not None, "a registry gives every reference its version"
+            place = (str(one.subject), one.version)
             if place not in found:
                 doing = f"read version {place[1]} of {place[0]!r}, which {name} refers to"
                 referred = self._version(doing, *place)
@@ -251,21 +264,32 @@ class SchemaRegistry:
             self._asked(f"register a schema for {subject!r}", lambda client: client.register_schema(subject, wanted))
         )
 
+    def _client(self) -> SchemaRegistryClient:
+        """One for the process: to make it reads the certificates of the system, which takes a tenth of a second."""
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        key = (self.url, repr(sorted(self.properties.items())))
+        if key not in _clients:
+            _clients[key] = SchemaRegistryClient({"url": self.url, **self.properties})
+        return _clients[key]
+
     def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], R]) -> R:
         try:
-            from confluent_kafka.schema_registry import SchemaRegistryClient
             from confluent_kafka.schema_registry.error import SchemaRegistryError
         except ImportError as error:
             raise InvalidJob(f"a schema registry {MISSING}") from error
         text = f"cannot {doing} (schema registry at {self.url})"
         try:
-            return ask(SchemaRegistryClient({"url": self.url, **self.properties}))
+            return ask(self._client())
         except SchemaRegistryError as error:
             raise ExternalError(f"{text}: {error.error_message}") from error
         except ValueError as error:
             raise InvalidJob(f"{text}: {error}") from error
         except Exception as error:  # its HTTP client's own tree of errors
             raise Unreachable(f"{text}: {error}; is it up, and the address right?") from error
+
+
+_clients: dict[tuple[str, str], SchemaRegistryClient] = {}
 
 
 class _Reading:
@@ -459,7 +483,7 @@ def _columns(rows: Sequence[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.
 def _short(value: FieldValue) -> FieldValue:
     match value:
         case Decimal():
-            return value.normalize()
+            return value.normalize(EXACT)
         case datetime.datetime() if value.tzinfo is None:
             return value.replace(tzinfo=datetime.UTC)
         case dict():

@@ -13,7 +13,6 @@ Records are dicts. A schema that contains itself has no columns: it is refused.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -25,7 +24,8 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder, ParquetEncoderFactory
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.connectors.formats.avro_files import AvroSchema, GenericRecordAvroTypeInfo, records_of, rejected
-from tidegate.connectors.formats.avro_type import AvroType, library
+from tidegate.connectors.formats.avro_resolution import Values, default_of, with_values
+from tidegate.connectors.formats.avro_type import AvroType, ParsedSchema, library, logical_type
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
 
@@ -80,29 +80,37 @@ class _Field:
     name: str
     column: _Column | None
     nullable: bool
-    default: FieldValue
-    """``_Field`` itself when there is none."""
+    default: Callable[[], FieldValue] | None
+    """Makes the value of the field where there is none; ``None`` when it has no default."""
 
     def arrow(self) -> pa.Field:
         assert self.column is not None
         return pa.field(self.name, self.column.kind, self.nullable)
 
     def to_file(self, record: Record) -> FieldValue:
-        value = record.get(self.name, None if self.default is _Field else self.default)
+        value = record[self.name] if self.name in record else self._filled()
         return None if value is None or self.column is None else self.column.to_file(value)
+
+    def _filled(self) -> FieldValue:
+        return None if self.default is None else self.default()
 
     def from_file(self, record: dict[str, FieldValue]) -> FieldValue:
         if self.name not in record:
-            return None if self.default is _Field else copy.deepcopy(self.default)
+            return self._filled()
         value = record[self.name]
         return None if value is None or self.column is None else self.column.from_file(value)
 
 
 def _fields(schema: AvroType) -> list[_Field]:
     return [
-        _Field(one["name"], _column(one["type"]), _takes_null(one["type"]), one.get("default", _Field))
-        for one in schema["fields"]
+        _Field(one["name"], _column(one["type"]), _takes_null(one["type"]), _default(one)) for one in schema["fields"]
     ]
+
+
+def _default(one: AvroType) -> Callable[[], FieldValue] | None:
+    if "default" not in one:
+        return None
+    return default_of(ParsedSchema(one["type"], {}), one["type"], one["default"], Values(), one["name"])
 
 
 def _takes_null(schema: AvroType) -> bool:
@@ -116,10 +124,10 @@ def _column(schema: AvroType) -> _Column | None:
         if schema != "null" and schema not in _PLAIN:
             raise InvalidJob(f"the Avro record {schema!r} contains itself: Parquet has no columns for that")
         return _PLAIN.get(schema)
-    kind, logical = schema["type"], schema.get("logicalType", "")
+    kind, logical = schema["type"], logical_type(schema)
     if logical == "decimal":
         return _Column(pa.decimal128(schema["precision"], schema.get("scale", 0)))
-    if logical in _LOGICAL:
+    if logical in _LOGICAL and kind != "fixed":
         return _LOGICAL[logical]
     match kind:
         case "record":
@@ -189,12 +197,35 @@ def _union(branches: Sequence[FieldValue]) -> _Column | None:
 
 def _fields_of(schema: AvroSchema) -> list[_Field]:
     """With named types in place. Raises ``InvalidJob`` for what has no columns."""
-    parsed = library().schema.expand_schema(schema.parsed())
+    parsed = library().schema.expand_schema(schema.parsed().root)
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         raise InvalidJob(f"files of Parquet have Avro records, not {str(schema)[:100]}")
     fields = _fields(parsed)
     _record(fields)
     return fields
+
+
+def _read_type(actual: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """Returns the type that a file's column is read as: where its number is of one logical type in the file and of another, or of none, at
+    the reader, the reader's, as in Avro itself. ``wanted``: of the reader's schema."""
+    types = pa.types
+    if types.is_struct(actual) and types.is_struct(wanted):
+        known = {one.name: one.type for one in wanted}
+        return pa.struct([one.with_type(_read_type(one.type, known.get(one.name, one.type))) for one in actual])
+    if types.is_list(actual) and types.is_list(wanted):
+        return pa.list_(actual.value_field.with_type(_read_type(actual.value_type, wanted.value_type)))
+    if types.is_map(actual) and types.is_map(wanted):
+        item = actual.item_field.with_type(_read_type(actual.item_type, wanted.item_type))
+        return pa.map_(actual.key_field, item)
+    if types.is_timestamp(actual) and types.is_timestamp(wanted):
+        return pa.timestamp(actual.unit, wanted.tz)
+    if types.is_integer(actual) and types.is_floating(wanted):
+        return wanted
+    if types.is_integer(actual) != types.is_integer(wanted) and (
+        types.is_temporal(actual) or types.is_temporal(wanted)
+    ):
+        return wanted
+    return actual
 
 
 class AvroParquetFormat(ParquetFormat):
@@ -214,7 +245,7 @@ class AvroParquetFormat(ParquetFormat):
 
     def check(self, path: str, actual: pa.Schema) -> None:
         for one in _fields_of(self._type.schema):
-            if one.name not in actual.names and not one.nullable and one.default is _Field:
+            if one.name not in actual.names and not one.nullable and one.default is None:
                 raise SchemaMismatch(f"{path} has no column {one.name!r}; it has {', '.join(actual.names)}")
 
     def names_in(self, actual: pa.Schema) -> list[str]:
@@ -224,7 +255,10 @@ class AvroParquetFormat(ParquetFormat):
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
         fields = _fields_of(self._type.schema)
-        records = [{one.name: one.from_file(row) for one in fields} for row in data.to_pylist()]
+        kinds = {one.name: one.column.kind for one in fields if one.column is not None}
+        target = pa.schema([one.with_type(_read_type(one.type, kinds[one.name])) for one in data.schema])
+        rows = data.cast(target).to_pylist()
+        records = [{one.name: one.from_file(row) for one in fields} for row in rows]
         return encode(self._type, records)
 
 
@@ -241,7 +275,7 @@ class AvroParquetEncoderFactory(EncoderFactory):
 
 class _AvroParquetEncoder(FileEncoder):
     def __init__(self, file: pa.NativeFile, schema: AvroSchema, stream: pa.Schema) -> None:
-        self._parsed = schema.parsed()
+        self._parsed = with_values(schema.parsed()).root
         self._fields = [one for one in _fields_of(schema) if one.column is not None]
         self._schema = pa.schema([one.arrow() for one in self._fields], {_AVRO_SCHEMA: str(schema).encode()})
         self._stream = stream

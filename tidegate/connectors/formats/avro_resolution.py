@@ -10,6 +10,7 @@ and decimals keep their value where both schemas have the same logical type in a
 
 from __future__ import annotations
 
+import copy
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,8 +44,15 @@ class Unresolved(Exception):
     """A value that the reader's schema does not take. The text names its place."""
 
 
+_NATIVE = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+"""Logical types that ``fastavro`` itself reads as ``Values`` does."""
+
+
 class Values:
     """What values of logical types are in Python: those of ``fastavro``."""
+
+    native: tuple[str, ...] = _NATIVE
+    """The logical types that are left to ``fastavro``."""
 
     def logical(self, schema: AvroType) -> Convert | None:
         """Returns what makes a value of its logical type of a number, bytes or a text; nothing where there is none to make."""
@@ -52,7 +60,7 @@ class Values:
             case "decimal":
                 return decimal_of(schema.get("scale", 0))
             case "uuid":
-                return _uuid_of(schema)
+                return UUID if schema["type"] == "string" else None
             case "" | "timestamp-nanos" | "local-timestamp-nanos":
                 return None
             case name:
@@ -62,10 +70,6 @@ class Values:
 def decimal_of(scale: int) -> Convert:
     """Returns what makes a decimal of its bytes; of any number of digits."""
     return lambda data: Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, EXACT)
-
-
-def _uuid_of(schema: AvroType) -> Convert:
-    return (lambda data: UUID(bytes=data)) if schema["type"] == "fixed" else UUID
 
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -176,9 +180,11 @@ class Resolution:
             case "fixed" if not _same_name(written, wanted) or written["size"] != wanted["size"]:
                 raise Unresolved(f"{_at(path)} was written as {_shown(written)}, which is not read as {_shown(wanted)}")
         place = {"type": kind, "size": written["size"], "name": written["name"]} if kind == "fixed" else kind
-        if {kind, other} == {"string", "bytes"}:
-            place = other
+        if {kind, other} == {"string", "bytes"} or (kind, other) == ("int", "long"):
+            place = other  # written in the same way
         steps = [_promotion(kind, other), _rescaling(written, wanted), self.values.logical(wanted)]
+        if steps[:2] == [None, None] and logical_type(wanted) in self.values.native:
+            return {"type": other, "logicalType": logical_type(wanted)}
         return _with(place, _chained([step for step in steps if step is not None], path))
 
     def _record(self, written: AvroType, wanted: AvroType, path: str) -> AvroType:
@@ -316,7 +322,7 @@ def _rescaling(written: AvroType, wanted: AvroType) -> Convert | None:
         return _decimal_rescaling(written.get("scale", 0), wanted.get("scale", 0), wanted["precision"])
     family, _, unit = logical_type(written).rpartition("-")
     other_family, _, other = logical_type(wanted).rpartition("-")
-    if not family or family != other_family or unit == other:
+    if not family or family.removeprefix("local-") != other_family.removeprefix("local-") or unit == other:
         return None
     if (factor := _PER_SECOND[other] // _PER_SECOND[unit]) > 0:
         return lambda value: value * factor
@@ -331,7 +337,9 @@ def _decimal_rescaling(scale: int, wanted: int, precision: int) -> Convert | Non
 
     def rescale(data: FieldValue) -> FieldValue:
         number = int.from_bytes(data, "big", signed=True)
-        number, rest = (number * 10 ** (wanted - scale), 0) if wanted > scale else divmod(number, 10 ** (scale - wanted))
+        number, rest = (
+            (number * 10 ** (wanted - scale), 0) if wanted > scale else divmod(number, 10 ** (scale - wanted))
+        )
         if rest or abs(number) >= 10**precision:
             raise Unresolved(f"{decimal_of(scale)(data)} has more digits than a decimal({precision}, {wanted})")
         return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
@@ -392,7 +400,9 @@ def _default(schema: ParsedSchema, kind: AvroType, default: FieldValue, values: 
     match known["type"], default:
         case ("null", None) | ("boolean", bool()) | ("string", str()):
             found = default
-        case ("int" | "long") as bits, int() if not isinstance(default, bool) and -_MOST[bits] - 1 <= default <= _MOST[bits]:
+        case ("int" | "long") as bits, int() if (
+            not isinstance(default, bool) and -_MOST[bits] - 1 <= default <= _MOST[bits]
+        ):
             found = default
         case "float", (int() | float()) if not isinstance(default, bool):
             found = float(np.float32(default))
@@ -408,7 +418,7 @@ def _default(schema: ParsedSchema, kind: AvroType, default: FieldValue, values: 
             return [_default(schema, known["items"], one, values, path) for one in default]
         case "map", dict():
             return {key: _default(schema, known["values"], one, values, path) for key, one in default.items()}
-        case ("record" | "error"), dict():
+        case (("record" | "error"), dict()):
             return {one["name"]: _field_default(schema, one, default, values, path) for one in known["fields"]}
         case _:
             raise _no_default(default, known, path)
@@ -422,6 +432,40 @@ def check_defaults(schema: ParsedSchema, values: Values) -> None:
         for one in record.get("fields", ()):
             if "default" in one:
                 default_of(schema, one["type"], one["default"], values, one["name"])
+
+
+class _Encoded(Values):
+    """What is written of them: numbers, bytes and texts."""
+
+    def logical(self, schema: AvroType) -> Convert | None:
+        return None
+
+
+def with_values(schema: ParsedSchema) -> ParsedSchema:
+    """Returns the schema as ``fastavro`` fills in fields that a record does not have: with values as defaults, where JSON has texts."""
+    named = copy.deepcopy(schema.named)
+    root = schema.root
+    if isinstance(root, dict):
+        root = copy.deepcopy({key: part for key, part in root.items() if key != "__named_schemas"})
+        _set_defaults(root, schema)
+        root = {**root, "__named_schemas": named}
+    for one in named.values():
+        _set_defaults(one, schema)
+    return ParsedSchema(root, named)
+
+
+def _set_defaults(kind: AvroType, schema: ParsedSchema) -> None:
+    match kind:
+        case list():
+            for branch in kind:
+                _set_defaults(branch, schema)
+        case dict():
+            for part in ("items", "values"):
+                _set_defaults(kind.get(part), schema)
+            for one in kind.get("fields", ()):
+                if "default" in one and not isinstance(one["default"], bytes):
+                    one["default"] = default_of(schema, one["type"], one["default"], _Encoded(), one["name"])()
+                _set_defaults(one["type"], schema)
 
 
 def _field_default(

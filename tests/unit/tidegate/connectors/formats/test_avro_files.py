@@ -255,3 +255,94 @@ def test_an_environment_reads_what_a_sink_of_pyflink_writes(tmp_path: Path) -> N
     assert json.loads(env.get_execution_plan())["nodes"][0]["type"] == "Source: Custom File Source"
     with pytest.raises(InvalidJob, match="create_input.. takes an AvroInputFormat"):
         env.create_input("in")  # type: ignore[arg-type]
+
+
+DEFAULTS = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "a", "type": "int"},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        {"name": "two", "type": {"type": "fixed", "name": "Two", "size": 2}, "default": "\u0000\u00fe"},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 25, "scale": 2},
+            "default": "\u007b",
+        },
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 1700000000123},
+        {
+            "name": "inner",
+            "type": {
+                "type": "record",
+                "name": "I",
+                "fields": [{"name": "q", "type": "int"}, {"name": "z", "type": "bytes", "default": "\u0080"}],
+            },
+            "default": {"q": 3},
+        },
+        {"name": "more", "type": {"type": "array", "items": "I"}, "default": [{"q": 4}]},
+        {"name": "either", "type": ["bytes", "null"], "default": "\u00fd"},
+    ],
+}
+FILLED = {
+    "raw": b"\xff",
+    "two": b"\x00\xfe",
+    "price": Decimal("1.23"),
+    "at": datetime.datetime(2023, 11, 14, 22, 13, 20, 123000, datetime.UTC),
+    "inner": {"q": 3, "z": b"\x80"},
+    "more": [{"q": 4, "z": b"\x80"}],
+    "either": b"\xfd",
+}
+"""What Avro Java reads them as (``tests/contract/formats/avro_1.12.1_resolutions.json``)."""
+
+
+def test_fields_that_a_file_has_not_are_their_defaults_and_no_two_records_share_one(tmp_path: Path) -> None:
+    path = tmp_path / "file.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, {**DEFAULTS, "fields": DEFAULTS["fields"][:1]}, [{"a": 1}, {"a": 2}])
+    first, second = (record for record, _, _ in read(path, schema_of(DEFAULTS)))
+    assert (first, second) == ({"a": 1, **FILLED}, {"a": 2, **FILLED})
+    first["inner"]["q"] = 9
+    assert second["inner"]["q"] == 3
+
+
+def test_fields_that_a_record_has_not_are_written_as_their_defaults(tmp_path: Path) -> None:
+    schema = schema_of(DEFAULTS)
+    path = tmp_path / "file.avro"
+    path.write_bytes(written(schema, GenericRecordAvroTypeInfo(schema), [{"a": 1}]))
+    assert [record for record, _, _ in read(path, schema)] == [{"a": 1, **FILLED}]
+    with path.open("rb") as file:
+        assert json.loads(fastavro.reader(file).metadata["avro.schema"])["fields"][1]["default"] == "\u00ff"
+
+
+@pytest.mark.parametrize("kind", ["timestamp-millis", "local-timestamp-millis", "timestamp-micros"])
+def test_the_logical_type_of_the_reader_counts_in_files(tmp_path: Path, kind: str) -> None:
+    def one(of: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "fields": [{"name": "t", "type": of}]}
+
+    plain, logical = one("long"), one({"type": "long", "logicalType": kind})
+    at = datetime.datetime(2023, 11, 14, 22, 13, 20, 123000, None if kind.startswith("local") else datetime.UTC)
+    number = 1700000000123 if kind.endswith("millis") else 1700000000123000
+    path = tmp_path / "file.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, plain, [{"t": number}])
+    assert [record for record, _, _ in read(path, schema_of(logical))] == [{"t": at}]
+    with path.open("wb") as file:
+        fastavro.writer(file, logical, [{"t": at}])
+    assert [record for record, _, _ in read(path, schema_of(plain))] == [{"t": number}]
+
+
+def test_decimals_of_files_keep_all_their_digits(tmp_path: Path) -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 60, "scale": 20}
+    schema = schema_of({"type": "record", "name": "R", "fields": [{"name": "d", "type": kind}]})
+    records = [{"d": Decimal(f"1{'0' * 39}.{'0' * 19}1")}, {"d": Decimal("-1.00000000000000000001")}]
+    path = tmp_path / "file.avro"
+    path.write_bytes(written(schema, GenericRecordAvroTypeInfo(schema), records))
+    assert [record for record, _, _ in read(path, schema)] == records
+
+
+def test_a_default_that_is_no_value_of_its_field_is_refused_with_the_schema() -> None:
+    wrong = [("bytes", "\u0100"), ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"), ("int", 2**40)]
+    for kind, default in wrong:
+        parsed = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind, "default": default}]}
+        with pytest.raises(InvalidJob, match=r"the default .* of the field 'x' is no"):
+            schema_of(parsed)

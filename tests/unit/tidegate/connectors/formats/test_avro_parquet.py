@@ -128,6 +128,64 @@ def test_a_field_that_the_file_has_not_is_its_default_or_null(tmp_path: Path) ->
         read(path, schema_of("int"))
 
 
+def test_defaults_are_values_of_their_types(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    inner = {
+        "type": "record",
+        "name": "I",
+        "fields": [{"name": "q", "type": "int"}, {"name": "z", "type": "bytes", "default": "\u0080"}],
+    }
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
+    fields = [
+        {"name": "g", "type": "long"},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        {"name": "price", "type": price, "default": "\u007b"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 1},
+        {"name": "inner", "type": inner, "default": {"q": 3}},
+    ]
+    schema = schema_of("int", fields=fields)
+    at = datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, datetime.UTC)
+    filled = {"raw": b"\xff", "price": Decimal("1.23"), "at": at, "inner": {"q": 3, "z": b"\x80"}}
+    pq.write_table(pa.table({"g": [1]}), path)
+    assert read(path, schema) == [{"g": 1, **filled}]
+    write(path, schema, GenericRecordAvroTypeInfo(schema), [{"g": 2}, {"g": 3, "inner": {"q": 4}}])
+    assert read(path, schema) == [{"g": 2, **filled}, {"g": 3, **filled, "inner": {"q": 4, "z": b"\x80"}}]
+
+
+AT = datetime.datetime(2023, 11, 14, 22, 13, 20, 123000)
+NUMBER = 1_700_000_000_123
+
+
+@pytest.mark.parametrize("around", [lambda kind: kind, lambda kind: {"type": "array", "items": kind}])
+@pytest.mark.parametrize(
+    ("written_as", "value", "read_as", "found"),
+    [
+        ("long", NUMBER, "timestamp-millis", AT.replace(tzinfo=datetime.UTC)),
+        ("long", NUMBER, "local-timestamp-millis", AT),
+        ("timestamp-millis", AT.replace(tzinfo=datetime.UTC), "long", NUMBER),
+        ("timestamp-millis", AT.replace(tzinfo=datetime.UTC), "local-timestamp-micros", AT),
+        ("int", 19000, "date", datetime.date(2022, 1, 8)),
+        ("date", datetime.date(2022, 1, 8), "int", 19000),
+        ("int", 3_600_000, "time-millis", datetime.time(1)),
+        ("int", 7, "double", 7.0),
+    ],
+)
+def test_the_logical_type_of_the_reader_counts(
+    tmp_path: Path, around: Any, written_as: str, value: Any, read_as: str, found: Any
+) -> None:
+    def kind(name: str) -> Any:
+        if "-" not in name and name != "date":
+            return around(name)
+        return around({"type": "int" if name in ("date", "time-millis") else "long", "logicalType": name})
+
+    path, schema = tmp_path / "file.parquet", schema_of(kind(written_as))
+    is_list = isinstance(around("int"), dict)
+    write(path, schema, GenericRecordAvroTypeInfo(schema), [{"f": [value] if is_list else value}])
+    (record,) = read(path, schema_of(kind(read_as)))
+    assert record == {"f": [found] if is_list else found}
+    assert type(record["f"]) is type([found] if is_list else found)
+
+
 @pytest.mark.parametrize("record", [{"f": "one"}, {}, {"f": 2**40}, ("f", 1)])
 def test_what_is_no_record_of_the_schema_is_named(record: Any, tmp_path: Path) -> None:
     schema = schema_of("int")
