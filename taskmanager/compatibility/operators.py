@@ -73,7 +73,8 @@ def _stored_states(
         mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)
         try:
             if not state.channels:  # what was in flight is no state of the operator
-                readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
+                kind, schema = checkpoint.kind_of(state), checkpoint.schema_of(state)
+                readable.append(StoredState(state.name, kind, mode, schema, state.segments, checkpoint.source))
             if verify:
                 for _ in checkpoint.tables_of(state, type_names=False):
                     pass

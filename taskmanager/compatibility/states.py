@@ -12,6 +12,7 @@ the rule by which a subtask restores them (``schema_evolution``). No state is re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,7 +21,9 @@ import pyarrow as pa
 from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
-from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.checkpoint import SegmentHandle, StateRedistribution
+from tidegate.model.errors import SchemaMismatch
+from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
 from tidegate.taskmanager.compatibility.declared_states import (
     DeclaredStates,
@@ -29,9 +32,19 @@ from tidegate.taskmanager.compatibility.declared_states import (
     entry_format,
 )
 from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
-from tidegate.taskmanager.operators.factory import options_of
-from tidegate.taskmanager.state.columnar.window_files import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
-from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP
+from tidegate.taskmanager.operators.factory import options_of, windows_of
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.columnar.session_windows.rows import SessionFormat
+from tidegate.taskmanager.state.columnar.window_files import (
+    KEY_PREFIX,
+    VALUE_PREFIX,
+    WINDOW_COLUMNS,
+    WINDOWS,
+    PartialsFormat,
+    WindowFormat,
+    read_windows,
+)
+from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP, metadata_of
 
 _ANY_FUNCTION = frozenset(
     {"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "async_wait", "map_batches"}
@@ -47,12 +60,15 @@ class StateOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """A state in a checkpoint. ``redistribution`` is ``None`` for keyed state; ``schema`` that of one of its files."""
+    """A state in a checkpoint. ``redistribution`` is ``None`` for keyed state; ``schema`` that of one of its files; ``segments`` and ``source``:
+    the files of keyed state, for what their schema does not tell."""
 
     name: str
     kind: str
     redistribution: StateRedistribution | None
     schema: pa.Schema
+    segments: tuple[SegmentHandle, ...] = ()
+    source: SegmentSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +170,34 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
             f"its aggregates differ: {name} is stored as {before}, the job has {after}; give the operator another uid"
         )
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
-    return StateVerdict(state.name, StateOutcome.RESTORES)
+    form = windows_of(spec)
+    try:
+        _read_as_restored(form, state)
+    except SchemaMismatch as error:
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message)
+    return StateVerdict(state.name, StateOutcome.RESTORES, _other_gap(form, metadata_of(state.schema).get("gap_ms")))
+
+
+def _read_as_restored(form: PartialsFormat, state: StoredState) -> None:
+    """Raises ``SchemaMismatch`` where a subtask would. Rows are read only of files of before, whose metadata does not tell what windows they
+    have."""
+    form.check(state.schema)
+    if not isinstance(form, WindowFormat) or state.source is None or not state.segments:
+        return
+    last = max(segment.key_groups.end for segment in state.segments)
+    if WINDOWS not in metadata_of(state.schema):
+        with closing(read_windows(form, KeyGroupRange(0, last), state.segments, state.source)) as read:
+            for _ in read:
+                pass
+
+
+def _other_gap(form: PartialsFormat, stored: object) -> str:
+    if not isinstance(form, SessionFormat) or not isinstance(stored, int) or stored == form.gap_ms:
+        return ""
+    return (
+        f"written with a gap of {stored} ms, the job has {form.gap_ms} ms: a session that is open ends as it was written, unless a row comes "
+        "before that"
+    )
 
 
 def _windows_of(spec: OperatorSpec) -> ColumnarWindowOptions | SessionOptions:

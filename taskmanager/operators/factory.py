@@ -48,6 +48,7 @@ from tidegate.taskmanager.operators.sources.source import SourceOperator
 from tidegate.taskmanager.operators.sources.watermarks import TimestampsWatermarksOperator
 from tidegate.taskmanager.operators.windows.sessions import MergingWindowOperator
 from tidegate.taskmanager.operators.windows.window import WindowOperator
+from tidegate.taskmanager.state.columnar.window_files import PartialsFormat
 from tidegate.taskmanager.state.ttl import Ttl
 
 Options = TypeVar("Options", bound=OperatorOptions)
@@ -157,12 +158,17 @@ def _columnar_aggregate(spec: OperatorSpec) -> Operator:
     return ColumnarAggregate(spec.name, o.keys, o.aggregates, schema, Ttl.of(o.ttl))
 
 
+def windows_of(spec: OperatorSpec) -> PartialsFormat:
+    """How an operator of windows over columns, sessions among them, writes and reads its state."""
+    return _session(spec).form if isinstance(spec.options, SessionOptions) else _columnar_window(spec).form
+
+
 def _window_local(spec: OperatorSpec) -> Operator:
     o = options_of(spec, LocalWindowOptions)
     return ColumnarWindowLocal(spec.name, o.size_ms, o.offset_ms, o.keys, o.aggregates)
 
 
-def _columnar_window(spec: OperatorSpec) -> Operator:
+def _columnar_window(spec: OperatorSpec) -> ColumnarWindow:
     o = options_of(spec, ColumnarWindowOptions)
     takes_partials = o.input == "partial"
     slide_ms = o.slide_ms
@@ -174,9 +180,9 @@ def _session_local(spec: OperatorSpec) -> Operator:
     return ColumnarSessionLocal(spec.name, o.gap_ms, o.keys, o.aggregates)
 
 
-def _session(spec: OperatorSpec) -> Operator:
+def _session(spec: OperatorSpec) -> ColumnarSession:
     o = options_of(spec, SessionOptions)
-    return ColumnarSession(spec.name, o.keys, o.aggregates)
+    return ColumnarSession(spec.name, o.keys, o.aggregates, o.gap_ms)
 
 
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:

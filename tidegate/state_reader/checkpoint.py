@@ -111,13 +111,13 @@ class Operator:
 
 
 class Checkpoint:
-    """An opened checkpoint. ``location`` is its directory, ``manifest`` all that ``_metadata`` says."""
+    """An opened checkpoint. ``location`` is its directory, ``manifest`` all that ``_metadata`` says, ``source`` reads its files."""
 
     def __init__(self, location: str, manifest: CheckpointManifest, source: VerifiedSegments) -> None:
         self.location = location
         self.manifest = manifest
         self.operators = tuple(Operator(operator, _states_of(operator)) for operator in manifest.operators)
-        self._source = source
+        self.source = source
 
     def operator(self, name: str) -> Operator:
         """By id, uid or name. Raises ``Misuse`` when there is none or more than one."""
@@ -146,15 +146,15 @@ class Checkpoint:
             for rows in self.merged(stack):
                 yield with_types(rows) if type_names else rows
         for subtask, handle in state.elements:
-            elements = read_elements(self._source, handle, self.location)
+            elements = read_elements(self.source, handle, self.location)
             yield _with_json(elements.add_column(0, SUBTASK, pa.array([subtask] * elements.num_rows, pa.int32())))
         for channel in state.channels:
-            rows = read_channel(self._source, channel, state.name, self.location)
+            rows = read_channel(self.source, channel, state.name, self.location)
             yield with_types(rows) if type_names else rows
 
     def merged(self, stack: Sequence[SegmentHandle]) -> Iterator[pa.Table]:
         """Segments of one part of the key groups: one by one, or as one table when they have levels."""
-        tables = (read_segment(self._source, segment, self.location) for segment in stack)
+        tables = (read_segment(self.source, segment, self.location) for segment in stack)
         if any(segment.level for segment in stack):
             yield as_one(list(tables), [segment.key_groups for segment in stack], is_identity)
         else:
@@ -169,7 +169,7 @@ class Checkpoint:
 
     def rows_of(self, segment: SegmentHandle) -> pa.Table:
         """One segment as it is stored."""
-        return read_segment(self._source, segment, self.location)
+        return read_segment(self.source, segment, self.location)
 
     def kind_of(self, state: State) -> str:
         """``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``, ``columnar_windows`` ...: what the
@@ -181,12 +181,12 @@ class Checkpoint:
         a column of the namespace.)"""
         if state.is_keyed:
             smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
-            return read_segment(self._source, smallest, self.location).schema
+            return read_segment(self.source, smallest, self.location).schema
         if state.channels:
             least = min(state.channels, key=lambda channel: channel.handle.size_bytes)
-            return read_channel(self._source, least, state.name, self.location).schema
+            return read_channel(self.source, least, state.name, self.location).schema
         _, handle = min(state.elements, key=lambda element: element[1].handle.size_bytes)
-        return read_elements(self._source, handle, self.location).schema
+        return read_elements(self.source, handle, self.location).schema
 
 
 def open_checkpoint(path: str) -> Checkpoint:

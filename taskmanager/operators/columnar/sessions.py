@@ -84,19 +84,20 @@ class ColumnarSession(Operator):
 
     works_on = "arrow"
 
-    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates) -> None:
+    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates, gap_ms: int | None = None) -> None:
+        """``gap_ms`` is that of the sessions that come; ``None``: it is not known."""
         self._name = name
         self._keys = tuple(keys)
         self._aggregates = aggregates
+        self.form = SessionFormat(name, self._keys, gap_ms)
         self._plan: AggregatePlan | None = None
         self._watermark = NO_WATERMARK
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        self._form = SessionFormat(self._name, self._keys)
         memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
-        self._state = ColumnarSessionState(self._form, self._merge, owned, context.max_parallelism, memory)
+        self._state = ColumnarSessionState(self.form, self._merge, owned, context.max_parallelism, memory)
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
@@ -113,7 +114,7 @@ class ColumnarSession(Operator):
         if not len(batch):
             return
         plan = self._plan_of(batch.data.schema)
-        rows = self._form.rows(batch.data, plan.partial_schema.names[len(self._keys) :])
+        rows = self.form.rows(batch.data, plan.partial_schema.names[len(self._keys) :])
         if int(as_numpy(rows.column(WINDOW_END)).min()) - 1 <= self._watermark:
             rows = self._without_late(plan, rows, batch.data)
         self._state.add(rows)

@@ -75,6 +75,8 @@ class ColumnarWindow(Operator):
         self._offset_ms = offset_ms
         self._keys = tuple(keys)
         self._aggregates = aggregates
+        times = WindowTimes(size_ms, offset_ms, self._slide_ms)
+        self.form = WindowFormat(name, WINDOW, self._keys, times, combined_by(aggregates))
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._merging: AggregatePlan | None = None
@@ -89,10 +91,8 @@ class ColumnarWindow(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
-        form = WindowFormat(self._name, WINDOW, self._keys, times, combined_by(self._aggregates))
         memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
-        self._state = ColumnarWindowState(form, self._merge, owned, context.max_parallelism, memory)
+        self._state = ColumnarWindowState(self.form, self._merge, owned, context.max_parallelism, memory)
         if context.restored is not None:
             assert context.segments is not None
             self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)

@@ -20,7 +20,7 @@ from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.base import PartialSource
-from tidegate.taskmanager.state.columnar.window_files import LAST_MS, WindowFormat, check_keys, note_fired
+from tidegate.taskmanager.state.columnar.window_files import LAST_MS, WindowFormat, note_fired
 from tidegate.taskmanager.state.columnar.window_runs import gathered
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment, opened_parts
 from tidegate.taskmanager.state.files.read_ahead import in_reading_order
@@ -180,7 +180,7 @@ class UnreadWindows:
             segment, bounds = file.segment, file.bounds()
             if bounds is None:
                 raise NotInParts
-            check_keys(self._form, file.schema)
+            self._form.check(file.schema)
             both = segment.key_groups.intersect(part)
             first, end = file.rows_of(both.start)[0], file.rows_of(both.end)[1]
             for index, (begin, behind) in enumerate(pairwise(bounds)):

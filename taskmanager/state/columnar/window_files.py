@@ -77,6 +77,10 @@ class PartialsFormat(Protocol):
     def first_ms(self, first: int) -> int | None:
         """The time before which no row begins if column 0 of none is less than ``first``; ``None``: it does not say that."""
 
+    def check(self, schema: pa.Schema) -> None:
+        """``schema``: of a file, with its metadata. Raises ``SchemaMismatch`` when it is not of such windows: it has other keys, or its metadata tells
+        other windows."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
@@ -93,6 +97,11 @@ class WindowTimes:
     def end_of(self, number: int) -> int:
         """The end of window ``number``, in ms; the last ms there is, where it lies behind that."""
         return min(number * self.step_ms + self.offset_ms + self.size_ms, LAST_MS)
+
+
+WINDOWS = "windows"
+"""In the metadata of a file: length, step and offset of its windows in ms. Files of before do not have it; their rows tell."""
+SESSIONS = "sessions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +127,20 @@ class WindowFormat:
         columns = [rows.column(n) for n in self.keys] + [pa.array(starts), pa.array(starts + self.times.size_ms)]
         return pa.RecordBatch.from_arrays(columns + [rows.column(n) for n in values], names=names)
 
+    def check(self, schema: pa.Schema) -> None:
+        about = metadata_of(schema)
+        if about.get(SESSIONS):
+            raise self._mismatch("are sessions")
+        check_keys(self, schema)
+        told, times = about.get(WINDOWS), self.times
+        if told is None:
+            return
+        size, step, offset = told
+        if size != times.size_ms or step % times.step_ms or (offset - times.offset_ms) % times.step_ms:
+            raise self._mismatch(f"are {size} ms long, one each {step} ms from {offset} ms on")
+
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        check_keys(self, data.schema)
+        self.check(data.schema)
         names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
         columns = [self._numbers(data), *(data.column(n) for n in names)]
         return pa.RecordBatch.from_arrays(columns, [self.window, *(n.split(".", 1)[1] for n in names)])
@@ -128,17 +149,21 @@ class WindowFormat:
         types = {field.name: str(field.type) for field in data.schema}
         combine = {VALUE_PREFIX + name: how for name, how in (self.combine or {}).items()}
         more = {"fired_ms": self.times.end_of(fired)} if fired is not None else {}
-        return StateDescription(self.operator, STATE_NAME, KIND, types, {"combine": combine, **more})
+        windows = [self.times.size_ms, self.times.step_ms, self.times.offset_ms]
+        return StateDescription(self.operator, STATE_NAME, KIND, types, {"combine": combine, WINDOWS: windows, **more})
+
+    def _mismatch(self, what: str) -> SchemaMismatch:
+        times = self.times
+        return SchemaMismatch(
+            f"operator '{self.operator}': the restored windows {what}, those of the job {times.size_ms} ms long, one each {times.step_ms} ms from "
+            f"{times.offset_ms} ms on: give the operator another uid, or restore with the job that wrote them"
+        )
 
     def _numbers(self, data: pa.RecordBatch) -> pa.Array:
         starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
         numbers, beside = np.divmod(starts - self.times.offset_ms, self.times.step_ms)
         if beside.any() or (ends - starts != self.times.size_ms).any():
-            raise SchemaMismatch(
-                f"operator '{self.operator}': the restored windows are not those of the job, which are "
-                f"{self.times.size_ms} ms long from {self.times.offset_ms} ms on: give the operator another uid, or "
-                "restore with the job that wrote them"
-            )
+            raise self._mismatch(f"are others, such as {starts[0]} to {ends[0]} ms")
         return pa.array(numbers)
 
 
@@ -275,7 +300,7 @@ def read_windows(
     ``SchemaMismatch`` when the state has other keys or windows."""
     with closing(read_levels(owned, segments, source)) as levels:
         for read in levels:
-            check_keys(form, read.data.schema)
+            form.check(read.data.schema)
             gone = read.data.column("window_end").to_numpy() <= read.fired
             rows = read.data.filter(pa.array(~gone)) if gone.any() else read.data
             if rows.num_rows:

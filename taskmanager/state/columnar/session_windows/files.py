@@ -23,7 +23,7 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.columnar.session_windows.rows import END, START, HashFilter, SessionFormat, hashes_of
 from tidegate.taskmanager.state.columnar.window_buckets import FrozenBuckets
-from tidegate.taskmanager.state.columnar.window_files import FrozenWindows, check_keys
+from tidegate.taskmanager.state.columnar.window_files import FrozenWindows
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.files.segments import DELETED, Groups, by_key_group, read_keyed_batches
@@ -71,7 +71,7 @@ def read_sessions(
             if segment.level != level:
                 above, named, level = np.unique(np.concatenate([above, *named])), [], segment.level
             for _, data in read_keyed_batches(files, segment, owned):
-                check_keys(form, data.schema)
+                form.check(data.schema)
                 rows = form.partials(data)
                 kept = ~_are_among(hashes_of(rows), above)
                 if segment.level:

@@ -18,15 +18,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.keys.hashing import hash_columns
+from tidegate.model.errors import SchemaMismatch
 from tidegate.taskmanager.state.columnar.window_files import (
     KEY_PREFIX,
     KIND,
+    SESSIONS,
     STATE_NAME,
     VALUE_PREFIX,
     WINDOW_COLUMNS,
+    WINDOWS,
     check_keys,
 )
-from tidegate.taskmanager.state.files.segments import Groups, StateDescription
+from tidegate.taskmanager.state.files.segments import Groups, StateDescription, metadata_of
 
 START, END = WINDOW_COLUMNS
 HASH = "__hash"
@@ -47,6 +50,8 @@ class SessionFormat:
 
     operator: str
     keys: tuple[str, ...]
+    gap_ms: int | None = None
+    """What rows of these sessions were written with: sessions of another gap are restored, and end when they said."""
 
     @property
     def combine(self) -> Mapping[str, str] | None:
@@ -73,8 +78,17 @@ class SessionFormat:
         columns = [rows.column(n) for n in (*self.keys, *WINDOW_COLUMNS, *values)]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
+    def check(self, schema: pa.Schema) -> None:
+        told = metadata_of(schema).get(WINDOWS)
+        if told is not None:
+            raise SchemaMismatch(
+                f"operator '{self.operator}': the restored windows are {told[0]} ms long, those of the job are sessions: give the operator another "
+                "uid, or restore with the job that wrote them"
+            )
+        check_keys(self, schema)
+
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        check_keys(self, data.schema)
+        self.check(data.schema)
         names = [n for n in data.schema.names if n.startswith((KEY_PREFIX, VALUE_PREFIX))]
         plain = [*WINDOW_COLUMNS, *(n.split(".", 1)[1] for n in names)]
         columns = [data.column(n) for n in (*WINDOW_COLUMNS, *names)]
@@ -82,7 +96,7 @@ class SessionFormat:
 
     def describe(self, data: pa.RecordBatch, fired: int | None = None) -> StateDescription:
         types = {field.name: str(field.type) for field in data.schema}
-        return StateDescription(self.operator, STATE_NAME, KIND, types, {"sessions": True})
+        return StateDescription(self.operator, STATE_NAME, KIND, types, {SESSIONS: True, "gap_ms": self.gap_ms})
 
 
 class HashFilter:
