@@ -28,6 +28,7 @@ from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, Partitioner
+from tidegate.model.ids import hex_id
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.values import UserObject
 
@@ -104,6 +105,7 @@ def make_stream_graph(
     for transformation in wanted:
         maker.add(transformation)
     _place_enumerators(maker.nodes)
+    _name_local_windows(maker.nodes)
     _refuse_duplicate_uids(maker.nodes)
     return StreamGraph(maker.nodes, is_chaining_enabled, is_batch, _groups_of(wanted, groups))
 
@@ -264,6 +266,15 @@ def _place_enumerators(nodes: Sequence[StreamNode]) -> None:
             enumerator.options["source"] = replace(enumerator.options["source"], readers=node.parallelism)
             if node.uid:
                 enumerator.uid = f"{node.uid}-enumerator"
+
+
+def _name_local_windows(nodes: Sequence[StreamNode]) -> None:
+    """The local half of a window over columns is named after the window: a program has no other name for it."""
+    for node in nodes:
+        if node.kind in ("columnar_window", "columnar_session") and node.options.get("input") == "partial":
+            local = nodes[node.inputs[0].source]
+            local.uid = f"{node.uid}-local" if node.uid else ""
+            local.uid_hash = hex_id("uid", f"{node.uid_hash}-local") if node.uid_hash else ""
 
 
 def _groups_of(
