@@ -14,6 +14,7 @@ from tidegate.model.checkpoint_travel import (
     critical_path,
     explained,
     job_manager_track,
+    kept_aligned,
     longest_phase,
     subtask_name,
     subtask_track,
@@ -69,7 +70,7 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: Check
     told = [noted.get((vertex.vertex_id, subtask.index), "") for vertex, subtask in missing[:MAX_MISSING]]
     return {
         **_item(view),
-        "words": explained(view, everybody, names, now_ms, _root(names, told)),
+        "words": _words(job, tracks, explained(view, everybody, names, now_ms, _root(names, told))),
         "missing": names[:MAX_MISSING],
         "missing_count": len(names),
         "missing_of": {
@@ -86,6 +87,12 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int, causes: Check
         "path": [_place(track, numbers) for track in critical_path(tracks, job.graph)],
         "waits": _waits(tracks),
     }
+
+
+def _words(job: JobView, tracks: Sequence[Track], explanation: str) -> str:
+    is_unaligned = Configuration.from_strings(job.configuration).get(CheckpointingOptions.UNALIGNED)
+    kept = kept_aligned(tracks, job.graph) if is_unaligned else ""
+    return f"{explanation} {kept}." if kept else explanation
 
 
 def _item(view: CheckpointView) -> JsonObject:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from tidegate.model.checkpoint import CheckpointMetrics
 from tidegate.model.graph import JobGraph, producers_of
+from tidegate.model.ids import VertexId
 from tidegate.model.units import show_duration_ms, show_size_bytes
 
 JOB_MANAGER = "JobManager"
@@ -150,6 +151,27 @@ def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str],
     phase, span_ms = longest_phase(last, tracks[-1])
     share = min(100, round(100 * span_ms / total_ms))
     return f"{milliseconds(span_ms)} of {milliseconds(total_ms)} ({share} %): {_reason(phase, last)}."
+
+
+def kept_aligned(tracks: Sequence[Track], graph: JobGraph) -> str:
+    """Of a job with unaligned checkpoints whose last subtask aligned for longer than anything else: which input makes all inputs of its vertex
+    aligned; empty where none does. ``tracks``: of subtasks."""
+    placed = [track for track in tracks if track.place is not None]
+    last = max(placed, key=lambda track: track.end_ms, default=None)
+    if last is None or last.place is None or not last.spans:
+        return ""
+    vertex_id = VertexId(last.place[0])
+    if max(last.spans, key=lambda span: span[1])[0] is not Phase.ALIGNMENT:
+        return ""
+    inputs = graph.inputs_of(vertex_id)
+    forcing = [edge for edge in inputs if edge.partitioner.forces_alignment]
+    if not forcing or len(forcing) == len(inputs):
+        return ""
+    edge = forcing[0]
+    return (
+        f"All inputs of {graph.vertex(vertex_id).name} are aligned although unaligned checkpoints are on, since that from "
+        f"{graph.vertex(edge.source).name} is {edge.partitioner.value.lower()}"
+    )
 
 
 def longest_phase(last: Track, job_manager: Track) -> Span:

@@ -250,3 +250,10 @@ def test_data_in_flight_without_a_place_is_told(savepoint: str, tmp_path: Path) 
     assert code == 1
     assert "holds data in flight from operator 'Source: rows' to operator 'gather'" in output
     assert checked(str(copy), tmp_path, options=("-n", "--open"))[0] == 0
+
+
+def test_windows_of_another_length_cannot_be_read(savepoint: str, tmp_path: Path) -> None:
+    code, output = checked(savepoint, tmp_path, ("Time.seconds(10_000_000)", "Time.seconds(30_000_000)"))
+    assert code == 2
+    assert "10000000000 ms long" in output
+    assert "give the operator another uid" in output

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tests.unit.jobmanager.machines.cluster_kit import graph, two_stage, vertex, vertex_id
 from tidegate.jobmanager.machines.views import CheckpointView
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
-from tidegate.model.checkpoint_travel import Track, critical_path, explained, job_manager_track, subtask_track
+from tidegate.model.checkpoint_travel import (
+    Track,
+    critical_path,
+    explained,
+    job_manager_track,
+    kept_aligned,
+    subtask_track,
+)
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import CheckpointId
 
@@ -57,3 +64,18 @@ def test_who_acknowledged_too_late_is_not_said_to_be_missing() -> None:
         "It failed: Expired; 2 acknowledged too late; no acknowledgement of sink (2)."
     )
     assert explained(view, [*late, track("sink", 1, 70)], [], 2_000) == "It failed: Expired; 3 acknowledged too late."
+
+
+def test_an_input_that_keeps_the_others_aligned_is_named_where_a_subtask_waited_there() -> None:
+    vertices = [vertex("main", 2, source=True), vertex("rules", 1, source=True), vertex("join", 2)]
+    edges = [("main", "join", Partitioner.HASH), ("rules", "join", Partitioner.BROADCAST)]
+    waited = subtask_track("join", (vertex_id("join"), 0), 1_000, 1_030, CheckpointMetrics(alignment_ms=25), 10)
+    tracks = [track("main", 0, 5), waited]
+    assert kept_aligned(tracks, graph(vertices, edges)) == (
+        "All inputs of join are aligned although unaligned checkpoints are on, since that from rules is broadcast"
+    )
+    keyed = [("main", "join", Partitioner.HASH), ("rules", "join", Partitioner.HASH)]
+    assert kept_aligned(tracks, graph(vertices, keyed)) == ""
+    at_once = subtask_track("join", (vertex_id("join"), 0), 1_000, 1_030, CheckpointMetrics(start_delay_ms=25), 10)
+    assert kept_aligned([at_once], graph(vertices, edges)) == ""
+    assert kept_aligned([], graph(vertices, edges)) == ""

@@ -38,11 +38,11 @@ SCHEMA = element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), ABOUT)
 class CountingSource:
     def __init__(self) -> None:
         self.reads = 0
-        self._source = open_segment_source("/nowhere")
+        self.source = open_segment_source("/nowhere")
 
     def read(self, handle: StateHandle) -> memoryview:
         self.reads += 1
-        return self._source.read(handle)
+        return self.source.read(handle)
 
 
 def keyed(values: Mapping[int, object], groups: KeyGroupRange, max_parallelism: int) -> SegmentHandle:
@@ -94,8 +94,8 @@ def test_entries_are_matched_by_key_also_after_a_rescale(parallelism: int, max_p
 def test_segments_that_are_the_same_are_not_read() -> None:
     before, after = checkpoint({k: k for k in range(8)}), checkpoint({**{k: k for k in range(8)}, 0: 1})
     assert the_difference(before, after).changed == 1
-    assert isinstance(before._source, CountingSource)
-    assert before._source.reads == 1
+    assert isinstance(before.source, CountingSource)
+    assert before.source.reads == 1
 
 
 def test_nan_is_nan_and_null_is_null() -> None:
