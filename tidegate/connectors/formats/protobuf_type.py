@@ -103,27 +103,35 @@ def _collect(file: FileDescriptor, found: dict[str, FileDescriptor]) -> None:
         found[file.name] = file
 
 
-def row_type(message: Descriptor, inside: tuple[str, ...] = ()) -> TypeInformation:
-    """Returns the row of all fields. Raises ``InvalidJob`` for a message that contains itself."""
+def row_type(message: Descriptor, inside: tuple[str, ...] = (), path: str = "") -> TypeInformation:
+    """Returns the row of all fields. Raises ``InvalidJob`` for a message that contains itself or has no fields. ``path``: of the field that it is
+    the type of."""
     if message.full_name in inside:
         raise InvalidJob(
-            f"the Protobuf message {message.full_name} contains itself: give a type_info with the fields that you want"
+            f"{f'in the field {path!r}: ' if path else ''}the Protobuf message {message.full_name} contains itself: give a type_info with the fields that you want"
         )
     inner = (*inside, message.full_name)
-    return Types.ROW_NAMED([f.name for f in message.fields], [_field_type(f, inner) for f in message.fields])
+    if not message.fields:
+        where = f"the field {path!r} is" if path else "the schema is"
+        raise InvalidJob(
+            f"{where} the Protobuf message {message.full_name}, which has no fields, and so no columns: give a type_info with the fields that you want"
+        )
+    types = [_field_type(one, inner, f"{path}.{one.name}".lstrip(".")) for one in message.fields]
+    return Types.ROW_NAMED([one.name for one in message.fields], types)
 
 
-def _field_type(one: FieldDescriptor, inside: tuple[str, ...]) -> TypeInformation:
+def _field_type(one: FieldDescriptor, inside: tuple[str, ...], path: str) -> TypeInformation:
     if is_map(one):
         key, value = entry_of(one)
-        return Types.MAP(_element_type(key, inside), _element_type(value, inside))
-    element = _element_type(one, inside)
-    return Types.LIST(element) if is_repeated(one) else element
+        return Types.MAP(_element_type(key, inside, path), _element_type(value, inside, f"{path}{{}}"))
+    if is_repeated(one):
+        return Types.LIST(_element_type(one, inside, f"{path}[]"))
+    return _element_type(one, inside, path)
 
 
-def _element_type(one: FieldDescriptor, inside: tuple[str, ...]) -> TypeInformation:
+def _element_type(one: FieldDescriptor, inside: tuple[str, ...], path: str) -> TypeInformation:
     if one.message_type is not None:
-        return row_type(one.message_type, inside)
+        return row_type(one.message_type, inside, path)
     if one.type == FieldDescriptor.TYPE_BYTES:
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
     return _PLAIN[one.cpp_type]()

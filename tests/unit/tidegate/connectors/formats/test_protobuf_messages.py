@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
@@ -165,3 +166,52 @@ def test_what_names_no_message_is_refused(tmp_path: Any) -> None:
     (tmp_path / "text.desc").write_text("no descriptors")
     with pytest.raises(InvalidJob, match="does not declare"):
         ProtobufRowDeserializationSchema(descriptor_file=str(tmp_path / "text.desc"), message_name="a.B")
+
+
+def message_of(*declared: tuple[str, str], enum: Sequence[tuple[str, int]] = ()) -> Any:
+    """A class of the message ``M``, whose fields are of messages ``Empty`` and ``Around``, and of ``Kind``, an enum with aliases."""
+    files = descriptor_pb2.FileDescriptorSet()
+    file = files.file.add(name="m.proto", package="p", syntax="proto3")
+    file.message_type.add(name="Empty")
+    file.message_type.add(name="Around").field.add(name="inner", number=1, type=11, label=1, type_name=".p.Empty")
+    kind = file.enum_type.add(name="Kind")
+    kind.options.allow_alias = True
+    for name, number in enum or [("ZERO", 0)]:
+        kind.value.add(name=name, number=number)
+    message = file.message_type.add(name="M")
+    for number, (name, type_name) in enumerate(declared, 1):
+        is_list = type_name.endswith("[]")
+        field_type = 14 if "Kind" in type_name else 11
+        message.field.add(
+            name=name, number=number, type=field_type, label=3 if is_list else 1, type_name=type_name.removesuffix("[]")
+        )
+    return MessageType("p.M", files.SerializeToString()).message_class()
+
+
+def test_of_names_of_one_number_the_first_is_read_and_every_one_is_written() -> None:
+    """As in Java, whose enum has one constant for a number."""
+    kinds = [("ZERO", 0), ("STARTED", 1), ("RUNNING", 1), ("ACTIVE", 1), ("DONE", 2), ("OVER", 2)]
+    made = message_of(("kind", ".p.Kind"), ("kinds", ".p.Kind[]"), enum=kinds)
+    schema = ProtobufRowDeserializationSchema(made)
+    content = made(kind=1, kinds=[2, 1, 0]).SerializeToString()
+    assert schema.decode([content]).to_pylist() == [{"kind": "STARTED", "kinds": ["DONE", "STARTED", "ZERO"]}]
+    row = Types.ROW_NAMED(["kind"], [Types.STRING()])
+    data = encode(row, [Row("ACTIVE"), Row("OVER")])
+    written = ProtobufRowSerializationSchema(made).encode(data, row)
+    assert [made.FromString(one).kind for one in written] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (".p.Empty", "field"),
+        (".p.Empty[]", r"field\[\]"),
+        (".p.Around", r"field\.inner"),
+        (".p.Around[]", r"field\[\]\.inner"),
+    ],
+)
+def test_a_message_without_fields_is_named_with_its_field(kind: str, path: str) -> None:
+    with pytest.raises(InvalidJob, match=f"the field '{path}' is the Protobuf message p.Empty, which has no fields"):
+        ProtobufRowDeserializationSchema(message_of(("field", kind)))
+    with pytest.raises(InvalidJob, match="the schema is the Protobuf message p.M, which has no fields"):
+        ProtobufRowDeserializationSchema(message_of())
