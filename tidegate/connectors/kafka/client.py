@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -31,6 +33,10 @@ _CLIENTS_OWN_LOG.setLevel(logging.CRITICAL)
 
 _turned_away: dict[str, str] = {}
 """By servers: why a client was not let in."""
+_plain: set[str] = set()
+"""Servers to which the connections of this process are not encrypted."""
+PROBE_S = 2.0
+"""Chosen, not measured: a broker that is there answers a handshake at once."""
 
 SERVERS_KEY = "bootstrap.servers"
 TRANSACTION_TIMEOUT_KEY = "transaction.timeout.ms"
@@ -108,11 +114,37 @@ def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name if callable(value) else name.replace("_", "."): value for name, value in settings.items()}
 
 
+def note_protocol(servers: str, properties: Mapping[str, Any]) -> None:
+    """What is configured for connections to these servers; ``typed_error`` looks whether it is why they fail."""
+    if "SSL" in str(properties.get("security.protocol", "")).upper().removeprefix("SASL_"):
+        _plain.discard(servers)
+    else:
+        _plain.add(servers)
+
+
+def speaks_tls(servers: str) -> bool:
+    """Tells whether one of these servers answers a TLS handshake, be it with a refusal. Takes up to two seconds for each that does not answer."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), PROBE_S) as plain, context.wrap_socket(plain):
+                return True
+        except ssl.SSLError as error:
+            if "ALERT" in (error.reason or ""):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
+
+
 def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
     kafka = library()
     on_error = partial(_on_error, servers)
     defaults = {"reconnect.backoff.ms": "200", "error_cb": on_error, "logger": _CLIENTS_OWN_LOG}
     wanted = {"bootstrap.servers": servers, **defaults, **settings}
+    note_protocol(servers, wanted)
     try:
         return kind(wanted)
     except kafka.KafkaException as error:
@@ -186,6 +218,8 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
             f"cannot {doing} (Kafka at {servers}): authentication failed: {why}; check user and password"
         )
     if error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT, codes._RESOLVE):
+        if servers in _plain and speaks_tls(servers):
+            return Unreachable(f"{text}; the broker speaks TLS: set security.protocol to SSL, or to SASL_SSL")
         return Unreachable(f"{text}; is the broker up, and the address right?")
     if error.code() in (
         codes.TOPIC_AUTHORIZATION_FAILED,

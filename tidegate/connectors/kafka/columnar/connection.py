@@ -23,7 +23,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.client import library, note_protocol
 from tidegate.connectors.kafka.columnar.frames import take_over
 from tidegate.connectors.kafka.columnar.settings import connection_settings
 
@@ -131,6 +131,7 @@ class Connections:
     ) -> None:
         """Makes no connection yet. Raises ``ConfigurationError``."""
         settings = connection_settings(properties, servers)
+        note_protocol(servers, properties)
         # each turn of ours may decode megabytes
         self._net = NetworkSelector(client_id=settings["client_id"], slow_task_threshold_secs=0)
         self._manager = _Manager(self._net, **settings)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tidegate.connectors.kafka.client import ASK_AGAIN_S, METADATA_TIMEOUT_S, answer
-from tidegate.model.errors import ExternalError
+from tidegate.connectors.kafka.client import (
+    ASK_AGAIN_S,
+    METADATA_TIMEOUT_S,
+    admin,
+    answer,
+    kafka_errors,
+    note_protocol,
+    typed_error,
+)
+from tidegate.connectors.kafka.columnar.connection import Connections
+from tidegate.model.errors import ExternalError, Unreachable
 
 
 class Clock:
@@ -54,3 +67,64 @@ def test_an_error_that_stays_is_told_at_once() -> None:
     with pytest.raises(ExternalError, match="lacks this permission"):
         answer(broker(KafkaError.GROUP_AUTHORIZATION_FAILED), "read offsets", "x:1", clock, clock.wait)
     assert clock.now_s == 0
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A server that does this with each connection, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    serve(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def encrypted(connection: socket.socket) -> None:
+    """A server of TLS; it has no certificate, which it finds out after it has understood the client."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(connection, server_side=True)
+
+
+TO_TLS = "; the broker speaks TLS: set security.protocol to SSL, or to SASL_SSL"
+
+
+def away(servers: str, properties: Mapping[str, str]) -> list[str]:
+    """What is said by both clients of a broker that does not answer."""
+    found = []
+    with closing(Connections(servers, properties)) as connections:
+        for ask in (connections.connect, lambda limit_s: admin(servers, properties).list_topics(timeout=limit_s)):
+            with pytest.raises(Unreachable) as raised, kafka_errors("connect", servers):
+                ask(0.5)
+            found.append(raised.value.message)
+    return found
+
+
+def test_a_broker_that_speaks_tls_to_a_client_that_does_not_is_hinted_at() -> None:
+    with listening(encrypted) as servers:
+        assert all(message.endswith(TO_TLS) for message in away(servers, {}))
+        assert all(
+            message.endswith(TO_TLS) for message in away(f"127.0.0.1:1, {servers}", {"security.protocol": "plaintext"})
+        )
+
+
+def test_a_broker_that_is_away_or_does_not_speak_tls_is_not() -> None:
+    with listening(lambda connection: connection.recv(1)) as servers:
+        for place in (servers, "127.0.0.1:1"):
+            assert all(message.endswith("is the broker up, and the address right?") for message in away(place, {}))
+
+
+def test_a_client_that_speaks_tls_is_not_told_to() -> None:
+    with listening(encrypted) as servers:
+        note_protocol(servers, {"security.protocol": "SASL_SSL"})
+        error = typed_error(KafkaError(KafkaError._TRANSPORT), "connect", servers)
+        assert str(error).endswith("is the broker up, and the address right?")
