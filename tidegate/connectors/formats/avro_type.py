@@ -32,6 +32,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
 }
 _UUID_BYTES = 16
+"""Of the specification."""
 
 
 def library() -> Any:
