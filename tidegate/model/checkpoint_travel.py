@@ -154,8 +154,8 @@ def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str],
 
 
 def kept_aligned(tracks: Sequence[Track], graph: JobGraph) -> str:
-    """Of a job with unaligned checkpoints whose last subtask aligned for longer than anything else: which input makes all inputs of its vertex
-    aligned; empty where none does. ``tracks``: of subtasks."""
+    """Tells which input makes all inputs of a vertex aligned, where the last subtask of a job with unaligned checkpoints aligned for longer than
+    anything else; empty where none does. ``tracks``: of subtasks."""
     placed = [track for track in tracks if track.place is not None]
     last = max(placed, key=lambda track: track.end_ms, default=None)
     if last is None or last.place is None or not last.spans:

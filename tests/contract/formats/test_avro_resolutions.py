@@ -167,7 +167,7 @@ def _column(value: Any, kind: TypeInformation) -> Any:
 
 
 MORE_THAN_A_COLUMN_HAS = ("uuid as decimal",)
-"""Of 36 bytes."""
+"""Its decimal would have 36 bytes."""
 
 
 def reading(schema: dict[str, Any], url: str) -> AvroRows | None:

@@ -306,7 +306,7 @@ class _Reading:
         return Resolution(writer.parsed(has_written=True), self._own, _ColumnValues()).schema
 
     def of(self, schema_id: int, index: int) -> AvroType:
-        """Of what was written with a schema of the registry. Raises ``PoisonRecord`` where that is none of Avro."""
+        """Returns what messages are read with that were written with a schema of the registry. Raises ``PoisonRecord`` where that is none of Avro."""
         found = self._by_id.get(schema_id)
         if found is None:
             assert self._registry is not None

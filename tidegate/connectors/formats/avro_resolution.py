@@ -132,7 +132,7 @@ class Resolution:
         hints = {"__fastavro_parsed": True, "__named_schemas": self._named}
         self.schema: AvroType = {**self._whole(root), **hints}
         self.array: AvroType = {"type": "array", "items": root, **hints}
-        """Of values one after another, as blocks of files have them."""
+        """It reads values that stand one after another, as in blocks of files."""
 
     def _whole(self, root: AvroType) -> AvroType:
         """As an object: what is none stands alone in a record, which has no bytes of its own."""

@@ -32,7 +32,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "uuid": ("string", "fixed"),
 }
 _UUID_BYTES = 16
-"""Of the specification."""
+"""The specification has uuids in fixed types of this size only."""
 
 
 def library() -> Any:

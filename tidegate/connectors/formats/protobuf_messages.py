@@ -181,7 +181,9 @@ def _reader(one: FieldDescriptor, kind: pa.DataType, defaults: bool) -> Read:
         ]
         return lambda message: {name: read(message) for name, read in reads}
     if one.enum_type is not None and pa.types.is_string(kind):
-        names = {value.number: value.name for value in reversed(one.enum_type.values)}  # of aliases the first, as in Java
+        names = {
+            value.number: value.name for value in reversed(one.enum_type.values)
+        }  # of aliases the first, as in Java
         return lambda number: names.get(number, _UNRECOGNIZED)
     if one.type == FieldDescriptor.TYPE_STRING and not _is_proto3(one):
         return _text
