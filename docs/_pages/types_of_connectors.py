@@ -3,10 +3,23 @@ data that its tests check against the system itself."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
 from tests.conformance.postgres_types import WRITTEN
+from tests.contract.formats.avro_cases import KINDS
+from tests.contract.formats.record_avro import ANSWERS
+from tests.contract.formats.test_avro_resolutions import ONLY_HERE, OTHERS
+from tests.contract.protobuf.cases import message_type
+from tidegate.connectors.formats.avro_messages import row_type
+from tidegate.connectors.formats.avro_type import parse
+from tidegate.connectors.formats.protobuf_type import check_row, is_repeated
+from tidegate.connectors.formats.protobuf_type import row_type as row_type_of
 from tidegate.connectors.postgres.values import TAKEN, family_of
+from tidegate.model.errors import InvalidJob
 
 
 def types_of_connectors_page() -> Iterator[str]:
@@ -66,5 +79,120 @@ are `NOT NULL` without a default.
 
 PostgreSQL as a source is `from_spark` with Spark's JDBC reader.
 """
-SECTIONS: tuple[Callable[[], Iterator[str]], ...] = (_postgres,)
+
+
+def _avro() -> Iterator[str]:
+    yield "## Avro"
+    yield ""
+    yield "What messages are read as is what Avro Java 1.12.1 reads of each pair of schemas (`tests/contract/formats/test_avro_resolutions.py`, from its recorded answers). A column is"
+    yield "written as the type that it was read from. Records of Avro files and of Avro in Parquet are dicts with the same values."
+    yield ""
+    yield "| in your schema | in the stream | can be read of what was written as |"
+    yield "|---|---|---|"
+    answers: dict[str, dict[str, bool]] = {}
+    for case in json.loads(ANSWERS.read_text()):
+        written, _, wanted = case["name"].partition(" as ")
+        if written in KINDS and wanted in KINDS:
+            known = answers.setdefault(wanted, {})
+            is_read = "Invalid UUID" in case.get("error", "Invalid UUID") or case["name"] in (*ONLY_HERE, *OTHERS)
+            known[written] = known.get(written, False) or is_read
+    for name, (kind, _) in KINDS.items():
+        if name in _AVRO_WITHOUT_A_COLUMN:
+            continue
+        schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]})
+        column = row_type(parse(schema)).arrow_schema().field("f").type
+        read = ", ".join(
+            f"`{written}`"
+            for written, is_read in answers[name].items()
+            if is_read and written not in _AVRO_AS_THEIR_BASE
+        )
+        yield f"| {_AVRO_NAMES.get(name, f'`{name}`')} | `{column}` | {read} |"
+    yield ""
+    yield from _AVRO_RULES.strip().splitlines()
+
+
+_AVRO_WITHOUT_A_COLUMN = ("null",)
+_AVRO_AS_THEIR_BASE = ("unknown logical", "logical of another type", "decimal without precision")
+_AVRO_NAMES = {
+    "union": "a union of null and one other type, here `int`",
+    "record": "a record, here of an `int`",
+    "array": "an array, here of `int`",
+    "map": "a map, here of `int`",
+    "fixed": "`fixed` of the same size and name",
+    "enum": "an enum of the same name",
+    "decimal": "`decimal(10, 2)` of bytes",
+    "decimal-fixed": "`decimal(4, 2)` of a fixed type",
+    "uuid-fixed": "`uuid` of a fixed type",
+    "unknown logical": "a logical type that is not known, of `long`",
+    "logical of another type": "a logical type that does not fit, here of `string`",
+    "decimal without precision": "a decimal without its precision",
+}
+_AVRO_RULES = """
+- **Times** are kept to the microsecond; `timestamp-nanos` is the `long` that it is of. A time or date outside of the years 1 to 9999, a time of day beyond its day, a text that is no uuid, and a
+  decimal of more digits than its column has are no values: the message is refused, or left out with `skip`.
+- **Decimals** have a column with 20 digits before and 18 behind the point where the schema allows no more, otherwise one of the schema's own digits, up to 38.
+- **Between units and scales** the value stays the same: `timestamp-millis` read as `timestamp-micros` is the same instant, and a digit that the reader's scale does not have is refused. Avro Java takes the number as it is.
+- **Defaults** are values of their type: `"\\u00ff"` of `bytes` is the byte 255, fields that the default of a record leaves out have their own.
+- **Refused when the job is submitted**: `null`, unions of several types, records that contain themselves or have no fields, defaults that are no value of their field. Avro files have all of them.
+"""
+
+
+def _protobuf() -> Iterator[str]:
+    yield "## Protobuf"
+    yield ""
+    yield "As Flink's format `protobuf` reads and writes them (`tests/contract/protobuf`, against Flink itself)."
+    yield ""
+    yield "| in the message | in the stream | other columns that it can be read as, and written from |"
+    yield "|---|---|---|"
+    message = message_type("orders3").descriptor()
+    shown: set[str] = set()
+    for one in message.fields:
+        if is_repeated(one) or one.message_type is not None or (name := _PROTOBUF_NAMES[one.type]) in shown:
+            continue
+        shown.add(name)
+        column = row_type_of(message).arrow_schema().field(one.name).type
+        others = [f"`{kind}`" for kind in _COLUMNS if kind != column and _fits(message, one.name, kind)]
+        yield f"| `{name}` | `{column}` | {', '.join(others)} |"
+    yield ""
+    yield from _PROTOBUF_RULES.strip().splitlines()
+
+
+def _fits(message: Descriptor, name: str, kind: pa.DataType) -> bool:
+    try:
+        check_row(message, pa.struct([(name, kind)]))
+    except InvalidJob:
+        return False
+    return True
+
+
+_COLUMNS = [
+    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint32(), pa.uint64()),
+    *(pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(), pa.timestamp("us")),
+]
+_PROTOBUF_NAMES = {
+    getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
+    for name in (
+        *(
+            "double",
+            "float",
+            "int64",
+            "uint64",
+            "int32",
+            "fixed64",
+            "fixed32",
+            "bool",
+            "string",
+            "bytes",
+            "uint32",
+            "enum",
+        ),
+        *("sfixed32", "sfixed64", "sint32", "sint64"),
+    )
+}
+_PROTOBUF_RULES = """
+- `repeated` is a list, `map` a map, a message a struct; a message without fields has no column, and is refused with the name of its field.
+- An unsigned number above the largest signed one of its size is negative, as in Java; read as a larger type it is what was written.
+- An enum is its name, of several names of one number (`allow_alias`) the first; a number that it does not have is `UNRECOGNIZED`. An integer column has its number.
+"""
+SECTIONS: tuple[Callable[[], Iterator[str]], ...] = (_postgres, _avro, _protobuf)
 """In the order of the page."""
