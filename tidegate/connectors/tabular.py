@@ -167,7 +167,7 @@ def _table_of(collection: Collection) -> pa.Table | None:
     if _is(collection, "polars", "LazyFrame"):
         collection = collection.collect()
     if _is(collection, "polars", "DataFrame"):
-        return _plain(collection.to_arrow())
+        return _plain(_from_polars(collection, collection.dtypes))
     if isinstance(collection, np.ndarray) and collection.dtype.names is not None and collection.ndim == 1:
         names = collection.dtype.names
         return _plain(pa.table([_numpy_array(collection[name]) for name in names], names=list(names)))
@@ -186,7 +186,7 @@ def _array_of(collection: Collection) -> pa.Array | None:
     if isinstance(collection, (pa.Array, pa.ChunkedArray)):
         found = collection
     elif _is(collection, "polars", "Series"):
-        found = collection.to_arrow()
+        found = _from_polars(collection, [collection.dtype])
     elif _is(collection, "pandas", "Series") or _is(collection, "pandas", "Index"):
         if isinstance(collection.dtype, np.dtype):
             return _array_of(collection.to_numpy())
@@ -254,6 +254,13 @@ def _from_pandas(frame: PandasFrame) -> pa.Table:
     return _converted(frame, lambda: pa.Table.from_pandas(frame, preserve_index=False))
 
 
+def _from_polars(value: Collection, kinds: Sequence[object]) -> Any:
+    """The Arrow form of a frame or series. Objects of Python are refused: their form is the place where they lie in memory."""
+    if "Object" in map(str, kinds):
+        raise SchemaMismatch(f"the {_name(value)} has a column that is none of Arrow: it holds objects of Python")
+    return _converted(value, value.to_arrow)
+
+
 def _numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
     if values.ndim > 1:  # a field of a structured array that is an array itself
         return _converted(values, lambda: pa.array(values.tolist()))
@@ -263,7 +270,7 @@ def _numpy_array(values: np.ndarray[Any, Any]) -> pa.Array:
 def _converted(value: Collection, convert: Any) -> Any:
     try:
         return convert()
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+    except Exception as error:
         raise SchemaMismatch(f"the {_name(value)} has a column that is none of Arrow: {error}") from error
 
 
@@ -283,6 +290,10 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        raise SchemaMismatch(
+            f"columns of the type {kind} are not streamed: convert them to numbers, times or text before"
+        )
     if types.is_dictionary(kind):
         return _plain_type(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):

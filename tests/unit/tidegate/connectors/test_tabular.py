@@ -154,6 +154,9 @@ def test_values_of_a_given_type_are_checked() -> None:
         (pd.DataFrame({"a": [1.5]}), Types.SCHEMA(pa.schema([("a", pa.int64())])), "do not fit"),
         (pd.DataFrame({"a": [300]}), Types.SCHEMA(pa.schema([("a", pa.int8())])), "do not fit"),
         (pd.DataFrame({"a": [1, "x"]}), None, "column a"),
+        (pl.DataFrame({"a": [object()]}), None, "has a column that is none of Arrow"),
+        (pl.Series([object()]), None, "has a column that is none of Arrow"),
+        (pd.DataFrame({"a": pd.period_range("2026-01", periods=2, freq="M")}), None, "are not streamed: convert them"),
         (pd.DataFrame({"a": [1 + 2j]}), None, "has a column that is none of Arrow"),
     ],
 )
