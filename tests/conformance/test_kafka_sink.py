@@ -18,10 +18,11 @@ from tidegate.connectors.kafka.producer_port import TransactionalProducer
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
+from tidegate.connectors.kafka.topic_rules import batch_bytes
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog
-from tidegate.model.errors import InvalidJob, TidegateError
+from tidegate.model.errors import InvalidJob, TidegateError, UserError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
@@ -158,19 +159,55 @@ class TestKafkaSink(SinkConformance):
     def test_an_epoch_that_the_topic_refuses_is_published_when_the_topic_takes_it(
         self, subject: Subject, broker: KafkaBroker
     ) -> None:
-        """The client's own limit is larger than the topic's: it is refused after the vote, and nothing is lost."""
+        """The topic's limit is lowered after the vote: the job fails for good, and nothing is lost."""
         assert isinstance(subject, Topic)
-        broker.configure_topic(subject.name, max_message_bytes="1000")
         one = self.begin(subject)
         large = "x" * 5_000
         one.feed(["a", large])
         snapshot = one.snapshot(1)
-        with pytest.raises(TidegateError, match="raise max.message.bytes of the topic"):
+        broker.configure_topic(subject.name, max_message_bytes="1000")
+        with pytest.raises(
+            UserError, match="record 2 .* raise max.message.bytes of the topic.*tidegate txn abort"
+        ) as raised:
             one.operator.notify_checkpoint_complete(1)
+        assert not raised.value.retriable
+        assert "operator 'op': what checkpoint 1 holds is refused" in raised.value.message
         assert subject.visible() == []
         broker.configure_topic(subject.name, max_message_bytes="10000")
         self.begin(subject, [snapshot], 1).operator.close()
         assert sorted(subject.visible()) == ["a", large]
+
+    def test_what_the_topic_refuses_fails_before_the_vote(self, subject: Subject, broker: KafkaBroker) -> None:
+        """The largest record that the topic takes is published; the broker itself refuses one more byte."""
+        assert isinstance(subject, Topic)
+        broker.configure_topic(subject.name, max_message_bytes="1000")
+        taken = next(n for n in range(1000, 0, -1) if batch_bytes(-1, n) == 1000)
+        one = self.begin(subject)
+        one.feed(["x" * taken])
+        one.snapshot(1)
+        one.operator.notify_checkpoint_complete(1)
+        assert subject.visible() == ["x" * taken]
+        one.feed(["a", "x" * (taken + 1)])
+        with pytest.raises(UserError, match=r"record 2 since the last checkpoint takes 1001 bytes.* takes 1000"):
+            one.snapshot(2)
+        broker.configure_topic(subject.name, max_message_bytes="10000", cleanup_policy="compact")
+        with pytest.raises(UserError, match="record 1 since the last checkpoint has no key.*compacted"):
+            self.begin(subject).feed(["a"] * 2_000)
+
+    def test_a_topic_that_is_deleted_after_the_vote_fails_the_job_for_good(
+        self, subject: Subject, broker: KafkaBroker
+    ) -> None:
+        assert isinstance(subject, Topic)
+        one = self.begin(subject)
+        one.feed(["a"])
+        one.snapshot(1)
+        client = broker.admin()
+        client.delete_topics([subject.name])[subject.name].result(30)
+        with pytest.raises(
+            UserError, match=f"has no topic '{subject.name}'.*tidegate txn abort CHECKPOINT --kafka"
+        ) as raised:
+            one.operator.notify_checkpoint_complete(1)
+        assert not raised.value.retriable
 
     def test_a_record_above_the_limit_of_the_client_fails_when_it_is_written(self, subject: Subject) -> None:
         one = self.begin(subject)

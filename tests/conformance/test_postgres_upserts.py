@@ -25,6 +25,7 @@ from tidegate.connectors.postgres.table import quoted_table
 from tidegate.connectors.postgres.transactions import Gid, PostgresCommitter
 from tidegate.connectors.transactions import Listed, TransactionStatus, listed_in
 from tidegate.model.checkpoint import OperatorSnapshot
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, UserError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -197,7 +198,7 @@ def test_what_the_table_tells_is_refused_at_submission(
     kind = ArrowTypeInfo(pa.schema({"id": key, "v": pa.int64()}))
     sink = PostgresSink(server.conninfo, "t", upsert_keys=keys)
     with pytest.raises(InvalidJob, match=said):
-        sink.validate_input(kind)
+        sink.validate_input(kind, Configuration.from_strings({}))
     with pytest.raises(InvalidJob, match=said):
         sink.make_writer(context(), [], kind)
 
@@ -210,12 +211,12 @@ def test_what_the_server_alone_knows_is_asked_of_it_at_submission(server: Postgr
     conninfo = server.conninfo.replace("user=tidegate", "user=reader")
     kind = ArrowTypeInfo(pa.schema({"id": pa.int32(), "v": pa.int64()}))
     with pytest.raises(InvalidJob, match="permission denied for table t"):
-        PostgresSink(conninfo, "t").validate_input(kind)
+        PostgresSink(conninfo, "t").validate_input(kind, Configuration.from_strings({}))
     with pytest.raises(InvalidJob, match=r"permission denied for schema public; upserts are staged in tables"):
-        PostgresSink(conninfo, "t", upsert_keys=["id"]).validate_input(kind)
+        PostgresSink(conninfo, "t", upsert_keys=["id"]).validate_input(kind, Configuration.from_strings({}))
     server.query("DROP OWNED BY reader")
     for keys in ((), ["id"]):
-        PostgresSink(server.conninfo, "t", upsert_keys=keys).validate_input(kind)
+        PostgresSink(server.conninfo, "t", upsert_keys=keys).validate_input(kind, Configuration.from_strings({}))
     assert staged_tables(server) == rows_of(server) == []
 
 

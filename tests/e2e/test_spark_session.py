@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tidegate.connectors.spark.query import frame_of_rows, session_for_rows
+from tidegate.connectors.spark.query import check_rows, frame_of_rows, session_for_rows
+from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings
 from tidegate.taskmanager.spark.session import Session, start_session
 from tidegate.taskmanager.spark.streams.plan import partitions_of
@@ -66,3 +67,51 @@ def test_rows_of_an_epoch_are_arrow_until_a_task_writes_them(session: Session) -
     assert frame.sparkSession.conf.get("tidegate.test") == "kept"
     assert frame.sparkSession.table("sevens").collect()[0].seven == 7
     assert spark.conf.get(THRESHOLD) == before
+
+
+def test_columns_that_spark_does_not_take_are_refused_at_submission_and_no_others(session: Session) -> None:
+    """Spark itself is asked to take an epoch of each type."""
+    whole = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    floats = [
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(38, 2),
+        pa.decimal256(20, 2),
+        pa.decimal256(60, 2),
+    ]
+    texts = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+    octets = [pa.binary(), pa.large_binary(), pa.binary(4), pa.uuid(), pa.null(), pa.bool_()]
+    times = [
+        pa.date32(),
+        pa.date64(),
+        pa.time32("s"),
+        pa.time64("us"),
+        pa.duration("us"),
+        pa.timestamp("us"),
+        pa.timestamp("s", "UTC"),
+    ]
+    nested = [
+        pa.list_(pa.uint64()),
+        pa.struct({"a": pa.list_(pa.uint8())}),
+        pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.decimal256(60, 2)),
+    ]
+    wrong = []
+    for kind in (*whole, *floats, *texts, *octets, *times, *nested):
+        rows = pa.table({"v": pa.nulls(1, kind)})
+        try:
+            check_rows(rows.schema)
+            is_taken = True
+        except InvalidJob:
+            is_taken = False
+        try:
+            frame_of_rows(session_for_rows(session.sql()), rows).count()
+            does_take = True
+        except Exception:  # noqa: BLE001  whatever Spark says of it
+            does_take = False
+        if is_taken != does_take:
+            wrong.append(f"{kind}: taken {is_taken}, by Spark {does_take}")
+    assert wrong == []
+    with pytest.raises(InvalidJob, match=r"column 'n' is list<item: uint64>, and Spark has no type for uint64"):
+        check_rows(pa.schema({"n": pa.list_(pa.uint64())}))

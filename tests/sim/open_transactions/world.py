@@ -50,7 +50,7 @@ class SimulatedSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: TypeInformation) -> SinkWriter:
         self._session.abort_lingering([Bundle.of(element) for element in state])
-        return OpenTransactionWriter(self._session, self._schema, input_type, 1_000_000)
+        return OpenTransactionWriter(self._session, self._schema, input_type, lambda records, first: None)
 
 
 @dataclass

@@ -27,8 +27,9 @@ from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
 from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalProducer
 from tidegate.connectors.kafka.records import from_bytes, topics_of
+from tidegate.connectors.kafka.topic_rules import TopicRules
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
-from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, TidegateError
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, TidegateError, UserError
 from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
@@ -196,6 +197,8 @@ class EpochPublisher(Committer):
             producer.give_up(error.args[0])
             producer.close()
             why, topic = producer.refusal() or (error.args[0], "")
+            if with_records:
+                self._check_for_good(left, why)
             topics = [topic] if topic else topics_of([r for epoch in left for r in from_bytes(epoch.records)])
             doing = f"publish epoch {', '.join(says)} to topic {', '.join(map(repr, topics))}"
             raise _told(typed_error(why, doing, self._servers)) from error
@@ -203,6 +206,26 @@ class EpochPublisher(Committer):
             self._give_up(left[0])
             producer.close()
             raise
+
+    def _check_for_good(self, epochs: Sequence[Epoch], why: Any) -> None:
+        """Raises ``UserError`` where the broker refused records that their topics do not take now either, so that they are not sent for ever."""
+        codes = library().KafkaError
+        of_records = (codes.MSG_SIZE_TOO_LARGE, codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes.INVALID_RECORD)
+        if why.code() not in of_records:
+            return
+        rules = TopicRules(self._servers, self._properties)
+        for epoch in epochs:
+            first = 1
+            try:
+                for records in from_bytes(epoch.records):
+                    rules.check(records, first)
+                    first += records.num_rows
+            except UserError as error:
+                raise UserError(
+                    f"Kafka refuses epoch {epoch.key} ({why.str()}): {error.message}. When the topic takes it, restart the job from its last checkpoint; "
+                    f"or give all records of this epoch up by `tidegate txn abort CHECKPOINT --kafka {self._servers} --only {epoch.key}`, and restart "
+                    "the job from it then"
+                ) from error
 
     def _check_age(self, epoch: Epoch) -> None:
         """Checks an epoch without a marker that another process closed, or whose outcome is in doubt."""

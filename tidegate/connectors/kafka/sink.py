@@ -36,7 +36,8 @@ from tidegate.connectors.kafka.open_transactions.session import TransactionSessi
 from tidegate.connectors.kafka.open_transactions.writer import OpenTransactionWriter
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
-from tidegate.connectors.kafka.sending import make_producer, message_limit
+from tidegate.connectors.kafka.sending import make_producer
+from tidegate.connectors.kafka.topic_rules import TopicRules
 from tidegate.connectors.kafka.writers import DirectWriter, EpochWriter, branch_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob
@@ -85,6 +86,7 @@ class KafkaSink(Sink):
             check_deadline(self._timeout_ms, configuration)
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
+        rules = TopicRules(self.servers, self.properties)
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if self.strategy is not None or state:  # of a checkpoint from when the sink kept transactions open
                 session = self._session(context)
@@ -94,12 +96,12 @@ class KafkaSink(Sink):
                     if self.strategy is None:
                         session.close()  # it has no writer, and perhaps no committer that would close it
                 if self.strategy is not None:
-                    return OpenTransactionWriter(session, self.schema, input_type, message_limit(self.properties))
+                    return OpenTransactionWriter(session, self.schema, input_type, rules.check)
             names = self.prefix, self.marker_topic
-            return EpochWriter(self.schema, input_type, context, self.properties, *names)
+            return EpochWriter(self.schema, input_type, context, rules.check, *names)
         client = make_producer(self.servers, self.properties)
         waits = self.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
-        return DirectWriter(self.schema, input_type, client, self.servers, self.properties, waits=waits)
+        return DirectWriter(self.schema, input_type, client, self.servers, rules.check, waits=waits)
 
     def make_committer(self, context: SinkContext) -> Committer | None:
         if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:

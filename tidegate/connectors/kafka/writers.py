@@ -21,8 +21,8 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import typed_error
 from tidegate.connectors.kafka.publisher import Epoch
-from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes, to_bytes
-from tidegate.connectors.kafka.sending import message_limit, send
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, to_bytes
+from tidegate.connectors.kafka.sending import send
 from tidegate.model.errors import ExternalError, Unreachable
 from tidegate.model.values import Committable
 
@@ -33,6 +33,9 @@ GATHERED_BYTES = 1 << 20
 """Batches smaller than that are prepared together: what trickles in would cost as much for every few records."""
 SMALL_BYTES = 8 << 10
 """Packed at the barrier, since it travels in the acknowledgement (docs/adr/0063)."""
+
+Check = Callable[[pa.RecordBatch, int], None]
+"""``TopicRules.check``, or one that asks no broker."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,22 +55,24 @@ class EpochWriter(SinkWriter):
         schema: KafkaRecordSerializationSchema,
         input_type: TypeInformation,
         context: SinkContext,
-        properties: dict[str, str],
+        check: Check,
         prefix: str,
         marker_topic: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """``check``: raises ``UserError`` for records that the broker would refuse at the commit."""
         self._schema = schema
         self._input_type = input_type
         self._branch = branch_of(context)
         self._subtask = context.subtask_index
-        self._limit_bytes = message_limit(properties)
+        self._check = check
         self._names = prefix, marker_topic
         self._clock = clock
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
         self._epoch: list[pa.RecordBatch] = []
+        self._prepared_rows = 0
 
     def write(self, batch: Batch) -> None:
         """Gathers records, and encodes them when there are enough."""
@@ -92,7 +97,7 @@ class EpochWriter(SinkWriter):
         self._prepare()
         if not self._epoch:
             return []
-        epoch, self._epoch = self._epoch, []
+        epoch, self._epoch, self._prepared_rows = self._epoch, [], 0
         closed_at_ms = int(self._clock() * 1000)
 
         def packed() -> list[Committable]:
@@ -102,14 +107,15 @@ class EpochWriter(SinkWriter):
         return packed() if sum(records.nbytes for records in epoch) <= SMALL_BYTES else packed
 
     def _prepare(self) -> None:
-        """Raises what the serialization schema raises, ``UserError`` for a record that is too large."""
+        """Raises what the serialization schema raises, ``UserError`` for a record that its topic would refuse."""
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
         self._gathered_rows = self._gathered_bytes = 0
         batch = from_wire(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered))
         records = self._schema.outgoing(batch, self._input_type)
-        check_sizes(records, self._limit_bytes)
+        self._check(records, self._prepared_rows + 1)
+        self._prepared_rows += records.num_rows
         self._epoch.append(records)
 
 
@@ -124,7 +130,7 @@ class DirectWriter(SinkWriter):
         input_type: TypeInformation,
         client: Any,
         servers: str,
-        properties: dict[str, str],
+        check: Check,
         *,
         waits: bool,
     ) -> None:
@@ -133,7 +139,8 @@ class DirectWriter(SinkWriter):
         self._input_type = input_type
         self._client = client
         self._servers = servers
-        self._limit_bytes = message_limit(properties)
+        self._check_records = check
+        self._sent_rows = 0
         self._waits = waits
         self._refused: Any = None
 
@@ -141,11 +148,13 @@ class DirectWriter(SinkWriter):
         """Sends a batch. Raises what an earlier delivery failed with."""
         assert isinstance(batch, ArrowBatch)
         records = self._schema.outgoing(batch, self._input_type)
-        check_sizes(records, self._limit_bytes)
+        self._check_records(records, self._sent_rows + 1)
+        self._sent_rows += records.num_rows
         send(self._client, records, self._servers, self._delivered)
         self._check()
 
     def flush(self, end_of_input: bool) -> None:
+        self._sent_rows = 0
         if self._waits or end_of_input:
             left = self._client.flush(FLUSH_TIMEOUT_S)
             self._check()

@@ -31,6 +31,7 @@ from tidegate.connectors.postgres.transactions import (
     keep_staged,
     mark_of,
 )
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import Committable, StateValue
 
@@ -73,7 +74,7 @@ class PostgresSink(Sink):
                 f"{place_of(self._conninfo)} prepares no transactions: set max_prepared_transactions in its configuration"
             )
 
-    def validate_input(self, input_type: TypeInformation) -> None:
+    def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
         """Asks the server to take no rows of these columns. Raises ``InvalidJob`` for columns and keys that the table does not take."""
         connection = connect(self._conninfo, "tidegate check")
         try:

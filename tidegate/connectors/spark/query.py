@@ -43,6 +43,8 @@ tell_start: ContextVar[Callable[[str], None] | None] = ContextVar("tell_start", 
 """What is called with ``STARTS_A_JVM`` before that takes its seconds; ``None``: nothing is."""
 _PARTITION_BYTES = 32 << 20
 """A quarter of what Spark reads of files in one partition: rows that are in memory already cost it less."""
+TIMES_KEY = "spark.sql.timeType.enabled"
+_INSTEAD = "write it as a type that Spark has, such as int64 or decimal128(20, 0) for unsigned integers, float for half floats, date32 for date64, string for times"
 _MOST_PARTITIONS = 8
 """The largest epochs (256 MiB wait at most) in partitions of that size."""
 
@@ -199,6 +201,57 @@ def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
     each row, up to the 1,024 cores of an embedded TaskManager."""
     partitions = max(1, min(_MOST_PARTITIONS, rows.nbytes // _PARTITION_BYTES))
     return spark.createDataFrame(rows).coalesce(partitions)
+
+
+def check_rows(schema: pa.Schema, *, takes_times: bool = False) -> None:
+    """Asks PySpark for the type of each column of rows that are to be written. Raises ``InvalidJob`` for one that Spark has no type for; no JVM is
+    started. ``takes_times``: Spark is told to have a type of times (``spark.sql.timeType.enabled``), which its analyser refuses otherwise."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    for field in schema:
+        try:
+            from_arrow_type(field.type)
+        except PySparkException as error:
+            raise InvalidJob(
+                f"to_spark: column {field.name!r} is {field.type}, and Spark has no type for {_without_type(field.type)}: "
+                f"{_INSTEAD}"
+            ) from error
+        if not takes_times and _has_times(field.type):
+            raise InvalidJob(
+                f"to_spark: column {field.name!r} is {field.type}, and Spark takes times only with {TIMES_KEY}=true: {_INSTEAD}, or set that for the job"
+            )
+        if (wide := _too_wide(field.type)) is not None:
+            raise InvalidJob(
+                f"to_spark: column {field.name!r} is {field.type}, and decimals of Spark have 38 digits at most, not those of {wide}: {_INSTEAD}"
+            )
+
+
+def _without_type(kind: pa.DataType) -> pa.DataType:
+    """The part of a type that Spark has none for; the whole when that is no part."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    for part in _parts(kind):
+        try:
+            from_arrow_type(part)
+        except PySparkException:
+            return _without_type(part)
+    return kind
+
+
+def _too_wide(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_decimal(kind):
+        return kind if kind.precision > 38 else None
+    return next((found for part in _parts(kind) if (found := _too_wide(part)) is not None), None)
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    return pa.types.is_time(kind) or any(map(_has_times, _parts(kind)))
+
+
+def _parts(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.field(index).type for index in range(kind.num_fields)] if pa.types.is_nested(kind) else []
 
 
 def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> DataFrame:

@@ -71,6 +71,13 @@ class SparkSink(Sink):
         self.write = write
         self._waiting: _Waiting | None = None
 
+    def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
+        """Raises ``InvalidJob`` for columns that Spark has no types for."""
+        from tidegate.connectors.spark.query import TIMES_KEY, check_rows  # the half that imports PySpark
+
+        takes_times = configuration.spark_properties().get(TIMES_KEY, "").lower() == "true"
+        check_rows(input_type.arrow_schema(), takes_times=takes_times)
+
     def make_committer(self, context: SinkContext) -> Committer:
         self._waiting = _Waiting(context.wakeup, writes_at_end=_writes_at_end(context))
         return _Committer(self._waiting, context, self.connect)

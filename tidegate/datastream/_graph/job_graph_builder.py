@@ -200,7 +200,7 @@ class _Builder:
         if node.kind == "sink":
             sink: Sink = node.options["sink"]
             sink.validate()
-            sink.validate_input(node.inputs[0].type_info)
+            sink.validate_input(node.inputs[0].type_info, self._configuration)
             sink.validate_configuration(self._configuration)
         return node.options
 

@@ -47,18 +47,22 @@ class Topics:
 
     def _learn(self, topic: str, limit_s: float) -> Topic:
         gives_up_at = self._clock() + limit_s
+        last = 0
         while True:
-            code, leaders = self._asked(topic, max(gives_up_at - self._clock(), 0.0))
+            code, leaders = self._asked(topic, max(gives_up_at - self._clock(), 0.0), last)
             if not code:
                 return Topic(leaders, self._clock())
             if not is_soon(code) or self._clock() >= gives_up_at:
                 raise refusal(code, abort=True)
+            last = code
             self._connections.wait(lambda: False, ASK_AGAIN_S)
 
-    def _asked(self, topic: str, limit_s: float) -> tuple[int, list[int]]:
-        """(error, leaders)."""
+    def _asked(self, topic: str, limit_s: float, last: int) -> tuple[int, list[int]]:
+        """(error, leaders). ``last``: the error of the answer before, which stands when there is no other one in time."""
         future = self._connections.metadata([topic], may_create=True)
         if not self._connections.wait(lambda: bool(future.is_done), limit_s):
+            if last:
+                raise refusal(last, abort=True)
             raise failure(TimeoutError("no answer about a topic"), abort=True)
         if future.exception is not None:
             raise failure(future.exception, abort=True)

@@ -6,7 +6,8 @@ from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkWriter
 from tidegate.connectors.kafka.open_transactions.session import TransactionSession
-from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.writers import Check
 from tidegate.model.values import Committable, StateValue
 
 
@@ -20,21 +21,24 @@ class OpenTransactionWriter(SinkWriter):
         session: TransactionSession,
         schema: KafkaRecordSerializationSchema,
         input_type: TypeInformation,
-        limit_bytes: int,
+        check: Check,
     ) -> None:
         self._session = session
         self._schema = schema
         self._input_type = input_type
-        self._limit_bytes = limit_bytes
+        self._check = check
+        self._rows = 0
 
     def write(self, batch: Batch) -> None:
-        """Raises ``UserError`` for a record that is too large, ``ExternalError`` for what the broker refuses."""
+        """Raises ``UserError`` for a record that its topic would refuse, ``ExternalError`` for what the broker refuses."""
         assert isinstance(batch, ArrowBatch)
         records = self._schema.outgoing(batch, self._input_type)
-        check_sizes(records, self._limit_bytes)
+        self._check(records, self._rows + 1)
+        self._rows += records.num_rows
         self._session.write(records)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        self._rows = 0
         prepared = self._session.vote(checkpoint_id)
         return [] if prepared is None else [prepared.as_list()]
 

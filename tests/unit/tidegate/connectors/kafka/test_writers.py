@@ -14,7 +14,8 @@ from tidegate.connectors.base import SinkContext
 from tidegate.connectors.formats.messages import ByteArraySchema, FunctionSerializationSchema
 from tidegate.connectors.kafka import writers
 from tidegate.connectors.kafka.publisher import Epoch
-from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, from_bytes, messages
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes, from_bytes, messages
+from tidegate.connectors.kafka.sending import message_limit
 from tidegate.model.errors import UserError
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -24,7 +25,11 @@ CONTEXT = SinkContext(subtask_index=1, parallelism=2, job_id="j", attempt="a", o
 def writer(schema: Any = None, **properties: str) -> writers.EpochWriter:
     builder = KafkaRecordSerializationSchema.builder().set_topic("out")
     made = builder.set_value_serialization_schema(schema or ByteArraySchema()).build()
-    return writers.EpochWriter(made, BYTES, CONTEXT, properties, "prefix", "markers", lambda: 7.0)
+
+    def check(records: pa.RecordBatch, first: int) -> None:
+        check_sizes(records, message_limit(properties))
+
+    return writers.EpochWriter(made, BYTES, CONTEXT, check, "prefix", "markers", lambda: 7.0)
 
 
 def batch(values: Sequence[bytes], stamps: Sequence[int] | None = None) -> ArrowBatch:
