@@ -90,6 +90,8 @@ class PostgresSink(Sink):
                     staging.upsert(connection)
                 else:
                     copy(connection, quoted_table(self._table), [column.name for column in rows.columns], ())
+        except InvalidJob:
+            raise
         except UserError as error:
             rights = "; upserts are staged in tables that the role makes and drops" if self._keys else ""
             raise InvalidJob(f"{error.message}{rights}") from error

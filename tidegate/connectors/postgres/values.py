@@ -188,7 +188,7 @@ def _texts(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
         found = pc.match_substring(texts, "\0")
         if pc.any(found, min_count=0).as_py():
             _refuse_at(
-                pc.index(found, True).as_py(), texts, column, "the character NUL, which PostgreSQL does not store,"
+                pc.index(found, True).as_py(), texts, column, "the character NUL in it, which PostgreSQL does not store"
             )
     if (pattern := _CUT_OFF.get(target)) is not None:
         found = pc.match_substring_regex(texts, pattern)
@@ -409,5 +409,5 @@ def _refuse_at(place: int, values: pa.Array, column: PostgresColumn, has: str = 
         shown = value.value
     text = repr(shown[:100]) if isinstance(shown, str | bytes) else str(shown)
     if has:
-        raise ValueRefused(place, f"{text} for column {column.name!r} has {has} in it")
+        raise ValueRefused(place, f"{text} for column {column.name!r} has {has}")
     raise ValueRefused(place, f"{text} would be another value in column {column.name!r}, which is {column.shown}")
