@@ -205,7 +205,7 @@ def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 def check_rows(schema: pa.Schema, *, takes_times: bool = False) -> None:
     """Asks PySpark for the type of each column of rows that are to be written. Raises ``InvalidJob`` for one that Spark has no type for; no JVM is
-    started. ``takes_times``: Spark is told to have a type of times (``spark.sql.timeType.enabled``), which its analyser refuses otherwise."""
+    started. ``takes_times``: whether ``spark.sql.timeType.enabled`` is set, without which its analyser refuses times."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
