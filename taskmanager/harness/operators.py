@@ -26,6 +26,7 @@ from tidegate.model.errors import InvalidJob, Misuse
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 from tidegate.model.values import Json, Record
+from tidegate.model.whole_numbers import whole_number
 from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -130,7 +131,7 @@ class OperatorHarness:
             raise Misuse("OperatorHarness: give the type of each input behind the piece")
         self._types = input_types
         self._configuration = dict(configuration or {})
-        self._clock = HandClock(processing_time)
+        self._clock = HandClock(_whole("processing_time", processing_time))
         self._timers = HandTimers(self._clock)
         self._counts = Counts()
         self._end = _Collected()
@@ -163,15 +164,19 @@ class OperatorHarness:
     def push_all(self, records: Iterable[Record], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
         """Several, as one batch."""
         values = list(records)
-        stamps: list[int | None] | None = None if timestamps is None else list(timestamps)
+        stamps: list[int | None] | None = None
+        if timestamps is not None:
+            stamps = [None if ms is None else _whole("push", ms) for ms in timestamps]
         batch = BothShapes(RecordsBatch(values, stamps), self._types[input], f"input {input}")
         for entry in self._entries[input]:
             entry.accept(batch)
 
     def push_watermark(self, timestamp: int, input: int = 0) -> None:
-        """Event time of an input has reached ``timestamp``: timers and windows up to there fire."""
+        """Event time of an input has reached ``timestamp``: timers and windows up to there fire. Raises ``InvalidJob`` for what is no whole
+        number of ms, as ``push`` does."""
+        watermark = _whole("push_watermark", timestamp)
         for entry in self._entries[input]:
-            entry.watermark(timestamp)
+            entry.watermark(watermark)
 
     def push_event(self, event: object, input: int = 0) -> None:
         """An event along the stream, of a registered type."""
@@ -187,7 +192,7 @@ class OperatorHarness:
 
     def advance_processing_time(self, to: int) -> None:
         """Set the clock (ms) and fire the processing-time timers up to there, in their order."""
-        self._timers.advance_to(to)
+        self._timers.advance_to(_whole("advance_processing_time", to))
 
     def finish(self) -> None:
         """The end of all input: what is held back is emitted, and asynchronous calls are waited for."""
@@ -321,6 +326,10 @@ class OperatorHarness:
             )
         )
         return operator
+
+
+def _whole(call: str, ms: int) -> int:
+    return whole_number(ms, f"OperatorHarness: {call}")
 
 
 @dataclass(frozen=True, slots=True)

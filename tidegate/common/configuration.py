@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tidegate.model.errors import ConfigurationError
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["Configuration"]
 
@@ -65,7 +66,8 @@ class Configuration:
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Sets an option to a whole number."""
-        return self._set_typed(key, str(int(value)), int(value))
+        number = whole_number(value, f"option '{key}'")
+        return self._set_typed(key, str(number), number)
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         """Returns an option as true or false, or the default."""

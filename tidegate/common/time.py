@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.model.values import FieldValue
+from tidegate.model.whole_numbers import whole_length
+
 __all__ = ["Duration", "Instant", "Time"]
 
 _NANOS_PER_MS = 1_000_000
@@ -20,32 +23,32 @@ class Duration:
     @staticmethod
     def of_days(days: int) -> Duration:
         """Creates a length of ``days`` days of 24 hours."""
-        return Duration.of_hours(days * 24)
+        return Duration(_whole("Duration.of_days", days, 86_400_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
         """Creates a length of ``hours`` hours."""
-        return Duration.of_minutes(hours * 60)
+        return Duration(_whole("Duration.of_hours", hours, 3_600_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
         """Creates a length of ``minutes`` minutes."""
-        return Duration.of_seconds(minutes * 60)
+        return Duration(_whole("Duration.of_minutes", minutes, 60_000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
         """Creates a length of ``seconds`` seconds."""
-        return Duration.of_millis(seconds * 1000)
+        return Duration(_whole("Duration.of_seconds", seconds, 1000 * _NANOS_PER_MS))
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
         """Creates a length of ``millis`` milliseconds."""
-        return Duration(millis * _NANOS_PER_MS)
+        return Duration(_whole("Duration.of_millis", millis, _NANOS_PER_MS))
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
         """Creates a length of ``nanos`` nanoseconds."""
-        return Duration(nanos)
+        return Duration(_whole("Duration.of_nanos", nanos))
 
     def to_millis(self) -> int:
         """Returns the length in milliseconds, rounded down."""
@@ -79,7 +82,7 @@ class Time:
     _milliseconds: int
 
     def __init__(self, milliseconds: int) -> None:
-        object.__setattr__(self, "_milliseconds", milliseconds)
+        object.__setattr__(self, "_milliseconds", _whole("Time", milliseconds))
 
     def to_milliseconds(self) -> int:
         """Returns the length in milliseconds."""
@@ -93,31 +96,39 @@ class Time:
     @staticmethod
     def seconds(seconds: int) -> Time:
         """Creates a length of ``seconds`` seconds."""
-        return Time(seconds * 1000)
+        return Time(_whole("Time.seconds", seconds, 1000))
 
     @staticmethod
     def minutes(minutes: int) -> Time:
         """Creates a length of ``minutes`` minutes."""
-        return Time.seconds(minutes * 60)
+        return Time(_whole("Time.minutes", minutes, 60_000))
 
     @staticmethod
     def hours(hours: int) -> Time:
         """Creates a length of ``hours`` hours."""
-        return Time.minutes(hours * 60)
+        return Time(_whole("Time.hours", hours, 3_600_000))
 
     @staticmethod
     def days(days: int) -> Time:
         """Creates a length of ``days`` days of 24 hours."""
-        return Time.hours(days * 24)
+        return Time(_whole("Time.days", days, 86_400_000))
 
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"
 
 
-def to_millis(length: Time | Duration | int) -> int:
-    """Whatever a user may give as a length of time, in ms: ``Time``, ``Duration``, or a number that is ms already."""
+def to_millis(length: Time | Duration | int, what: str = "a length of time in ms") -> int:
+    """Whatever a user may give as a length of time, in ms: ``Time``, ``Duration``, or a number that is ms already. Raises ``InvalidJob`` for what is
+    none; ``what`` says then what was given."""
     if isinstance(length, Time):
         return length.to_milliseconds()
     if isinstance(length, Duration):
-        return length.to_millis()
-    return int(length)
+        length = length.to_millis()
+    return whole_length(length, what)
+
+
+def _whole(maker: str, amount: FieldValue, unit: int = 1) -> int:
+    """``amount`` times ``unit``, as a whole number: half a second is 500 ms. Raises ``InvalidJob`` naming ``maker``."""
+    if isinstance(amount, float) and unit > 1 and (amount * unit).is_integer():
+        return int(amount * unit)
+    return whole_length(amount, maker) * unit

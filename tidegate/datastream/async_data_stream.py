@@ -12,6 +12,7 @@ from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy, NoRetryStrategy
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["AsyncDataStream"]
 
@@ -86,9 +87,10 @@ def _wait(
         raise InvalidJob(f"not an AsyncRetryStrategy: {strategy!r}")
     if strategy.get_retry_predicate() is None:
         raise InvalidJob(f"the retry predicate of the strategy {type(strategy).__qualname__} is None")
-    timeout_ms = to_millis(timeout)
+    timeout_ms = to_millis(timeout, "the timeout of async I/O in ms")
     if timeout_ms <= 0 and not isinstance(strategy, NoRetryStrategy):
         raise InvalidJob("Timeout should be configured when do async with retry.")
+    capacity = whole_number(capacity, "the capacity of async I/O")
     if capacity < 1:
         raise InvalidJob(f"the capacity of async I/O must be at least 1, not {capacity}")
     options = {

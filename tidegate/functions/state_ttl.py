@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate.common.time import Duration, Time
 from tidegate.model.errors import InvalidJob
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["StateTtlConfig"]
 
@@ -228,6 +229,7 @@ class StateTtlConfig:
         ) -> StateTtlConfig.Builder:
             """Checks ``cleanup_size`` more entries at each access of the state, and at each record if that is
             requested. Raises ``InvalidJob`` below 1."""
+            cleanup_size = whole_number(cleanup_size, "cleanup_incrementally")
             if cleanup_size <= 0:
                 raise InvalidJob(f"cleanup_incrementally needs at least one entry, not {cleanup_size}")
             self._cleanup["_incremental"] = _IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)

@@ -8,6 +8,7 @@ from tidegate.functions.timerservice import TimerService
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key
+from tidegate.model.whole_numbers import MAX_INT64, MIN_INT64, whole_number
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.entry import Namespace
@@ -60,18 +61,24 @@ class KeyedTimers(UnkeyedTimers):
     def register_processing_time_timer(self, timestamp: int) -> None:
         if self.is_quiesced:
             return
-        self.processing.register(int(timestamp), self.namespace)
+        self.processing.register(self._checked(timestamp, "register_processing_time_timer"), self.namespace)
 
     def register_event_time_timer(self, timestamp: int) -> None:
         if self.is_quiesced:
             return
-        self.event.register(int(timestamp), self.namespace)
+        self.event.register(self._checked(timestamp, "register_event_time_timer"), self.namespace)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self.processing.delete(int(timestamp), self.namespace)
+        self.processing.delete(self._checked(timestamp, "delete_processing_time_timer"), self.namespace)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self.event.delete(int(timestamp), self.namespace)
+        self.event.delete(self._checked(timestamp, "delete_event_time_timer"), self.namespace)
+
+    def _checked(self, timestamp: int, call: str) -> int:
+        """Raises ``InvalidJob``."""
+        if timestamp.__class__ is int and MIN_INT64 <= timestamp <= MAX_INT64:
+            return timestamp
+        return whole_number(timestamp, f"operator '{self._context.operator_name}': {call}")
 
 
 class RecordContext(TimedContext):

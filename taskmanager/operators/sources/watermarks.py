@@ -13,6 +13,7 @@ record. They never go back. A watermark from upstream is dropped but for the las
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
 from tidegate.model.values import Record
+from tidegate.model.whole_numbers import whole_number
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error
@@ -41,6 +43,7 @@ DEFAULT_INTERVAL_MS = 200
 """Flink's default of ``pipeline.auto-watermark-interval``."""
 MOST_REMOTE_MS = 2**62
 """A window around such a time still has an end below 2**63, whatever its size."""
+_INT = frozenset({int})
 
 
 class EventTimes:
@@ -164,7 +167,10 @@ class EventTimes:
     def _emit_in_parts(self, batch: Batch, split: str) -> None:
         """Each record, then the watermark that its generator emits for it."""
         if split not in self._generators:
-            self._generators[split] = (self._new_generator(), _SplitOutput(self._splits, split))
+            self._generators[split] = (
+                self._new_generator(),
+                _SplitOutput(self._splits, split, self._context.operator_name),
+            )
         generator, output = self._generators[split]
         values, stamps = self._values(batch), _stamps(batch)
         emitted = 0
@@ -241,7 +247,9 @@ class EventTimes:
             ]
         except Exception as error:
             raise user_error(name, error, *taken.record()) from error
-        found: list[int | None] = [_whole(stamp, value, name) for stamp, value in zip(given, batch.values, strict=True)]
+        if not _INT.issuperset(map(type, given)):
+            given = [_whole(stamp, value, name) for stamp, value in zip(given, batch.values, strict=True)]
+        found: list[int | None] = list(given)
         told = [stamp for stamp in found if stamp is not None and stamp != MIN_TIMESTAMP]  # that one says: no time
         if told:
             _check_range(min(told), max(told), name)
@@ -250,25 +258,28 @@ class EventTimes:
 
 def _whole(stamp: int, value: Record, operator: str) -> int:
     try:
-        return int(stamp)
-    except (TypeError, ValueError, OverflowError):
+        return index(stamp)
+    except TypeError:
         raise SchemaMismatch(
-            f"operator '{operator}': extract_timestamp gave {stamp!r} for {repr(value)[:200]}: it must be a time in ms "
-            "since 1970"
+            f"operator '{operator}': extract_timestamp gave {stamp!r} of type {type(stamp).__name__} for {repr(value)[:200]}: it must be a time in "
+            "ms since 1970, a whole number, so convert it with int(...), or round it"
         ) from None
 
 
 class _SplitOutput(WatermarkOutput):
     """What the generator of one split may say."""
 
-    def __init__(self, splits: SplitWatermarks, split: str) -> None:
+    def __init__(self, splits: SplitWatermarks, split: str, operator: str) -> None:
         self.is_changed = False
+        self._operator = operator
         self._splits = splits
         self._split = split
 
     def emit_watermark(self, watermark: Watermark | int) -> None:
+        given = watermark.timestamp if isinstance(watermark, Watermark) else watermark
+        timestamp = whole_number(given, f"operator '{self._operator}': emit_watermark of the WatermarkGenerator")
         self._splits.marked(self._split, is_idle=False)
-        self._splits.advanced(self._split, watermark if isinstance(watermark, int) else watermark.timestamp)
+        self._splits.advanced(self._split, timestamp)
         self.is_changed = True
 
     def mark_idle(self) -> None:

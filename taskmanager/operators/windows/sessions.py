@@ -50,7 +50,7 @@ class MergingWindowOperator(WindowOperator):
     def _take(self, value: Record, stamp: int) -> None:
         is_skipped, backend = True, self._backend
         windows = self._windows_of_key()
-        for own in self._assigner.assign_windows(value, stamp, self._calls):
+        for own in self._assign(value, stamp, self._calls):
             window = windows.add(own, self._on_merge)
             if self._is_event_time and self._is_over(window):
                 windows.retire(window)

@@ -19,16 +19,22 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import WindowOptions
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.windows import (  # fmt: skip
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
     EventTimeTrigger,
     Evictor,
     GlobalWindow,
     ProcessingTimeTrigger,
     TimestampedValue,
+    TimeWindow,
     TriggerResult,
+    WindowAssigner,
 )
 from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Accumulated, AssignedWindow, Record, UserObject
+from tidegate.model.whole_numbers import whole_number
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import (
@@ -52,6 +58,13 @@ TRIGGER_STATES = "trigger."
 """Names of state that a trigger asks for begin with it."""
 
 
+def _is_ours(assigner: WindowAssigner[Record, AssignedWindow]) -> bool:
+    """Whether its windows are made of numbers that were checked when it was made."""
+    if isinstance(assigner, (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)):
+        return False
+    return type(assigner).assign_windows.__module__.startswith("tidegate.functions.windows.")
+
+
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
     _merges = False
 
@@ -59,6 +72,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         super().__init__(name, [key])
         assigner, trigger = options.assigner, options.trigger
         self._assigner = assigner
+        self._assign = assigner.assign_windows if _is_ours(assigner) else self._assign_checked
         self._trigger = trigger if trigger is not None else assigner.get_default_trigger(None)
         self._evictor = options.evictor
         self._lateness_ms = options.allowed_lateness_ms
@@ -124,7 +138,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     def _take(self, value: Record, stamp: int) -> None:
         is_skipped, contents, backend = True, self._contents, self._backend
-        for window in self._assigner.assign_windows(value, stamp, self._calls):
+        for window in self._assign(value, stamp, self._calls):
             if self._is_event_time and self._is_over(window):
                 continue
             is_skipped = False
@@ -141,6 +155,18 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._register_cleanup(window)
         if is_skipped:
             self._skip(value, stamp)
+
+    def _assign_checked(self, value: Record, stamp: int, calls: TriggerCall) -> Sequence[AssignedWindow]:
+        """Windows of an assigner, or with gaps, of the program. Raises ``InvalidJob`` for those that are no whole numbers."""
+        try:
+            windows = list(self._assigner.assign_windows(value, stamp, calls))
+        except InvalidJob as error:
+            raise InvalidJob(f"operator '{self._name}': {error.message}") from error
+        for place, window in enumerate(windows):
+            if window.__class__ is TimeWindow:
+                named = f"operator '{self._name}': {type(self._assigner).__name__}: a bound of {window!r}"
+                windows[place] = TimeWindow(whole_number(window[0], named), whole_number(window[1], named))
+        return windows
 
     def _on_time(self, time_ms: int, window: AssignedWindow, is_event: bool) -> None:
         entry = (self._backend.key, self._enter(window))

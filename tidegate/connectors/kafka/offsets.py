@@ -14,6 +14,7 @@ from typing import Any
 
 from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, answer, library
 from tidegate.model.errors import InvalidJob
+from tidegate.model.whole_numbers import whole_number
 
 TopicPartition = tuple[str, int]
 
@@ -72,7 +73,8 @@ class KafkaOffsetsInitializer:
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
         """The first record that is not older, in ms since 1970; the end of the partition when there is none."""
-        return KafkaOffsetsInitializer(_Kind.TIMESTAMP, timestamp_ms=timestamp)
+        ms = whole_number(timestamp, "KafkaOffsetsInitializer.timestamp")
+        return KafkaOffsetsInitializer(_Kind.TIMESTAMP, timestamp_ms=ms)
 
     @staticmethod
     def offsets(
@@ -81,7 +83,10 @@ class KafkaOffsetsInitializer:
     ) -> KafkaOffsetsInitializer:
         """By partition. One that is not named starts where the group committed last. The strategy says what to do where it never did, and
         where a partition does not have the offset: below its first record, or beyond its end (Flink: ``SpecifiedOffsetsInitializer``)."""
-        named = tuple(((p.topic, p.partition), offset) for p, offset in offsets.items())
+        named = tuple(
+            ((p.topic, p.partition), whole_number(offset, f"KafkaOffsetsInitializer.offsets: the offset of {p}"))
+            for p, offset in offsets.items()
+        )
         return KafkaOffsetsInitializer(_Kind.SPECIFIC, reset=offset_reset_strategy, specific=named)
 
     def resolve(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:

@@ -25,6 +25,7 @@ from tidegate.connectors.source.source import Boundedness
 from tidegate.connectors.source.splits import SourceSplit
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record, UserObject
+from tidegate.model.whole_numbers import whole_number
 
 MOST_RECORDS = 256
 """A batch of them costs a chain of functions about a millisecond, while its own cost is spread over many."""
@@ -67,7 +68,7 @@ class ReaderHost(base.SourceReader):
         self._context = context
         self._now_ms = now_ms
         self._splits = source.get_split_serializer()
-        self._output = _Output(context.times)
+        self._output = _Output(context.times, context.operator_name)
         self._reader: SourceReader[SourceSplit] | None = None
         self._restored: list[base.SplitState] = []
         self._is_at_end = False
@@ -152,8 +153,9 @@ class _Run:
 class _Output(ReaderOutput):
     """``len()``: the records that were collected and not taken."""
 
-    def __init__(self, times: base.SplitTimes | None) -> None:
+    def __init__(self, times: base.SplitTimes | None, operator: str) -> None:
         self._times = times
+        self._operator = operator
         self._runs: deque[_Run] = deque()
         self._waiting = 0
         self._released: set[str] = set()
@@ -173,6 +175,10 @@ class _Output(ReaderOutput):
         self._released.add(split_id)
 
     def add(self, split_id: str, record: Record, timestamp: int | None) -> None:
+        if timestamp is not None and timestamp.__class__ is not int:
+            timestamp = whole_number(
+                timestamp, f"operator '{self._operator}': the timestamp in collect of {repr(record)[:200]}"
+            )
         if not self._runs or self._runs[-1].split_id != split_id:
             self._runs.append(_Run(split_id))
         self._runs[-1].records.append(record)

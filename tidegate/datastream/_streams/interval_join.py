@@ -45,7 +45,12 @@ class IntervalJoin:
 
     def between(self, lower_bound: int | Time | Duration, upper_bound: int | Time | Duration) -> IntervalJoined:
         """Relative to the left record, ms; both ends belong to the interval."""
-        return IntervalJoined(self._left, self._right, to_millis(lower_bound), to_millis(upper_bound))
+        return IntervalJoined(
+            self._left,
+            self._right,
+            to_millis(lower_bound, "between: the lower bound"),
+            to_millis(upper_bound, "between: the upper bound"),
+        )
 
 
 class IntervalJoined:

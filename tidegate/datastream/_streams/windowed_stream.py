@@ -111,9 +111,10 @@ class WindowsOfStream:
 
     def allowed_lateness(self: Self, time_ms: int | Time | Duration) -> Self:
         """How long after its end (in event time) a window still takes records and fires again."""
-        if to_millis(time_ms) < 0:
+        lateness_ms = to_millis(time_ms, "allowed_lateness")
+        if lateness_ms < 0:
             raise InvalidJob(f"the allowed lateness must not be negative: {time_ms}")
-        self._allowed_lateness_ms = to_millis(time_ms)
+        self._allowed_lateness_ms = lateness_ms
         return self
 
     def side_output_late_data(self: Self, output_tag: OutputTag) -> Self:

@@ -92,7 +92,10 @@ class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
 class _AlignedWindows(TimeWindowAssigner[T]):
     """Windows of ``size_ms``, one each ``slide_ms``, shifted by ``offset_ms``: the same for all keys."""
 
-    def __init__(self, size: int, slide: int, offset: int) -> None:
+    def __init__(self, size: Length, slide: Length, offset: Length) -> None:
+        named = type(self).__name__
+        size, slide = to_millis(size, f"{named}: the size in ms"), to_millis(slide, f"{named}: the slide in ms")
+        offset = to_millis(offset, f"{named}: the offset in ms")
         if size <= 0 or slide <= 0:
             raise InvalidJob(
                 f"{type(self).__name__}: size and slide must be positive (size {size} ms, slide {slide} ms)"
@@ -124,7 +127,7 @@ class _AlignedWindows(TimeWindowAssigner[T]):
 
 
 class _TumblingWindows(_AlignedWindows[T]):
-    def __init__(self, size: int, offset: int = 0) -> None:
+    def __init__(self, size: Length, offset: Length = 0) -> None:
         super().__init__(size, size, offset)
 
     def __repr__(self) -> str:
@@ -137,7 +140,7 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
-        return TumblingEventTimeWindows(to_millis(size), to_millis(offset or 0))
+        return TumblingEventTimeWindows(size, offset or 0)
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
@@ -148,20 +151,20 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
-        return TumblingProcessingTimeWindows(to_millis(size), to_millis(offset or 0))
+        return TumblingProcessingTimeWindows(size, offset or 0)
 
 
 class SlidingEventTimeWindows(_AlignedWindows[T]):
     """Windows of ``size`` that begin every ``slide``, in event time; each record is in ``size / slide`` of them
     (PyFlink: ``SlidingEventTimeWindows``)."""
 
-    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+    def __init__(self, size: Length, slide: Length, offset: Length = 0) -> None:
         super().__init__(size, slide, offset)
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
-        return SlidingEventTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
+        return SlidingEventTimeWindows(size, slide, offset or 0)
 
 
 class SlidingProcessingTimeWindows(_AlignedWindows[T]):
@@ -169,13 +172,13 @@ class SlidingProcessingTimeWindows(_AlignedWindows[T]):
 
     _is_event_time = False
 
-    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+    def __init__(self, size: Length, slide: Length, offset: Length = 0) -> None:
         super().__init__(size, slide, offset)
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
-        return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
+        return SlidingProcessingTimeWindows(size, slide, offset or 0)
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):

@@ -16,12 +16,15 @@ from tidegate.functions.windows.triggers import CountTrigger, PurgingTrigger, Tr
 from tidegate.functions.windows.windows import CountWindow
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
+from tidegate.model.whole_numbers import whole_number
 
 
 class _CountWindows(WindowAssigner[T, CountWindow]):
     """Windows of ``size`` records, one each ``slide`` records."""
 
     def __init__(self, size: int, slide: int, state_name: str) -> None:
+        named = type(self).__name__
+        size, slide = whole_number(size, f"{named}: the size"), whole_number(slide, f"{named}: the slide")
         if size <= 0 or slide <= 0:
             raise InvalidJob(f"{type(self).__name__}: size and slide must be positive, not {size} and {slide}")
         self.size = size

@@ -19,6 +19,7 @@ from tidegate.functions.windows.triggers import Length
 from tidegate.functions.windows.windows import Window
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
+from tidegate.model.whole_numbers import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class CountEvictor(_OneEvictor):
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
+        max_count = whole_number(max_count, "CountEvictor: the number of records")
         if max_count < 0:
             raise InvalidJob(f"CountEvictor: the number of records must not be negative: {max_count}")
         self.max_count = max_count
@@ -116,14 +118,14 @@ class CountEvictor(_OneEvictor):
 class TimeEvictor(_OneEvictor):
     """Keeps the records that are less than ``window_size`` ms older than the latest one."""
 
-    def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
+    def __init__(self, window_size: Length, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        self.window_size_ms = window_size
+        self.window_size_ms = to_millis(window_size, "TimeEvictor: the size in ms")
 
     @staticmethod
     def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor:
         """Keeps the records that are less than ``window_size`` older than the latest one."""
-        return TimeEvictor(to_millis(window_size), do_evict_after)
+        return TimeEvictor(window_size, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
         if elements and elements[0].has_timestamp():

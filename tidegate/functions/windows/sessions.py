@@ -16,6 +16,7 @@ from tidegate.functions.windows.triggers import Length
 from tidegate.functions.windows.windows import MergeReport, TimeWindow
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
+from tidegate.model.whole_numbers import whole_number
 
 
 class SessionWindowTimeGapExtractor(ABC):
@@ -32,10 +33,11 @@ class _Sessions(TimeWindowAssigner[T], MergingWindowAssigner[T, TimeWindow]):
 
 
 class _FixedGap(_Sessions[T]):
-    def __init__(self, session_gap: int) -> None:
-        if session_gap <= 0:
-            raise InvalidJob(f"{type(self).__name__}: the gap must be positive, not {session_gap} ms")
-        self.gap_ms = session_gap
+    def __init__(self, session_gap: Length) -> None:
+        gap_ms = to_millis(session_gap, f"{type(self).__name__}: the gap in ms")
+        if gap_ms <= 0:
+            raise InvalidJob(f"{type(self).__name__}: the gap must be positive, not {gap_ms} ms")
+        self.gap_ms = gap_ms
 
     def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         moment = self._moment(timestamp, context)
@@ -56,6 +58,8 @@ class _DynamicGap(_Sessions[T]):
     def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         moment = self._moment(timestamp, context)
         gap_ms = self.extractor.extract(element)
+        if gap_ms.__class__ is not int:
+            gap_ms = whole_number(gap_ms, f"{self!r}: the gap in ms for {repr(element)[:200]}")
         if gap_ms <= 0:
             raise InvalidJob(
                 f"{type(self).__name__}: the gap must be positive, but {type(self.extractor).__name__} gave {gap_ms} ms "
@@ -74,7 +78,7 @@ class EventTimeSessionWindows(_FixedGap[T]):
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows[Record]:
         """Creates sessions with one gap for all records."""
-        return EventTimeSessionWindows(to_millis(size))
+        return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Record]:
@@ -91,7 +95,7 @@ class ProcessingTimeSessionWindows(_FixedGap[T]):
     @staticmethod
     def with_gap(size: Length) -> ProcessingTimeSessionWindows[Record]:
         """Creates sessions with one gap for all records."""
-        return ProcessingTimeSessionWindows(to_millis(size))
+        return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Record]:

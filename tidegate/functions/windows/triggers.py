@@ -20,6 +20,7 @@ from tidegate.functions.state import ReducingState, ReducingStateDescriptor, Sta
 from tidegate.functions.windows.windows import TimeWindow, Window
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
+from tidegate.model.whole_numbers import whole_number
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -179,10 +180,11 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 class _ContinuousTrigger(Trigger[T, Window]):
     """Fires again and again; the next time of a window is its state ``fire-time``."""
 
-    def __init__(self, interval: int) -> None:
-        if interval <= 0:
-            raise InvalidJob(f"{type(self).__name__}: the interval must be positive, not {interval} ms")
-        self.interval = interval
+    def __init__(self, interval: Length) -> None:
+        interval_ms = to_millis(interval, f"{type(self).__name__}: the interval in ms")
+        if interval_ms <= 0:
+            raise InvalidJob(f"{type(self).__name__}: the interval must be positive, not {interval_ms} ms")
+        self.interval = interval_ms
         self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
     @abstractmethod
@@ -236,7 +238,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     @staticmethod
     def of(interval: Length) -> ContinuousEventTimeTrigger[Record]:
         """Creates a trigger that fires every ``interval`` of event time."""
-        return ContinuousEventTimeTrigger(to_millis(interval))
+        return ContinuousEventTimeTrigger(interval)
 
     def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
@@ -274,7 +276,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     @staticmethod
     def of(interval: Length) -> ContinuousProcessingTimeTrigger[Record]:
         """Creates a trigger that fires every ``interval`` by the clock."""
-        return ContinuousProcessingTimeTrigger(to_millis(interval))
+        return ContinuousProcessingTimeTrigger(interval)
 
     def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         self._first(ctx.get_current_processing_time(), window, ctx)
@@ -297,6 +299,7 @@ class CountTrigger(Trigger[T, Window]):
     """Fires with every ``window_size``-th record of a window."""
 
     def __init__(self, window_size: int) -> None:
+        window_size = whole_number(window_size, "CountTrigger: the number of records")
         if window_size <= 0:
             raise InvalidJob(f"CountTrigger: the number of records must be positive, not {window_size}")
         self.window_size = window_size
