@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.model.values import FieldValue
-from tidegate.model.whole_numbers import whole_length
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["Duration", "Instant", "Time"]
 
@@ -124,11 +124,11 @@ def to_millis(length: Time | Duration | int, what: str = "a length of time in ms
         return length.to_milliseconds()
     if isinstance(length, Duration):
         length = length.to_millis()
-    return whole_length(length, what)
+    return whole_number(length, what)
 
 
 def _whole(maker: str, amount: FieldValue, unit: int = 1) -> int:
     """``amount`` times ``unit``, as a whole number: half a second is 500 ms. Raises ``InvalidJob`` naming ``maker``."""
-    if isinstance(amount, float) and unit > 1 and (amount * unit).is_integer():
+    if isinstance(amount, float) and (amount * unit).is_integer():
         return int(amount * unit)
-    return whole_length(amount, maker) * unit
+    return whole_number(amount, maker) * unit

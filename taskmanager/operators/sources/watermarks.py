@@ -13,7 +13,6 @@ record. They never go back. A watermark from upstream is dropped but for the las
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
 from tidegate.model.values import Record
-from tidegate.model.whole_numbers import whole_number
+from tidegate.model.whole_numbers import as_whole, whole_number
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error
@@ -257,13 +256,13 @@ class EventTimes:
 
 
 def _whole(stamp: int, value: Record, operator: str) -> int:
-    try:
-        return index(stamp)
-    except TypeError:
+    found = as_whole(stamp)
+    if found is None:
         raise SchemaMismatch(
             f"operator '{operator}': extract_timestamp gave {stamp!r} of type {type(stamp).__name__} for {repr(value)[:200]}: it must be a time in "
             "ms since 1970, a whole number, so convert it with int(...), or round it"
-        ) from None
+        )
+    return found
 
 
 class _SplitOutput(WatermarkOutput):
