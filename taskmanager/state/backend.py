@@ -59,7 +59,7 @@ class ListCells(Protocol):
 
 
 class MapCells(Protocol):
-    """Entries that are maps."""
+    """Entries that are maps. Their keys are canonical forms (``tidegate.common.keys.canonical``)."""
 
     def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         """``None``: not there."""
@@ -107,7 +107,7 @@ class KeyedBackend(ABC):
         return self._key_type
 
     def set_current(self, key: Key, group: int) -> None:
-        """The key of the record that is worked on. ``key`` is canonical (``canonical_key``)."""
+        """The key of the record that is worked on. ``key`` is canonical (``tidegate.common.keys.canonical``)."""
         self.key = key
         self.group = group
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tidegate.common.keys.canonical import values_of
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
@@ -34,6 +35,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_element_table,
     write_elements,
 )
+from tidegate.taskmanager.state.map_keys import MapKeys
 
 _KINDS = {
     StateRedistribution.SPLIT: "list",
@@ -65,29 +67,32 @@ class ElementList(ListState[StateValue]):
 
 
 class BroadcastEntries(BroadcastState[MapKey, StateValue]):
-    def __init__(self, entries: Iterable[tuple[MapKey, StateValue]]) -> None:
-        self.entries = dict(entries)
+    """``entries`` by the canonical forms of their keys."""
+
+    def __init__(self, entries: Iterable[tuple[MapKey, StateValue]], keys: MapKeys) -> None:
+        self.entries = keys.forms(entries)
+        self._keys = keys
 
     def get(self, key: MapKey) -> StateValue:
-        return self.entries.get(key)
+        return self.entries.get(self._keys.form(key))
 
     def put(self, key: MapKey, value: StateValue) -> None:
-        self.entries[key] = value
+        self.entries[self._keys.form(key)] = value
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
-        self.entries.update(dict_value)
+        self.entries.update(self._keys.forms(dict_value))
 
     def remove(self, key: MapKey) -> None:
-        self.entries.pop(key, None)
+        self.entries.pop(self._keys.form(key), None)
 
     def contains(self, key: MapKey) -> bool:
-        return key in self.entries
+        return self._keys.form(key) in self.entries
 
     def items(self) -> Iterable[tuple[MapKey, StateValue]]:
-        return list(self.entries.items())
+        return list(zip(self.keys(), self.entries.values(), strict=True))
 
     def keys(self) -> Iterable[MapKey]:
-        return list(self.entries)
+        return values_of(list(self.entries))
 
     def values(self) -> Iterable[StateValue]:
         return list(self.entries.values())
@@ -108,7 +113,7 @@ class _Registered:
 
     @property
     def elements(self) -> list[StateValue]:
-        return self.state.elements if isinstance(self.state, ElementList) else list(self.state.entries.items())
+        return self.state.elements if isinstance(self.state, ElementList) else list(self.state.items())
 
 
 @dataclass(slots=True)
@@ -145,7 +150,8 @@ class FunctionStateBackend(OperatorStateStore):
         found = self._known(name, mode, entry)
         if found is None:
             entries = ((row[0], row[1]) for row in self._claim(name, mode, entry))
-            found = self._states[name] = _Registered(mode, entry, BroadcastEntries(entries))
+            keys = MapKeys(state_descriptor.key_type_info, f"{self._where} state '{name}'")
+            found = self._states[name] = _Registered(mode, entry, BroadcastEntries(entries, keys))
         assert isinstance(found.state, BroadcastEntries)
         return found.state
 

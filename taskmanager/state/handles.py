@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tidegate.common.keys.canonical import values_of
 from tidegate.functions.interfaces import AggregateFunction, KeyedStateStore
 from tidegate.functions.state import (
     AggregatingState,
@@ -28,6 +29,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import MapKey, Record, StateValue, UserObject
 from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry, Namespace
+from tidegate.taskmanager.state.map_keys import MapKeys
 from tidegate.taskmanager.state.queryable import QueryableState, ReadKey
 from tidegate.taskmanager.state.ttl import Ttl
 from tidegate.taskmanager.state.ttl_handles import (
@@ -124,31 +126,36 @@ class KeyedListState(_Handle, ListState[StateValue]):
 
 
 class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
-    def __init__(self, backend: KeyedBackend, cells: MapCells, windowed: bool) -> None:
+    def __init__(self, backend: KeyedBackend, cells: MapCells, keys: MapKeys, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._cells = cells
+        self._keys = keys
+        self._plain = keys.plain
 
     def get(self, key: MapKey) -> StateValue:
-        return self._cells.get(self._backend.group, self._entry(), key)
+        form = key if key.__class__ in self._plain else self._keys.form(key)
+        return self._cells.get(self._backend.group, self._entry(), form)
 
     def put(self, key: MapKey, value: StateValue) -> None:
-        self._cells.put_all(self._backend.group, self._entry(), {key: value})
+        form = key if key.__class__ in self._plain else self._keys.form(key)
+        self._cells.put_all(self._backend.group, self._entry(), {form: value})
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
-        self._cells.put_all(self._backend.group, self._entry(), dict_value)
+        self._cells.put_all(self._backend.group, self._entry(), self._keys.forms(dict_value))
 
     def remove(self, key: MapKey) -> None:
-        self._cells.remove(self._backend.group, self._entry(), (key,))
+        self._cells.remove(self._backend.group, self._entry(), (self._keys.form(key),))
 
     def contains(self, key: MapKey) -> bool:
-        return self._cells.contains(self._backend.group, self._entry(), key)
+        return self._cells.contains(self._backend.group, self._entry(), self._keys.form(key))
 
     def items(self) -> Iterable[tuple[MapKey, StateValue]]:
         """As it is now: the map may be changed while the caller walks through."""
-        return list(self._all().items())
+        found = self._all()
+        return list(zip(values_of(list(found)), found.values(), strict=True))
 
     def keys(self) -> Iterable[MapKey]:
-        return list(self._all())
+        return values_of(list(self._all()))
 
     def values(self) -> Iterable[StateValue]:
         return list(self._all().values())
@@ -274,9 +281,11 @@ class StateStore(KeyedStateStore):
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[MapKey, StateValue]:
         ttl = Ttl.of(state_descriptor.ttl_config)
         cells = self._backend.map_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
+        where = f"operator '{self._backend.operator}', state '{state_descriptor.name}'"
+        keys = MapKeys(state_descriptor.key_type_info, where)
         if ttl is not None:
-            return TtlMapState(self._place(state_descriptor, ttl), cells)
-        return KeyedMapState(self._backend, cells, self._windowed)
+            return TtlMapState(self._place(state_descriptor, ttl), cells, keys)
+        return KeyedMapState(self._backend, cells, keys, self._windowed)
 
     @_kept
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[StateValue]:

@@ -17,14 +17,14 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from tidegate.common.keys.canonical import canonical_keys
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation
-from tidegate.model.errors import Misuse, SchemaMismatch, StateNotServed
+from tidegate.model.errors import InvalidJob, Misuse, NotSerializable, SchemaMismatch, StateNotServed
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import Key, StateValue
-from tidegate.taskmanager.state.entry import canonical_key
 from tidegate.wire.kv_state_columns import keys_of, write_values
 
 _PICKLED = b"tidegate.pickled"
@@ -62,8 +62,8 @@ class QueryableState:
             )
         else:
             found = decode_column(self.key_type, column)
-        asked = [canonical_key(key) for key in found]
-        groups = key_groups(hash_keys(asked), max_parallelism)
+        asked = _forms(found, self.name)
+        groups = key_groups(hash_keys(found), max_parallelism)
         if len(groups) and (groups.min() < self.owned.start or groups.max() > self.owned.end):
             raise StateNotServed(
                 f"this subtask has key groups {self.owned.start} to {self.owned.end} of state '{self.name}', and not all "
@@ -96,6 +96,13 @@ def _holds_pickles(field: pa.Field) -> bool:
     return bool(field.metadata and _PICKLED in field.metadata) or (
         is_nested and any(_holds_pickles(kind.field(i)) for i in range(kind.num_fields))
     )
+
+
+def _forms(keys: list[Key], name: str) -> list[Key]:
+    try:
+        return canonical_keys(keys)
+    except (InvalidJob, NotSerializable) as error:
+        raise Misuse(f"state '{name}': {error.message}") from error
 
 
 def _plain(content: bytes, name: str) -> Key:

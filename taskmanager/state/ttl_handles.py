@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tidegate.common.keys.canonical import values_of
 from tidegate.functions.interfaces import AggregateFunction
 from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidegate.model.values import MapKey, Record, StateValue
 from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry
+from tidegate.taskmanager.state.map_keys import MapKeys
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 Stamped = tuple[StateValue, int]
@@ -157,12 +159,13 @@ class TtlListState(ListState[StateValue]):
 class TtlMapState(MapState[MapKey, StateValue]):
     """Each entry of the map has a time of its own."""
 
-    def __init__(self, place: TtlPlace, cells: MapCells) -> None:
+    def __init__(self, place: TtlPlace, cells: MapCells, keys: MapKeys) -> None:
         self._place = place
         self._cells = cells
+        self._keys = keys
 
     def get(self, key: MapKey) -> StateValue:
-        place = self._place
+        place, key = self._place, self._keys.form(key)
         group, entry, now_ms = place.enter()
         found: Stamped | None = self._cells.get(group, entry, key)
         if found is None:
@@ -180,14 +183,14 @@ class TtlMapState(MapState[MapKey, StateValue]):
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
-        self._cells.put_all(group, entry, {key: (value, now_ms) for key, value in dict_value.items()})
+        self._cells.put_all(group, entry, {key: (value, now_ms) for key, value in self._keys.forms(dict_value).items()})
 
     def remove(self, key: MapKey) -> None:
         group, entry, _ = self._place.enter()
-        self._cells.remove(group, entry, (key,))
+        self._cells.remove(group, entry, (self._keys.form(key),))
 
     def contains(self, key: MapKey) -> bool:
-        place = self._place
+        place, key = self._place, self._keys.form(key)
         group, entry, now_ms = place.enter()
         found: Stamped | None = self._cells.get(group, entry, key)
         if found is None:
@@ -200,10 +203,11 @@ class TtlMapState(MapState[MapKey, StateValue]):
         return place.ttl.shows_expired
 
     def items(self) -> Iterable[tuple[MapKey, StateValue]]:
-        return list(self._all().items())
+        found = self._all()
+        return list(zip(values_of(list(found)), found.values(), strict=True))
 
     def keys(self) -> Iterable[MapKey]:
-        return list(self._all())
+        return values_of(list(self._all()))
 
     def values(self) -> Iterable[StateValue]:
         return list(self._all().values())

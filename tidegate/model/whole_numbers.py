@@ -7,6 +7,7 @@ instead of being cut.
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 from decimal import Decimal
 from numbers import Real
@@ -40,6 +41,6 @@ def as_whole(value: FieldValue) -> int | None:
         return operator.index(value)
     if isinstance(value, (Real, Decimal)):
         with contextlib.suppress(ValueError, OverflowError):  # NaN and infinity
-            number = int(value)
+            number = math.trunc(value)
             return number if number == value else None
     return None

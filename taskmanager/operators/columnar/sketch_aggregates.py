@@ -293,7 +293,8 @@ def hashes_of(column: pa.Array) -> npt.NDArray[np.uint64]:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_floating(column.type):
-        return _mixed(as_numpy(normalise_floats(column.cast(pa.float64()))).view(np.uint64))
+        one_zero = pc.add(column.cast(pa.float64()), 0.0)
+        return _mixed(as_numpy(normalise_floats(one_zero)).view(np.uint64))
     integers = integer_view(column)
     if integers is not None:
         return _mixed(as_numpy(integers).astype(np.int64, copy=False).view(np.uint64))

@@ -66,6 +66,6 @@ def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
 
 
 def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
-    """No key is there twice, and all is as merging would leave it: of floats it makes one zero and one NaN."""
+    """No key is there twice, and all is as merging would leave it: of floats it makes one NaN."""
     has_floats = any(map(pa.types.is_floating, plan.key_types))
     return coded.are_distinct and not has_floats and bool(partials.schema.equals(plan.partial_schema))

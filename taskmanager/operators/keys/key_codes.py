@@ -6,7 +6,7 @@ scatter into an array instead of a hash table for each row.
     anything else                code = index into the column's dictionary   (one hash per row)
     several columns              mixed radix of their codes, compacted by a dictionary when that grows too wide
 
-NaN is one key, and so are 0.0 and -0.0; null is a key of its own. Codes mean something only together with the
+NaN is one key, 0.0 and -0.0 are two, and null is a key of its own, as for keys of records (``tidegate.common.keys.canonical``). Codes mean something only together with the
 ``KeyCodes`` that made them.
 """
 
@@ -169,7 +169,7 @@ def _is_constant(column: pa.Array) -> bool:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """As it is compared: no dictionary, one NaN and one zero."""
+    """As it is compared: no dictionary, one NaN."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return normalise_floats(column) if pa.types.is_floating(column.type) else column
 
@@ -191,9 +191,8 @@ def as_numpy(column: pa.Array) -> NumpyColumn:
 
 
 def normalise_floats(column: pa.Array) -> pa.Array:
-    """One NaN and one zero. Nulls stay."""
-    positive_zero = pc.add(column, pa.scalar(0.0, column.type))
-    return pc.if_else(pc.is_nan(positive_zero), pa.scalar(float("nan"), column.type), positive_zero)
+    """One NaN. Nulls stay."""
+    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
 
 
 def _encode_column(column: pa.Array, limit: int, operator: str) -> tuple[Codes, int, Decoder]:

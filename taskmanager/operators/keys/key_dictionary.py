@@ -4,8 +4,8 @@
     any other column                       code = place among the values seen  (one hash a row, one more a distinct value)
     several columns                        mixed radix of their codes; a radix is a power of two, with room to grow
 
-A book is for keys that repeat: where the radices' product would pass ``MAX_CODES`` there is none. NaN is one key, and so are
-0.0 and -0.0; null is a key of its own.
+A book is for keys that repeat: where the radices' product would pass ``MAX_CODES`` there is none. NaN is one key,
+0.0 and -0.0 are two; null is a key of its own.
 """
 
 from __future__ import annotations

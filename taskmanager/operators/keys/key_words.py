@@ -1,6 +1,6 @@
 """Keys as words of 64 bits: two rows have the same key when all of their words are the same. What is compared is numbers, of any type.
 
-    integer, instant, boolean, float    its bits: one NaN, one zero                               one word
+    integer, instant, boolean, float    its bits: one NaN                                         one word
     text, bytes                         eight bytes a word, and the length                        two words or more
     a column with nulls                 a word more, which says where they are
 
@@ -93,7 +93,6 @@ def _bits_of_integers(column: pa.Array) -> Words:
 
 def _bits_of_floats(column: pa.Array) -> Words:
     values: NumpyColumn = np.asarray(column).astype(np.float64)  # exact, from any width
-    values += 0.0  # -0.0 becomes 0.0
     values[np.isnan(values)] = np.nan
     return values.view(np.uint64)
 

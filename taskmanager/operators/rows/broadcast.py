@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.broadcast_functions import (
     BroadcastProcessFunction,
@@ -158,7 +159,7 @@ class _KeyedWriting(_Writing, KeyedBroadcastProcessFunction.Context):
         try:
             for group, (key, _) in backend.entry_keys(state_descriptor.name):
                 backend.set_current(key, group)
-                call(key, handle)
+                call(value_of(key), handle)
         finally:
             backend.set_current(*before)
 

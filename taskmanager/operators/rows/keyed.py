@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
 
+from tidegate.common.keys.canonical import canonical_keys
 from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import UserCode
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
-from tidegate.model.errors import InternalError, InvalidJob
+from tidegate.model.errors import InternalError, InvalidJob, NotSerializable
 from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Key, Record, UserObject
@@ -31,14 +32,11 @@ from tidegate.taskmanager.operators.user_code.user_events import ListeningOperat
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.entry import canonical_key
 from tidegate.taskmanager.state.handles import StateStore
 from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
 from tidegate.taskmanager.state.queryable import QueryableState
 from tidegate.taskmanager.state.timers import Timer
 
-_AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
-"""Keys of these types are canonical."""
 _LOAD_PAUSE_MS = 10
 """Between two rounds of loading what was restored: records are processed meanwhile."""
 _LOAD_STEPS = 4
@@ -202,11 +200,13 @@ class KeyedOperator(Operator):
             return [key] * len(batch), [group] * len(batch)
         self._backend.merge_some()
         keys = self._selected[input_index].keys_of(batch.values)
-        if not _AS_THEY_ARE.issuperset(map(type, keys)):
-            keys = list(map(canonical_key, keys))
-        groups = key_groups(hash_keys(keys), self.context.max_parallelism)
+        try:
+            forms = canonical_keys(keys)
+            groups = key_groups(hash_keys(keys), self.context.max_parallelism)
+        except (InvalidJob, NotSerializable) as error:
+            raise type(error)(f"operator '{self._name}', key selector: {error.message}") from error
         self._check(keys, groups)
-        return keys, groups.tolist()
+        return forms, groups.tolist()
 
     def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Record, int | None]]:
         """Each record and its timestamp, with its key made the current one."""
@@ -223,13 +223,6 @@ class KeyedOperator(Operator):
     def _check(self, keys: list[Key], groups: Hashes) -> None:
         if not keys:
             return
-        try:
-            hash(keys[0])
-        except TypeError as error:
-            raise InvalidJob(
-                f"operator '{self._name}': {keys[0]!r} cannot be a key ({error}): make the selector return a tuple, a "
-                "number or a string"
-            ) from error
         owned = self._backend.owned
         strange = (groups < owned.start) | (groups > owned.end)
         if strange.any():

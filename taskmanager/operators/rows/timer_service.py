@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
@@ -104,7 +105,7 @@ class KeyContext(RecordContext, KeyedTimerContext):
         self._backend = backend
 
     def get_current_key(self) -> Key:
-        return self._backend.key
+        return value_of(self._backend.key)
 
     def time_domain(self) -> TimeDomain:
         return self.domain

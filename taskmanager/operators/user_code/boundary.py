@@ -18,6 +18,7 @@ from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, L
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.externalresource import ExternalResourceInfo
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
@@ -67,7 +68,7 @@ def user_error(operator: str, error: Exception, *record: Record) -> TidegateErro
 
 def timer_error(operator: str, error: Exception, timer: Timer, domain: TimeDomain) -> TidegateError:
     """What to raise instead of what a user function raised for a timer, which has no record: its key is named, and its time."""
-    raised = user_error(operator, error, timer.key)
+    raised = user_error(operator, error, value_of(timer.key))
     if isinstance(raised, UserFunctionError) and raised is not error:
         kind = "event" if domain is TimeDomain.EVENT_TIME else "processing"
         window = "" if timer.namespace is None else " of a window"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import WindowOptions
@@ -220,7 +221,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         else:
             elements = result if self._kind == "process" else [result]
             self._firing.current = window
-            self._collector.add_all(self._process.process(self._backend.key, self._firing, elements), stamp)
+            self._collector.add_all(self._process.process(value_of(self._backend.key), self._firing, elements), stamp)
 
     def _forget(self, window: AssignedWindow, entry: Entry) -> None:
         self._contents.clear(self._backend.group, entry)

@@ -1,7 +1,7 @@
 """Key columns by slot: compared, hashed and given back for whole batches of slots.
 
 Numbers, instants and booleans are kept in their own width; texts and bytes as (start, length) in one array of bytes. NaN is
-one key, and so are 0.0 and -0.0; null is a key of its own. Arrays are reserved for all slots there can ever be: only what
+one key, 0.0 and -0.0 are two; null is a key of its own. Arrays are reserved for all slots there can ever be: only what
 is touched becomes memory, and nothing is moved when the state grows.
 """
 
@@ -103,8 +103,7 @@ class _Fixed:
     def prepare(self, column: pa.Array) -> tuple[Numbers, Nulls | None]:
         values, nulls = to_numbers(column)
         if np.issubdtype(values.dtype, np.floating):
-            values = values + values.dtype.type(0)  # -0.0 becomes 0.0
-            values[np.isnan(values)] = np.nan
+            values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
         return values.view(self._values.dtype), nulls
 
     def hashes(self, prepared: tuple[Numbers, Nulls | None]) -> Hashes:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from tidegate.common.keys.canonical import EncodedKey
 from tidegate.common.row import Row, copied
 from tidegate.model.errors import NotSerializable
 from tidegate.model.values import StateValue
@@ -51,7 +52,7 @@ MISSING: Final = _Mark("MISSING")
 _IMMUTABLE = frozenset(
     {
         int, float, str, bytes, bool, type(None), complex, decimal.Decimal,
-        datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
+        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, EncodedKey,
     }
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ Stored columns of other types than the job declares are read as ``tidegate.commo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import itemgetter
@@ -19,13 +20,14 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.keys.canonical import EncodedKey, canonical_keys, values_of
+from tidegate.common.records.record_codec import decode_column, decode_maps, encode_column
 from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
-from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.typeinfo import MapTypeInfo, TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
-from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.model.errors import CorruptData, InvalidJob, NotSerializable, SchemaMismatch
 from tidegate.model.values import Key, StateValue
-from tidegate.taskmanager.state.entry import Entry, Namespace, canonical_key
+from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.files.segments import DELETED, PICKLED, Groups, StateDescription, metadata_of
 from tidegate.taskmanager.state.ttl import Ttl, plain, stamped, stamps_of
 
@@ -138,7 +140,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
     layout = entries.layout
     where = f"operator '{layout.operator}', state '{layout.state_name}'"
     fields = [layout.key_type.arrow_field(KEY)]
-    arrays = [encode_column(layout.key_type, entries.keys, f"{where}, key")]
+    arrays = [encode_column(layout.key_type, values_of(entries.keys), f"{where}, key")]
     spaces = entries.namespaces
     if layout.value_type is None:
         fields.append(pa.field(TIMESTAMP, pa.int64()))
@@ -165,7 +167,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
 
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
     """Yields the entries of rows of which only the keys, namespaces and times mean something."""
-    keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
+    keys = _forms(layout, data)
     spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:
         spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
@@ -178,17 +180,52 @@ def from_columns(
     """``now_ms``: when state that gets a time-to-live only now was written. Raises ``SchemaMismatch`` when the state was
     written with types that cannot be read as the job's."""
     data = _as_declared(layout, data)
-    keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
+    keys = _forms(layout, data)
     spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:
         spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
         values: list[StateValue] = [True] * data.num_rows
     else:
-        values = decode_column(layout.value_type, data.column(VALUE))
+        values = values_in(layout, data.column(VALUE))
     if layout.ttl is not None:
         stamps = data.column(TTL_COLUMN).to_pylist()
         values = [stamped(layout.kind, value, ms, now_ms) for value, ms in zip(values, stamps, strict=True)]
-    yield from zip(groups.tolist(), zip(keys, spaces, strict=True), values, strict=True)
+    entries = list(zip(keys, spaces, strict=True))
+    if EncodedKey in set(map(type, keys)) and len(set(entries)) < len(entries):
+        raise _twice(layout, next(key for (key, _), count in Counter(entries).items() if count > 1))
+    yield from zip(groups.tolist(), entries, values, strict=True)
+
+
+def values_in(layout: EntryFormat, column: pa.Array) -> list[StateValue]:
+    """The values of a column; those of maps with the canonical forms of their keys. Raises ``SchemaMismatch``."""
+    assert layout.value_type is not None
+    if not (layout.is_map and isinstance(layout.value_type, MapTypeInfo)):
+        return decode_column(layout.value_type, column)
+    found: list[StateValue] = []
+    for entry in decode_maps(layout.value_type, column):
+        keys = canonical_keys([key for key, _ in entry])
+        made = dict(zip(keys, (value for _, value in entry), strict=True))
+        if len(made) < len(entry):
+            raise _twice(layout, next(key for key, count in Counter(keys).items() if count > 1))
+        found.append(made)
+    return found
+
+
+def _forms(layout: EntryFormat, data: pa.RecordBatch) -> list[Key]:
+    try:
+        return canonical_keys(decode_column(layout.key_type, data.column(KEY)))
+    except (InvalidJob, NotSerializable) as error:
+        raise type(error)(
+            f"operator '{layout.operator}', state '{layout.state_name}' cannot be restored: {error.message}"
+        ) from error
+
+
+def _twice(layout: EntryFormat, key: Key) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"operator '{layout.operator}', state '{layout.state_name}' cannot be restored: an earlier version kept two entries of the key {key!r}, which is "
+        "one key now, and only one of them could stay. Read the state with the State Processor and write it with the entry that you want to keep, or give "
+        "the state another name"
+    )
 
 
 def _namespace_columns(spaces: list[Namespace], kinds: Set[type]) -> Columns:

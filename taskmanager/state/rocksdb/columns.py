@@ -14,6 +14,7 @@ from itertools import groupby, islice
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.keys.canonical import values_of
 from tidegate.common.records.record_codec import encode_column
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import Key, MapKey
@@ -164,7 +165,9 @@ def _append(form: Form, batch: _Batch, entry: bytes, key: Key, namespace: Namesp
 
 def _columns(form: Form, batch: _Batch) -> Rows:
     layout, contents = form.rows.layout, batch.contents
-    columns = [(layout.key_type.arrow_field(KEY), encode_column(layout.key_type, batch.keys, f"{form.where}, key"))]
+    columns = [
+        (layout.key_type.arrow_field(KEY), encode_column(layout.key_type, values_of(batch.keys), f"{form.where}, key"))
+    ]
     spaces = batch.spaces
     if layout.value_type is None:
         columns.append(timestamp_column([timestamp for timestamp, _ in spaces]))

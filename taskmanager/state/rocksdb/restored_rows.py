@@ -24,12 +24,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.keys.canonical import canonical_key, value_of
 from tidegate.common.records.record_codec import decode_column
 from tidegate.common.records.schema_evolution import TTL_COLUMN
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.values import Key, StateValue
-from tidegate.taskmanager.state.entry import Entry, canonical_key
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment
 from tidegate.taskmanager.state.files.segments import DELETED, KEY_GROUP, PICKLED
 from tidegate.taskmanager.state.heap.entries import (
@@ -42,6 +43,7 @@ from tidegate.taskmanager.state.heap.entries import (
     EntryFormat,
     from_columns,
     removed_entries,
+    values_in,
 )
 from tidegate.taskmanager.state.rocksdb.database import Pair
 from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, encode_key, place, time_bytes
@@ -64,7 +66,7 @@ _START: Callable[[tuple[bytes, StateValue]], bytes] = itemgetter(0)
 
 def can_be_searched(entry: Entry) -> bool:
     """Whether the bytes of an entry are the same in every version of everything."""
-    return _is_plain(entry[0]) and _is_plain(entry[1])
+    return _is_plain(value_of(entry[0])) and _is_plain(entry[1])
 
 
 def _is_plain(key: Key) -> bool:
@@ -303,7 +305,7 @@ class _File:
         if self.has_deleted and data.column(DELETED)[0].as_py():
             return GONE
         assert layout.value_type is not None
-        (value,) = decode_column(layout.value_type, data.column(VALUE))
+        (value,) = values_in(layout, data.column(VALUE))
         if layout.ttl is not None:
             value = stamped(layout.kind, value, data.column(TTL_COLUMN)[0].as_py(), self._now_ms)
         return value

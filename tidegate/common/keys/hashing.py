@@ -10,7 +10,7 @@ depends on no process, machine or ``PYTHONHASHSEED``.
     bool                             Boolean: 1231 or 1237
     int (int8..int64, uint8..64)     Long: low xor high 32 bits, also for narrow columns: equal values of int32 and int64
                                      columns hash alike (Integer's hash for small values >= 0). Beyond 64 bits: BigInteger
-    float (float16..64)              Double of the widened value; one NaN; -0.0 as 0.0, since they are equal in Python
+    float (float16..64)              Double of the widened value; one NaN; -0.0 as 0.0, as in all earlier versions: two keys of one group
     str (string)                     String: s[0]*31^(n-1) + ... over UTF-16 units
     bytes (binary)                   Arrays.hashCode(byte[]): starts at 1, signed bytes
     tuple, list, Row (columns)       Arrays.hashCode(Object[]): starts at 1, h = 31*h + hash(e). Several key columns are
@@ -23,7 +23,7 @@ depends on no process, machine or ``PYTHONHASHSEED``.
     timedelta (duration)             Duration (seconds, nanoseconds)
     frozenset                        Set: sum of the elements
     Enum, dataclass                  String of the member's name; tuple of the fields
-    anything else                    bytes of its pickle, written without memo (equal values, equal bytes)
+    anything else                    bytes of its pickle, written without memo (equal values, equal bytes: ``pickling``)
 
 Key groups and their owners (``key_groups``, ``subtasks_of``) are ``tidegate.model.keygroups`` on whole columns.
 """

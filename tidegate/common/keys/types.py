@@ -1,6 +1,7 @@
 """The hash of one key, by its Python type. The table is in ``tidegate.common.keys.hashing``, which does whole columns.
 
-Law: equal to what ``hash_columns`` gives for the same value, bit for bit.
+Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form (``canonical``) have one hash. Checkpoints hold
+key groups, so no hash may change.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
-import io
-import pickle
 import struct
 from collections.abc import Callable
-from typing import Any
 
+from tidegate.common.keys.canonical import EncodedKey
+from tidegate.common.keys.pickling import hashed_bytes
 from tidegate.common.time import Instant
-from tidegate.model.errors import NotSerializable
 from tidegate.model.values import Key
 
 _MASK = 0xFFFFFFFF
@@ -49,7 +48,7 @@ def _unsigned_hash(key: Key) -> int:
 def _resolve(key_type: type) -> Callable[[Key], int]:
     """The row of the table for a type that is not in it: by its nearest base, else by its form."""
     if issubclass(key_type, enum.Enum):
-        return lambda key: _hash_str(key.name)
+        return lambda key: _hash_str(key.name or str(key.value))
     for base in key_type.__mro__[1:]:
         if base in _BY_TYPE and base is not object:
             return _BY_TYPE[base]
@@ -148,27 +147,8 @@ def _hash_set(key: frozenset[Key]) -> int:
     return sum(map(_unsigned_hash, key)) & _MASK
 
 
-class _KeyPickler(pickle.Pickler):
-    """Classes by name, also those of the job's script, which is not the module ``__main__`` of a subtask. Nobody reads the bytes."""
-
-    def reducer_override(self, obj: object) -> Any:
-        if isinstance(obj, type) and obj.__module__ == "__main__":
-            return str, (obj.__qualname__,)
-        return NotImplemented
-
-
 def _hash_pickled(key: Key) -> int:
-    out = io.BytesIO()
-    pickler = _KeyPickler(out, protocol=5)
-    pickler.fast = True  # no memo: bytes depend on values, not on which objects are shared
-    try:
-        pickler.dump(key)
-    except Exception as error:
-        raise NotSerializable(
-            f"a key of type {type(key).__qualname__} cannot be hashed by its value ({error}); "
-            "use a plain value, a tuple or a dataclass as key"
-        ) from error
-    return _hash_bytes(out.getvalue())
+    return _hash_bytes(hashed_bytes(key))
 
 
 def _hash_instant(key: Instant) -> int:
@@ -193,6 +173,7 @@ _BY_TYPE: dict[type, Callable[[Key], int]] = {
     dt.time: _hash_time,
     dt.timedelta: _hash_timedelta,
     Instant: _hash_instant,
+    EncodedKey: lambda key: _unsigned_hash(key.key),
     set: _hash_set,
     frozenset: _hash_set,
 }

@@ -19,6 +19,7 @@ from operator import attrgetter, is_, is_not
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.keys.canonical import values_of
 from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.column_codec import (
@@ -320,23 +321,35 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
             values = [None if value is None else dict_of(value) for value in values]
         offsets = _offsets(values, dict, _is_there, "dict")
         present = list(filter(_is_there, values))
-        keys = encode_key(list(chain.from_iterable(present)))
+        keys = encode_key(values_of(list(chain.from_iterable(present))))
         items = encode_value(list(chain.from_iterable(value.values() for value in present)))
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
 
     def decode_map(column: pa.Array) -> list[FieldValue]:
-        bounds = column.offsets.to_pylist()
-        start, length = bounds[0], bounds[-1] - bounds[0]
-        # keys and items of a sliced MapArray are those of the whole array, so they are cut by the offsets
-        keys = decode_key(column.keys.slice(start, length))
-        items = decode_value(column.items.slice(start, length))
-        pairs = list(zip(keys, items, strict=True))
-        maps: list[FieldValue] = [dict(pairs[low - start : high - start]) for low, high in pairwise(bounds)]
+        maps: list[FieldValue] = list(map(dict, _map_pairs(column, decode_key, decode_value)))
         if column.null_count:
             return [v if valid else None for v, valid in zip(maps, column.is_valid().to_pylist(), strict=True)]
         return maps
 
     return encode_map, decode_map
+
+
+def decode_maps(type_info: MapTypeInfo, column: pa.Array) -> list[list[tuple[FieldValue, FieldValue]]]:
+    """The entries of each map, also those whose keys are equal in Python. No map may be null."""
+    decode_key, decode_value = _column_codec(type_info.key_type)[1], _column_codec(type_info.value_type)[1]
+    return _map_pairs(column, decode_key, decode_value)
+
+
+def _map_pairs(
+    column: pa.Array, decode_key: Decoder, decode_value: Decoder
+) -> list[list[tuple[FieldValue, FieldValue]]]:
+    bounds = column.offsets.to_pylist()
+    start, length = bounds[0], bounds[-1] - bounds[0]
+    # keys and items of a sliced MapArray are those of the whole array, so they are cut by the offsets
+    keys = decode_key(column.keys.slice(start, length))
+    items = decode_value(column.items.slice(start, length))
+    pairs = list(zip(keys, items, strict=True))
+    return [pairs[low - start : high - start] for low, high in pairwise(bounds)]
 
 
 # --- single columns ----------------------------------------------------------------------------------

@@ -260,9 +260,13 @@ def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Re
     keys = [name for name, _ in grouping.keys]
     arguments = [arguments_of(node)[0] for node in nodes if arguments_of(node)]
     rows, expressions = _expressions(rows, query, [*[node for _, node in grouping.keys], *arguments])
-    columns = [one.alias(name) for name, one in zip(keys, expressions, strict=False)]
-    for one in columns:
-        _check_key(one.output_field(_columns(rows)).type, query)
+    columns = []
+    for name, one in zip(keys, expressions, strict=False):
+        kind = one.output_field(_columns(rows)).type
+        _check_key(kind, query)
+        if pa.types.is_floating(kind):
+            one = (one + 0.0).cast(kind)  # as keys of a stream -0.0 and 0.0 are two, in SQL one
+        columns.append(one.alias(name))
     rest = iter(expressions[len(keys) :])
     parts = [
         parts_of(node, name, next(rest) if arguments_of(node) else None, _columns(rows), kind, query.text)

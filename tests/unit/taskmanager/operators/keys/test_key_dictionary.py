@@ -29,7 +29,7 @@ BATCHES = {
 
 
 def rows(columns: list[pa.Array]) -> list[str]:
-    """As text, where NaN is NaN; -0.0 is 0.0."""
+    """As text, where NaN is NaN."""
     return [repr(row) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
 
 
@@ -40,7 +40,7 @@ def test_codes_decode_to_their_keys_and_stay(name: str) -> None:
     assert book is not None
     codes = book.encode(first)
     assert codes is not None
-    assert [r.replace("-0.0", "0.0") for r in rows(first)] == rows(book.decode(codes))
+    assert rows(first) == rows(book.decode(codes))
     kept, more = book, book.encode(second)
     if more is None:
         grown = book.grown(second)
@@ -49,7 +49,7 @@ def test_codes_decode_to_their_keys_and_stay(name: str) -> None:
         assert more is not None
         assert name == "range, then not" or grown.encode(first) is not None, "it has room for what came before"
     assert rows(book.decode(more)) == rows(second)
-    assert rows(kept.decode(codes)) == [r.replace("-0.0", "0.0") for r in rows(first)]
+    assert rows(kept.decode(codes)) == rows(first)
     assert int(max(codes.max(), more.max())) < max(kept.cardinality, book.cardinality)
 
 
@@ -58,7 +58,7 @@ def test_equal_keys_have_one_code() -> None:
     assert book is not None
     codes = book.encode([pa.array([0.0, -0.0, math.nan, float("-nan")])])
     assert codes is not None
-    assert codes[0] == codes[1]
+    assert codes[0] != codes[1]
     assert codes[2] == codes[3]
 
 

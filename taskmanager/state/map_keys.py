@@ -1,0 +1,51 @@
+"""Keys of maps as user code gives them, in the type that the map declares and in their canonical form.
+
+key ─▶ the map's key type, if it has one: 1.0 of a LONG is 1 ─▶ canonical form ─▶ cells, broadcast state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.common.keys.canonical import PLAIN, canonical_key
+from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from tidegate.model.errors import InvalidJob, NotSerializable
+from tidegate.model.values import Key, MapKey, StateValue
+
+_CLASSES: Mapping[BasicType, type] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: bool,
+    BasicType.BYTE: int,
+    BasicType.SHORT: int,
+    BasicType.INT: int,
+    BasicType.LONG: int,
+    BasicType.BIG_INT: int,
+    BasicType.DOUBLE: float,
+}
+"""Values of these classes come out of a column of the type as they went in, or are refused."""
+
+
+class MapKeys:
+    """``where`` begins messages: operator and state. ``plain``: the classes whose keys are canonical as they are."""
+
+    def __init__(self, key_type: TypeInformation, where: str) -> None:
+        self._type = None if isinstance(key_type, PickledBytesTypeInfo) else key_type
+        self._class = _CLASSES.get(key_type.basic_type) if isinstance(key_type, BasicTypeInfo) else None
+        self._where = where
+        self.plain = PLAIN if self._type is None else PLAIN & {self._class}
+
+    def form(self, key: MapKey) -> Key:
+        """Raises ``SchemaMismatch`` for a key that does not fit its type, ``InvalidJob`` and ``NotSerializable`` for one that can be none."""
+        if key.__class__ in self.plain:
+            return key
+        try:
+            if self._type is not None and key.__class__ is not self._class:
+                (key,) = decode_column(self._type, encode_column(self._type, [key], f"{self._where}, key"))
+            return canonical_key(key)
+        except (InvalidJob, NotSerializable) as error:
+            raise type(error)(f"{self._where}: {error.message}") from error
+
+    def forms(self, items: Mapping[MapKey, StateValue] | Iterable[tuple[MapKey, StateValue]]) -> dict[Key, StateValue]:
+        """A map of forms."""
+        return {self.form(key): value for key, value in (items.items() if isinstance(items, Mapping) else items)}
