@@ -133,12 +133,17 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
         self._plain = keys.plain
 
     def get(self, key: MapKey) -> StateValue:
-        form = key if key.__class__ in self._plain else self._keys.form(key)
-        return self._cells.get(self._backend.group, self._entry(), form)
+        if key.__class__ not in self._plain:
+            key = self._keys.form(key)
+        backend = self._backend
+        return self._cells.get(backend.group, (backend.key, backend.namespace if self._windowed else None), key)
 
     def put(self, key: MapKey, value: StateValue) -> None:
-        form = key if key.__class__ in self._plain else self._keys.form(key)
-        self._cells.put_all(self._backend.group, self._entry(), {form: value})
+        if key.__class__ not in self._plain:
+            key = self._keys.form(key)
+        backend = self._backend
+        entry = (backend.key, backend.namespace if self._windowed else None)
+        self._cells.put_all(backend.group, entry, {key: value})
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         self._cells.put_all(self._backend.group, self._entry(), self._keys.forms(dict_value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidegate.common.keys.canonical import PLAIN, canonical_key
+from tidegate.common.keys.canonical import PLAIN, EncodedKey, canonical_key
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob, NotSerializable
@@ -33,7 +33,7 @@ class MapKeys:
         self._type = None if isinstance(key_type, PickledBytesTypeInfo) else key_type
         self._class = _CLASSES.get(key_type.basic_type) if isinstance(key_type, BasicTypeInfo) else None
         self._where = where
-        self.plain = PLAIN if self._type is None else PLAIN & {self._class}
+        self.plain = (PLAIN if self._type is None else PLAIN & {self._class}) | {EncodedKey}
 
     def form(self, key: MapKey) -> Key:
         """Raises ``SchemaMismatch`` for a key that does not fit its type, ``InvalidJob`` and ``NotSerializable`` for one that can be none."""

@@ -179,7 +179,7 @@ class TtlMapState(MapState[MapKey, StateValue]):
         return value
 
     def put(self, key: MapKey, value: StateValue) -> None:
-        self.put_all({key: value})
+        self.put_all({self._keys.form(key): value})
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         group, entry, now_ms = self._place.enter()

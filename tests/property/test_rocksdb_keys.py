@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import CountWindow, TimeWindow
 from tidegate.taskmanager.state.rocksdb.keys import after, decode_key, encode_key
@@ -36,7 +37,9 @@ KEYS = st.recursive(
 @given(KEYS, st.binary())
 def test_a_key_comes_back_and_tells_where_it_ends(key: Any, behind: bytes) -> None:
     content = encode_key(key)
-    assert decode_key(b"??" + content + behind, 2) == (key, 2 + len(content))
+    found, end = decode_key(b"??" + content + behind, 2)
+    assert (value_of(found), end) == (key, 2 + len(content))
+    assert encode_key(found) == content
 
 
 @given(KEYS, KEYS)

@@ -25,6 +25,7 @@ import enum
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 
 from tidegate.common.keys.pickling import name_of, named_by, pickled_key, unpickled_key
@@ -73,8 +74,8 @@ def canonical_key(key: Key) -> Key:
         return key
     if kind is bool:
         return TRUE if key else FALSE
-    if kind is float and not key.is_integer() and key == key:
-        return key
+    if kind is float:
+        return _form_of_float(key)
     if _is_plain(key):
         return key
     key = _plain(key)
@@ -86,9 +87,9 @@ def canonical_key(key: Key) -> Key:
     return EncodedKey(encode_form(key), key)
 
 
-def canonical_keys(keys: Sequence[Key]) -> list[Key]:
+def canonical_keys(keys: list[Key]) -> list[Key]:
     """The form of each."""
-    return list(keys) if PLAIN.issuperset(map(type, keys)) else list(map(canonical_key, keys))
+    return keys if PLAIN.issuperset(map(type, keys)) else list(map(canonical_key, keys))
 
 
 def value_of(form: Key) -> Key:
@@ -160,6 +161,20 @@ def decode_form(content: bytes, at: int = 0) -> tuple[Key, int]:
     if _is_plain(key) or (key.__class__ is float and not key.is_integer() and key == key):
         return key, end
     return EncodedKey(content[at:end], key), end
+
+
+def _form_of_float(key: float) -> Key:
+    if key == 0 or key != key:
+        return _encoded_float(key)
+    return _of_whole_float(key) if key.is_integer() else key
+
+
+def _encoded_float(key: float) -> EncodedKey:
+    return EncodedKey(encode_form(key), key)
+
+
+_of_whole_float = lru_cache(1 << 14)(_encoded_float)
+"""Not of zeros, which a dict takes for one."""
 
 
 def _is_plain(key: Key) -> bool:
