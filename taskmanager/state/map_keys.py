@@ -5,13 +5,21 @@ key ─▶ the map's key type, if it has one: 1.0 of a LONG is 1 ─▶ canonica
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime
+from collections.abc import Callable, Iterable, Mapping
 
 from tidegate.common.keys.canonical import PLAIN, EncodedKey, canonical_key
 from tidegate.common.records.record_codec import decode_column, encode_column
-from tidegate.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from tidegate.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    PickledBytesTypeInfo,
+    SqlTimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
 from tidegate.model.errors import InvalidJob, NotSerializable
-from tidegate.model.values import Key, MapKey, StateValue
+from tidegate.model.values import FieldValue, Key, MapKey, StateValue
 
 _CLASSES: Mapping[BasicType, type] = {
     BasicType.STRING: str,
@@ -26,21 +34,40 @@ _CLASSES: Mapping[BasicType, type] = {
 """Values of these classes come out of a column of the type as they went in, or are refused."""
 
 
+def comes_back(type_info: TypeInformation) -> Callable[[FieldValue], bool]:
+    """Whether a value comes out of a column of the type as it went in, or is refused. ``False``: perhaps not."""
+    if isinstance(type_info, TupleTypeInfo):
+        fields = [comes_back(field) for field in type_info.get_field_types()]
+        return lambda value: (
+            value.__class__ is tuple
+            and len(value) == len(fields)
+            and all(fits(part) for fits, part in zip(fields, value, strict=True))
+        )
+    only = _class_of(type_info)
+    return lambda value: value.__class__ is only
+
+
+def _class_of(type_info: TypeInformation) -> type | None:
+    if isinstance(type_info, SqlTimeTypeInfo):
+        return datetime.date if type_info.kind == "Date" else None
+    return _CLASSES.get(type_info.basic_type) if isinstance(type_info, BasicTypeInfo) else None
+
+
 class MapKeys:
     """``where`` begins messages: operator and state. ``plain``: the classes whose keys are canonical as they are."""
 
     def __init__(self, key_type: TypeInformation, where: str) -> None:
         self._type = None if isinstance(key_type, PickledBytesTypeInfo) else key_type
-        self._class = _CLASSES.get(key_type.basic_type) if isinstance(key_type, BasicTypeInfo) else None
+        self._comes_back = comes_back(key_type)
         self._where = where
-        self.plain = (PLAIN if self._type is None else PLAIN & {self._class}) | {EncodedKey}
+        self.plain = (PLAIN if self._type is None else PLAIN & {_class_of(key_type)}) | {EncodedKey}
 
     def form(self, key: MapKey) -> Key:
         """Raises ``SchemaMismatch`` for a key that does not fit its type, ``InvalidJob`` and ``NotSerializable`` for one that can be none."""
         if key.__class__ in self.plain:
             return key
         try:
-            if self._type is not None and key.__class__ is not self._class:
+            if self._type is not None and not self._comes_back(key):
                 (key,) = decode_column(self._type, encode_column(self._type, [key], f"{self._where}, key"))
             return canonical_key(key)
         except (InvalidJob, NotSerializable) as error:

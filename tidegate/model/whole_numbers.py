@@ -41,6 +41,6 @@ def as_whole(value: FieldValue) -> int | None:
         return operator.index(value)
     if isinstance(value, (Real, Decimal)):
         with contextlib.suppress(ValueError, OverflowError):  # NaN and infinity
-            number = math.trunc(value)
+            number = int(math.trunc(value))
             return number if number == value else None
     return None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.keys.canonical import value_of, values_of
 from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.taskmanager.state.entry import Namespace
@@ -54,7 +54,7 @@ def key_columns(
     for row in row_keys:
         key, at = decode_key(row, PREFIX_BYTES)
         keys.append(key)
-        spaces.append(decode_key(row, at)[0])
+        spaces.append(value_of(decode_key(row, at)[0]))
     columns: Columns = [(field, encode_column(key_type, values_of(keys), f"{where}, key"))]
     return _groups(row_keys), columns + namespace_columns(namespaces, spaces)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 from tidegate.model.values import Key, StateValue
 from tidegate.taskmanager.state.entry import Entry, Namespace
@@ -44,7 +45,7 @@ class StateRows:
         """Key and namespace of a row, and where its entry ends."""
         key, at = decode_key(row, PREFIX_BYTES)
         namespace, end = decode_key(row, at)
-        return key, namespace, end
+        return key, value_of(namespace), end
 
     def start_of(self, row: bytes) -> bytes:
         """What all rows of a row's entry begin with."""

@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from tidegate.common.keys.canonical import value_of
 from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key, StateValue
@@ -64,7 +65,7 @@ class TimerRows(StateRows):
     def parts(self, row: bytes) -> tuple[Key, Namespace, int]:
         key, at = decode_key(row, _KEY_START)
         space, end = decode_key(row, at)
-        return key, (timestamp_of(row), space), end
+        return key, (timestamp_of(row), value_of(space)), end
 
     def pack(self, value: StateValue) -> bytes:
         return b""

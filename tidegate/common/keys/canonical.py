@@ -11,9 +11,10 @@ same: a list and the tuple of its elements, a numpy scalar and the Python value,
 Python finds ``1``, ``True`` and ``1.0`` equal. So only what Python tells apart as it should is its own form; everything else stands as its bytes:
 
     'n' None   't' 'f' bool   'i' int, 8 bytes   'I' larger int   'd' float, 8 bytes   'D' Decimal   's' str   'b' bytes   '(' tuple or list
-    '{' frozenset   'N' namedtuple   'O' dataclass   'E' enum   'R' Row   'p' anything else, pickled (``pickling``)
+    '{' frozenset   'p' anything else: 'pN' namedtuple, 'pO' dataclass, 'pE' enum, 'pR' Row, 'pp' pickled (``pickling``)
 
-The bytes tell where they end. They are good within a process: what is kept longer is the key. Law: keys with equal forms have equal hashes.
+The bytes tell where they end. They are good within a process: what is kept longer is the key. But files are in their order, in which rows are searched for: keys
+of no mark but 'p' have the same bytes in every version. Law: keys with equal forms have equal hashes.
 """
 
 from __future__ import annotations
@@ -200,8 +201,8 @@ def _sized(mark: bytes, content: bytes) -> bytes:
     return _SIZE.pack(mark, len(content)) + content
 
 
-def _of_class(mark: bytes, kind: type, *parts: Key) -> bytes:
-    return _sized(mark, name_of(kind).encode()) + b"".join(map(encode_form, parts))
+def _of_class(mark: bytes, kind: type, part: Key) -> bytes:
+    return _sized(b"p", mark + encode_form(name_of(kind)) + encode_form(part))
 
 
 def _encode_rare(key: Key, kind: type) -> bytes:
@@ -211,9 +212,8 @@ def _encode_rare(key: Key, kind: type) -> bytes:
         return _SIZE.pack(b"{", len(key)) + b"".join(sorted(map(encode_form, key)))
     if kind is Row:
         names = key.given_names
-        return b"R" + b"".join(
-            map(encode_form, (key._row_kind.value, None if names is None else tuple(names), tuple(key)))
-        )
+        parts = (key._row_kind.value, None if names is None else tuple(names), tuple(key))
+        return _sized(b"p", b"R" + encode_form(parts))
     if isinstance(key, enum.Enum):
         return _of_class(b"E", kind, key.value if isinstance(key, enum.Flag) else key.name)
     if isinstance(key, tuple) and hasattr(kind, "_fields") and not getattr(key, "__dict__", None):
@@ -227,7 +227,7 @@ def _encode_rare(key: Key, kind: type) -> bytes:
         key = key.astimezone(datetime.UTC)  # the same moment is the same key in every zone
     if kind is datetime.datetime or kind is datetime.time:
         key = key.replace(fold=0)  # which does not count when they are compared
-    return _sized(b"p", pickled_key(key))
+    return _sized(b"p", b"p" + pickled_key(key))
 
 
 def _decode(content: bytes, at: int) -> tuple[Key, int]:
@@ -242,21 +242,12 @@ def _decode(content: bytes, at: int) -> tuple[Key, int]:
             return mark == b"t", at + 1
         case b"d":
             return _DOUBLE.unpack_from(content, at)[1], at + 9
-        case b"R":
-            (kind, names, values), end = _decode_several(content, at + 1, 3)
-            shown = PositionalNames(f"f{i}" for i in range(len(values))) if names is None else list(names)
-            return make_row(shown, values, RowKind(kind)), end
     _, size = _SIZE.unpack_from(content, at)
     start = at + 5
     if mark in (b"(", b"{"):
         parts, end = _decode_several(content, start, size)
         return (tuple(parts) if mark == b"(" else frozenset(parts)), end
-    held, end = content[start : start + size], start + size
-    if mark in (b"E", b"N", b"O"):
-        kind = named_by(held.decode())
-        part, end = _decode(content, end)
-        return _made(mark, kind, part), end
-    return _decode_sized(mark, held), end
+    return _decode_sized(mark, content[start : start + size]), start + size
 
 
 def _decode_several(content: bytes, at: int, count: int) -> tuple[list[Key], int]:
@@ -267,7 +258,17 @@ def _decode_several(content: bytes, at: int, count: int) -> tuple[list[Key], int
     return parts, at
 
 
-def _made(mark: bytes, kind: type, part: Key) -> Key:
+def _made(held: bytes) -> Key:
+    """What is behind a 'p'."""
+    mark = held[:1]
+    if mark == b"p":
+        return unpickled_key(held[1:])
+    if mark == b"R":
+        row_kind, names, values = _decode(held, 1)[0]
+        shown = PositionalNames(f"f{i}" for i in range(len(values))) if names is None else list(names)
+        return make_row(shown, values, RowKind(row_kind))
+    name, at = _decode(held, 1)
+    kind, part = named_by(name), _decode(held, at)[0]
     if mark == b"E":
         assert issubclass(kind, enum.Enum)
         return kind[part] if part.__class__ is str else kind(part)
@@ -290,7 +291,7 @@ def _decode_sized(mark: bytes, content: bytes) -> Key:
         case b"D":
             return decimal.Decimal(content.decode())
         case _:
-            return unpickled_key(content)
+            return _made(content)
 
 
 def _shortest(key: decimal.Decimal) -> decimal.Decimal:

@@ -3,6 +3,7 @@ and after a restore on the other backend. Which keys are equal is in ``tests/uni
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
 from collections.abc import Iterable, Iterator
@@ -24,9 +25,9 @@ from tests.unit.tidegate.common.keys.test_canonical import (
     P,
     Plain,
     WithEq,
-    canonical_key,
 )
 from tidegate.common import Row, Time, Types
+from tidegate.common.keys.canonical import canonical_key
 from tidegate.common.keys.hashing import hash_key
 from tidegate.datastream import DataStream, KeyedBroadcastProcessFunction, KeyedProcessFunction, ProcessWindowFunction
 from tidegate.datastream.aggregates import count
@@ -163,6 +164,9 @@ def test_keys_of_a_map_with_a_type_are_of_that_type(backend: str) -> None:
         (LONG, [1, 1.0, np.int64(1)]),
         (Types.DOUBLE(), [1.0, 1, np.float64(1)]),
         (Types.FLOAT(), [0.1, 0.1000000001]),
+        (Types.TUPLE([LONG, Types.STRING()]), [(1, "a"), (1.0, "a"), [1, "a"]]),
+        (Types.SQL_DATE(), [dt.date(2024, 1, 1), dt.date(2024, 1, 1)]),
+        (Types.SQL_TIMESTAMP(), [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, fold=1)]),
     ):
         piece = keeping(keys, descriptor_of(key_type, expires=False))
         with OperatorHarness(piece, LONG, configuration=on(backend)) as harness:
@@ -194,7 +198,7 @@ def test_an_object_without_equality_is_refused_as_a_key_and_as_a_key_of_a_map(ba
 RULES = MapStateDescriptor("rules", ANY, LONG)
 
 
-class Ruled(KeyedBroadcastProcessFunction):
+class Ruled(KeyedBroadcastProcessFunction[Any, Any, Any, Any]):
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         state = ctx.get_broadcast_state(RULES)
         yield [state.get(key) for key in SOME]

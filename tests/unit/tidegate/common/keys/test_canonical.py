@@ -239,6 +239,25 @@ def test_what_can_be_no_key_is_refused_with_what_to_do(key: Any, why: str) -> No
         canonical_key(key)
 
 
+def test_keys_of_a_class_have_one_mark_in_every_version() -> None:
+    """Restored rows of other keys are searched for between them."""
+    for key in (
+        P(1, 2),
+        D(1),
+        Colour.RED,
+        Bits.A,
+        Row(1),
+        MyInt(1),
+        WithEq(1),
+        dt.datetime(2024, 1, 1),
+        dt.time(1),
+        MOMENT,
+        1j,
+    ):
+        assert encode_form(key)[:1] == b"p"
+        assert encode_form((0, key))[: len(encode_form((0, 0))) - 9 + 1].endswith(b"p")
+
+
 def test_what_has_no_bytes_is_refused() -> None:
     with pytest.raises(NotSerializable, match="cannot be written by its value"):
         canonical_key(WithEq(lambda: None))
