@@ -10,6 +10,7 @@ from tidegate.common.names.finding import finding
 from tidegate.common.names.flink_1 import flink_1
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["ExecutionConfig"]
 
@@ -67,6 +68,7 @@ class ExecutionConfig:
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
         """Milliseconds; 0 turns periodic watermarks off."""
+        interval = whole_number(interval, f"option '{AUTO_WATERMARK_INTERVAL}' in ms")
         self._configuration.set_string(AUTO_WATERMARK_INTERVAL, f"{interval} ms")
         return self
 

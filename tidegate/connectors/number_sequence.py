@@ -18,6 +18,7 @@ from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.whole_numbers import whole_number
 
 BATCH_ROWS = 65536
 """As many rows as a frame has at most."""
@@ -42,10 +43,9 @@ class NumberSequenceSource(Source):
     bounded = True
 
     def __init__(self, start: int, end: int) -> None:
+        start, end = (whole_number(bound, "a bound of a number sequence") for bound in (start, end))
         if end < start:
             raise InvalidJob(f"a number sequence must not end ({end}) before it starts ({start})")
-        if not -(2**63) <= start <= end < 2**63:
-            raise InvalidJob(f"a number sequence must fit 64 bits: {start} to {end}")
         self._start = start
         self._end = end
 
@@ -74,6 +74,10 @@ class DataGeneratorSource(Source):
         schema: pa.Schema | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
+        count, batch_rows = (
+            whole_number(count, "the rows of a generator"),
+            whole_number(batch_rows, "the rows of a batch"),
+        )
         if count < 1 or batch_rows < 1:
             raise InvalidJob(
                 f"a generator needs at least one row, and one row a batch (count {count}, batch {batch_rows})"

@@ -18,6 +18,7 @@ from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.units import parse_duration_ms
+from tidegate.model.whole_numbers import whole_number
 
 __all__ = ["CheckpointConfig"]
 
@@ -193,6 +194,7 @@ class CheckpointConfig:
         return parse_duration_ms(text) if text else default_ms
 
     def _set_duration(self, key: str, value_ms: int, minimum_ms: int) -> CheckpointConfig:
+        value_ms = whole_number(value_ms, f"option '{key}' in ms")
         if value_ms < minimum_ms:
             raise ConfigurationError(f"{key}: {value_ms} ms is below {minimum_ms} ms")
         self._configuration.set_string(key, f"{value_ms} ms")

@@ -7,7 +7,6 @@ instead of being cut.
 from __future__ import annotations
 
 import contextlib
-import math
 import operator
 from decimal import Decimal
 from numbers import Real
@@ -39,8 +38,8 @@ def as_whole(value: FieldValue) -> int | None:
     """``None``: it is no whole number."""
     with contextlib.suppress(TypeError):
         return operator.index(value)
-    if isinstance(value, (Real, Decimal)):
+    if issubclass(type(value), (Real, Decimal)):
         with contextlib.suppress(ValueError, OverflowError):  # NaN and infinity
-            number = int(math.trunc(value))
+            number = int(value)
             return number if number == value else None
     return None

@@ -24,6 +24,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.options import PythonOptions
 from tidegate.model.options.flink_old_keys import OLD_KEYS
 from tidegate.model.units import parse_duration_ms
+from tidegate.model.whole_numbers import whole_number
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 DEFAULT_BUFFER_TIMEOUT = "5 ms"
@@ -144,6 +145,7 @@ class EnvironmentSettings:
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Sets how many milliseconds a record waits at most for its batch to fill; with -1 batches leave only when they
         are full."""
+        timeout_millis = whole_number(timeout_millis, "set_buffer_timeout")
         self._configuration.set_boolean(BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
         if timeout_millis >= 0:
             self._configuration.set_string(BUFFER_TIMEOUT, f"{timeout_millis} ms")

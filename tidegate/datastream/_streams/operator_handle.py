@@ -16,6 +16,7 @@ from tidegate.datastream._graph.transformation import (
 )
 from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.model.errors import InvalidJob
+from tidegate.model.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -82,6 +83,7 @@ class OperatorHandle:
     def set_buffer_timeout(self: Self, timeout_millis: int) -> Self:
         """The longest time (ms) that a record of this operator waits for its batch to fill; -1: batches leave only when
         they are full. In a chain the shortest counts."""
+        timeout_millis = whole_number(timeout_millis, f"operator {self.get_name()!r}: set_buffer_timeout")
         if timeout_millis < -1:
             raise InvalidJob(f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms; give -1 or more")
         self._operator("set_buffer_timeout()").buffer_timeout_ms = timeout_millis

@@ -17,7 +17,13 @@ import pytest
 
 from tidegate.common import Configuration, Duration, Time, Types, WatermarkStrategy
 from tidegate.common.watermark_strategy import WatermarkGenerator
-from tidegate.datastream import DataStream, KeyedProcessFunction, ProcessWindowFunction
+from tidegate.connectors.number_sequence import NumberSequenceSource
+from tidegate.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+    StreamExecutionEnvironment,
+)
 from tidegate.datastream.state import StateTtlConfig
 from tidegate.datastream.window import (
     ContinuousEventTimeTrigger,
@@ -246,6 +252,10 @@ COUNTS: dict[str, Callable[[Any], object]] = {
     "CountEvictor": lambda n: CountEvictor.of(n),
     "count window": lambda n: CountSlidingWindowAssigner.of(n, n),
     "cleanup": lambda n: StateTtlConfig.new_builder(Time.hours(1)).cleanup_incrementally(n),
+    "bound of a sequence": lambda n: NumberSequenceSource(n, 100),
+    "checkpoints": lambda n: StreamExecutionEnvironment().enable_checkpointing(n),
+    "buffer timeout": lambda n: StreamExecutionEnvironment().set_buffer_timeout(n),
+    "watermark interval": lambda n: StreamExecutionEnvironment().get_config().set_auto_watermark_interval(n),
     "an option": lambda n: Configuration().set_integer("parallelism.default", n),
 }
 
