@@ -59,7 +59,7 @@ class ListCells(Protocol):
 
 
 class MapCells(Protocol):
-    """Entries that are maps. Their keys are canonical forms (``tidegate.common.keys.canonical``)."""
+    """Entries that are maps. Their keys are canonical forms (``tidegate.common.canonical.forms``)."""
 
     def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         """``None``: not there."""
@@ -107,7 +107,7 @@ class KeyedBackend(ABC):
         return self._key_type
 
     def set_current(self, key: Key, group: int) -> None:
-        """The key of the record that is worked on. ``key`` is canonical (``tidegate.common.keys.canonical``)."""
+        """The key of the record that is worked on. ``key`` is canonical (``tidegate.common.canonical.forms``)."""
         self.key = key
         self.group = group
 

@@ -10,4 +10,4 @@ Namespace: TypeAlias = Any
 """What keeps several values of one key and state apart: a window, which an assigner of a user makes of any hashable class. ``None``: none."""
 
 Entry = tuple[Key, Namespace]
-"""(key, namespace). The key is canonical (``tidegate.common.keys.canonical``)."""
+"""(key, namespace). The key is canonical (``tidegate.common.canonical.forms``)."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.canonical.forms import values_of
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation

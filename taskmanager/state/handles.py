@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.canonical.forms import values_of
 from tidegate.functions.interfaces import AggregateFunction, KeyedStateStore
 from tidegate.functions.state import (
     AggregatingState,

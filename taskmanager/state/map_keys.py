@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 
-from tidegate.common.keys.canonical import PLAIN, EncodedKey, canonical_key
+from tidegate.common.canonical.forms import PLAIN, EncodedKey, canonical_key
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import (
     BasicType,

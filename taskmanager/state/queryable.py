@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import canonical_keys
+from tidegate.common.canonical.forms import canonical_keys
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation

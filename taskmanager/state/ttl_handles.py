@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.canonical.forms import values_of
 from tidegate.functions.interfaces import AggregateFunction
 from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidegate.model.values import MapKey, Record, StateValue

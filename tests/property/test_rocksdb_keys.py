@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import CountWindow, TimeWindow
 from tidegate.taskmanager.state.rocksdb.keys import after, decode_key, encode_key

@@ -15,6 +15,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
+"""Java's long, which times and counts are in files and on the wire."""
 
 
 def whole_number(value: FieldValue, what: str) -> int:

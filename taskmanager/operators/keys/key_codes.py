@@ -6,7 +6,7 @@ scatter into an array instead of a hash table for each row.
     anything else                code = index into the column's dictionary   (one hash per row)
     several columns              mixed radix of their codes, compacted by a dictionary when that grows too wide
 
-NaN is one key, 0.0 and -0.0 are two, and null is a key of its own, as for keys of records (``tidegate.common.keys.canonical``). Codes mean something only together with the
+NaN is one key, 0.0 and -0.0 are two, and null is a key of its own, as for keys of records (``tidegate.common.canonical.forms``). Codes mean something only together with the
 ``KeyCodes`` that made them.
 """
 

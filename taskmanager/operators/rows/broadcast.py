@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.broadcast_functions import (
     BroadcastProcessFunction,

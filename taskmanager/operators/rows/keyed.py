@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
 
-from tidegate.common.keys.canonical import canonical_keys
+from tidegate.common.canonical.forms import canonical_keys
 from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import tidegate
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.externalresource import ExternalResourceInfo
-from tidegate.common.keys.canonical import value_of
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import WindowOptions

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from tidegate.common.keys.canonical import EncodedKey
+from tidegate.common.canonical.forms import EncodedKey
 from tidegate.common.row import Row, copied
 from tidegate.model.errors import NotSerializable
 from tidegate.model.values import StateValue

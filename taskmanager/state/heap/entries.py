@@ -20,7 +20,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import EncodedKey, canonical_keys, values_of
+from tidegate.common.canonical.forms import EncodedKey, canonical_keys, values_of
 from tidegate.common.records.record_codec import decode_column, decode_maps, encode_column
 from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.common.typeinfo import MapTypeInfo, TypeInformation, Types

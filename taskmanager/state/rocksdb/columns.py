@@ -14,7 +14,7 @@ from itertools import groupby, islice
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.canonical.forms import values_of
 from tidegate.common.records.record_codec import encode_column
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.values import Key, MapKey

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import value_of, values_of
+from tidegate.common.canonical.forms import value_of, values_of
 from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.taskmanager.state.entry import Namespace

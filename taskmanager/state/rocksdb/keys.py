@@ -1,6 +1,6 @@
 """Canonical keys, namespaces and map keys as bytes that tell where they end, and back.
 
-    'w' TimeWindow  'c' CountWindow     else as ``tidegate.common.keys.canonical`` has it
+    'w' TimeWindow  'c' CountWindow     else as ``tidegate.common.canonical.forms`` has it
 
 A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
 rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins with another one, so the rows of an entry are those with
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from tidegate.common.keys.canonical import decode_form, encode_form
+from tidegate.common.canonical.forms import decode_form, encode_form
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.values import Key
 

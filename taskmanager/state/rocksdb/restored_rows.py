@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import canonical_key, value_of
+from tidegate.common.canonical.forms import canonical_key, value_of
 from tidegate.common.records.record_codec import decode_column
 from tidegate.common.records.schema_evolution import TTL_COLUMN
 from tidegate.functions.windows import CountWindow, TimeWindow

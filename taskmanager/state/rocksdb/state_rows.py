@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 from tidegate.model.values import Key, StateValue
 from tidegate.taskmanager.state.entry import Entry, Namespace

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from tidegate.common.keys.canonical import value_of
+from tidegate.common.canonical.forms import value_of
 from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key, StateValue

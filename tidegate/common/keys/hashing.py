@@ -23,7 +23,7 @@ depends on no process, machine or ``PYTHONHASHSEED``.
     timedelta (duration)             Duration (seconds, nanoseconds)
     frozenset                        Set: sum of the elements
     Enum, dataclass                  String of the member's name; tuple of the fields
-    anything else                    bytes of its pickle, written without memo (equal values, equal bytes: ``pickling``)
+    anything else                    bytes of its pickle, written without memo (equal values, equal bytes)
 
 Key groups and their owners (``key_groups``, ``subtasks_of``) are ``tidegate.model.keygroups`` on whole columns.
 """

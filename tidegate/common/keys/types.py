@@ -1,6 +1,6 @@
 """The hash of one key, by its Python type. The table is in ``tidegate.common.keys.hashing``, which does whole columns.
 
-Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form (``canonical``) have one hash. Checkpoints hold
+Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form (``tidegate.common.canonical.forms``) have one hash. Checkpoints hold
 key groups, so no hash may change.
 """
 
@@ -13,8 +13,8 @@ import enum
 import struct
 from collections.abc import Callable
 
-from tidegate.common.keys.canonical import EncodedKey
-from tidegate.common.keys.pickling import hashed_bytes
+from tidegate.common.canonical.forms import EncodedKey
+from tidegate.common.canonical.pickling import hashed_bytes
 from tidegate.common.time import Instant
 from tidegate.model.values import Key
 

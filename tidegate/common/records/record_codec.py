@@ -19,7 +19,7 @@ from operator import attrgetter, is_, is_not
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.canonical import values_of
+from tidegate.common.canonical.forms import values_of
 from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.column_codec import (

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.common import Time
+from tidegate.common.canonical.forms import canonical_key
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -47,7 +48,7 @@ def published(backend: KeyedBackend, descriptor: StateDescriptor) -> tuple[Any, 
 
 
 def set_key(backend: KeyedBackend, key: Any) -> None:
-    backend.set_current(key, int(key_groups(hash_keys([key]), GROUPS)[0]))
+    backend.set_current(canonical_key(key), int(key_groups(hash_keys([key]), GROUPS)[0]))
 
 
 def ask(state: QueryableState, keys: list[Any], key_type: TypeInformation | None = None) -> list[Any]:

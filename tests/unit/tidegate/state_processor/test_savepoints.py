@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tidegate.common.canonical.forms import canonical_key
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
@@ -93,7 +94,7 @@ def restored(path: Path, descriptor: StateDescriptor, keys: list[Any], key_type:
         handle: Any = StateStore(backend).of(descriptor)
         for key, group in zip(keys, key_groups(hash_keys(keys), maximum).tolist(), strict=True):
             if owned.start <= group <= owned.end:
-                backend.set_current(key, group)
+                backend.set_current(canonical_key(key), group)
                 found[key] = handle.value() if isinstance(descriptor, ValueStateDescriptor) else list(handle.get())
         backend.close()
     return [found[key] for key in keys]

@@ -54,7 +54,7 @@ def test_codes_decode_to_their_keys_and_stay(name: str) -> None:
 
 
 def test_equal_keys_have_one_code() -> None:
-    book = KeyDictionary.of([pa.array([0.0, math.nan])])
+    book = KeyDictionary.of([pa.array([0.0, -0.0, math.nan])])
     assert book is not None
     codes = book.encode([pa.array([0.0, -0.0, math.nan, float("-nan")])])
     assert codes is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tidegate.common.canonical.forms import canonical_key
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.checkpoint import (
@@ -134,7 +135,7 @@ class States:
 
 def keys_of(kind: str) -> list[tuple[int, Entry]]:
     _, keys, spaces = KEYS[kind]
-    return [(2 + index % ALL.size, (key, space)) for index, key in enumerate(keys) for space in spaces]
+    return [(2 + index % ALL.size, (canonical_key(key), space)) for index, key in enumerate(keys) for space in spaces]
 
 
 class Checkpoints:

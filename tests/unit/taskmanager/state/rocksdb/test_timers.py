@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.state.columnar.test_keyed import SHARED, Store
+from tidegate.common.canonical.forms import canonical_key
 from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
@@ -104,7 +105,7 @@ def told(timer: Timer) -> Due:
 
 
 def some_timer(rng: random.Random, kind: str, owned: KeyGroupRange = ALL) -> Timer:
-    key = rng.choice(KEYS[kind][1])
+    key = canonical_key(rng.choice(KEYS[kind][1]))
     group = ALL.start + sum(repr(key).encode()) % ALL.size
     if not owned.start <= group <= owned.end:
         return some_timer(rng, kind, owned)

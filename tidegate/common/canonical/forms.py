@@ -4,7 +4,7 @@
                               └▶ encode_form ─▶ bytes ─▶ decode_form ─▶ form      rows of RocksDB, sorted runs of BATCH
     form ─▶ value_of ─▶ the key that functions see, and that is written into checkpoints
 
-Keys are equal when they have the same type and value, as PyFlink's serialised keys are (recorded in ``tests/unit/taskmanager/state/test_keys.py``):
+Keys are equal when they have the same type and value, as PyFlink's serialised keys are (recorded in ``tests/unit/tidegate/common/canonical/test_forms.py``):
 ``1``, ``True``, ``1.0`` and ``Decimal(1)`` are four keys, 0.0 and -0.0 are two, and NaN is one, at any depth. What is the same key all the
 same: a list and the tuple of its elements, a numpy scalar and the Python value, decimals of the same number, moments in different zones.
 
@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 
-from tidegate.common.keys.pickling import name_of, named_by, pickled_key, unpickled_key
+from tidegate.common.canonical.pickling import name_of, named_by, pickled_key, unpickled_key
 from tidegate.common.row import PositionalNames, Row, RowKind, make_row
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key

@@ -43,11 +43,12 @@ def pickled_key(key: Key) -> bytes:
 
 
 def unpickled_key(content: bytes) -> Key:
+    """Returns the key of ``pickled_key``."""
     return _Unpickler(io.BytesIO(content)).load()
 
 
 def hashed_bytes(key: Key) -> bytes:
-    """What the hash of a key is made of, the same in every process: nobody reads it. Raises ``NotSerializable``."""
+    """What the hash of a key is made of, the same in every process; it is only hashed. Raises ``NotSerializable``."""
     return _pickled(key, _HashPickler)
 
 

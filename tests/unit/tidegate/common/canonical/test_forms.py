@@ -24,7 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.common import Row, Types
-from tidegate.common.keys.canonical import EncodedKey, canonical_key, canonical_keys, decode_form, encode_form, value_of
+from tidegate.common.canonical.forms import (
+    EncodedKey,
+    canonical_key,
+    canonical_keys,
+    decode_form,
+    encode_form,
+    value_of,
+)
 from tidegate.common.keys.hashing import hash_key, hash_keys
 from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.model.errors import InvalidJob, NotSerializable

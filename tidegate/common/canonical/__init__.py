@@ -1,0 +1,1 @@
+"""Keys in canonical form: which keys are one key."""
