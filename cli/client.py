@@ -47,6 +47,8 @@ class JobManagerClient:
     def __init__(self, address: str, find_leader: Callable[[], str] | None = None) -> None:
         """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none."""
         self._find_leader = find_leader
+        self._outlives = find_leader is not None
+        """Whether jobs outlive their JobManager, as far as is known."""
         self._standbys: list[str] = []
         self._connect(address)
 
@@ -58,6 +60,11 @@ class JobManagerClient:
     def _go_to(self, address: str) -> None:
         self.close()
         self._connect(address)
+
+    def _follow(self, standby: _Elsewhere) -> None:
+        """To the leader that a JobManager which stands by has named: where one stands by, jobs outlive their JobManager."""
+        self._outlives = True
+        self._go_to(standby.address)
 
     def __enter__(self) -> JobManagerClient:
         return self
@@ -87,15 +94,15 @@ class JobManagerClient:
             client_version=VERSION,
             job_format=JOB_FORMAT,
         )
-        outlives = self._learn_standbys()
         lost_at = 0.0
         while True:
             try:
+                self._learn_standbys()
                 if not (lost_at and self._knows(graph.job_id)):
                     self._submit_once(request, blobs)
                 return graph.job_id
             except Unreachable as error:
-                lost_at = self._outwait(error, lost_at, outlives=outlives)
+                lost_at = self._outwait(error, lost_at)
 
     def _submit_once(self, request: pb.SubmitJobRequest, blobs: Mapping[BlobKey, bytes]) -> None:
         for content in blobs.values():
@@ -104,7 +111,7 @@ class JobManagerClient:
 
     def _knows(self, job_id: JobId) -> bool:
         try:
-            self.status(job_id)
+            self._status_once(job_id)
         except UnknownJob:
             return False
         return True
@@ -114,7 +121,7 @@ class JobManagerClient:
         try:
             yield from self._watch(job_id)
         except _Elsewhere as standby:
-            self._go_to(standby.address)
+            self._follow(standby)
             try:
                 yield from self._watch(job_id)
             except _Elsewhere:
@@ -134,35 +141,33 @@ class JobManagerClient:
     def watch_beyond(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         """As ``watch``, and where jobs outlive their JobManager, for ``FAILOVER_PATIENCE_S`` until the next one answers, there or elsewhere.
         Raises ``UnknownJob`` as well when the job ended meanwhile."""
-        outlives = self._learn_standbys()
         lost_at = 0.0
         while True:
             try:
+                self._learn_standbys()
                 with closing(self.watch(job_id)) as statuses:
                     for status in statuses:
-                        if lost_at:
-                            lost_at = 0.0
-                            self._learn_standbys()
+                        lost_at = 0.0
                         yield status
                     return
             except Unreachable as error:
-                lost_at = self._outwait(error, lost_at, outlives=outlives)
+                lost_at = self._outwait(error, lost_at)
 
-    def _outwait(self, error: Unreachable, lost_at: float, *, outlives: bool) -> float:
+    def _outwait(self, error: Unreachable, lost_at: float) -> float:
         """Waits a moment for the next JobManager, and returns when the first loss was noticed: now, where ``lost_at`` is 0. Raises the error
         where there is no next one, or it has not come for ``FAILOVER_PATIENCE_S``."""
         lost_at = lost_at or time.monotonic()
-        if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
+        if not self._outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
             raise error
         time.sleep(_FAILOVER_PAUSE_S)
         self._look_elsewhere()
         return lost_at
 
-    def _learn_standbys(self) -> bool:
-        """Whether jobs outlive their JobManager; where the next one may be is remembered."""
+    def _learn_standbys(self) -> None:
+        """Remembers whether jobs outlive their JobManager, and where the next one may be. Raises ``Unreachable``, and keeps what was known."""
         status = self.cluster()
         self._standbys = [standby.rpc for standby in status.standbys if standby.rpc]
-        return status.high_availability not in ("", "NONE")
+        self._outlives = status.high_availability not in ("", "NONE")
 
     def _look_elsewhere(self) -> None:
         """To where the store says that the leader is, or else to the next JobManager that stood by, which knows."""
@@ -180,7 +185,10 @@ class JobManagerClient:
             self._go_to(found)
 
     def status(self, job_id: str) -> pb.JobStatus:
-        """The status now."""
+        """The status now. Raises ``UnknownJob``, ``Unreachable``."""
+        return self._beyond(lambda: self._status_once(job_id))
+
+    def _status_once(self, job_id: str) -> pb.JobStatus:
         statuses = self.watch(job_id)
         try:
             return next(statuses)
@@ -294,10 +302,10 @@ class JobManagerClient:
 
     def _beyond(self, ask: Callable[[], T]) -> T:
         """Asks the next JobManager again, where jobs outlive theirs and this one is lost. Raises what ``ask`` raises."""
-        outlives = self._learn_standbys()
         lost_at = 0.0
         while True:
             try:
+                self._learn_standbys()
                 return ask()
             except UnknownJob as error:
                 if lost_at:
@@ -306,7 +314,7 @@ class JobManagerClient:
                     ) from None
                 raise
             except Unreachable as error:
-                lost_at = self._outwait(error, lost_at, outlives=outlives)
+                lost_at = self._outwait(error, lost_at)
 
     def _put(self, content: bytes) -> None:
         self._call(lambda: self._stub.PutBlob(_chunks(content), timeout=CALL_TIMEOUT_S * 10))
@@ -315,7 +323,7 @@ class JobManagerClient:
         try:
             return self._call_once(call)
         except _Elsewhere as standby:
-            self._go_to(standby.address)
+            self._follow(standby)
         try:
             return self._call_once(call)
         except _Elsewhere:

@@ -78,8 +78,8 @@ class SubmittedJob:
         return self._client.stop(self._job_id, place, drain, SNAPSHOT_LIMIT_S).path
 
     def result_address(self, vertex_id: VertexId) -> str | None:
-        """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started."""
-        with closing(self._client.watch(self._job_id)) as statuses:
+        """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started, under whichever JobManager."""
+        with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 if JobState(status.state).is_terminal:
                     self._result(status)
