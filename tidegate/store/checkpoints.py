@@ -20,7 +20,7 @@ from tidegate.model.errors import ON_DAMAGE, CorruptData, StorageError, Tidegate
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error, unreadable
-from tidegate.store.segments import written_by
+from tidegate.store.segments import is_shared_name, written_by
 from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
 
@@ -117,12 +117,12 @@ class CheckpointStorage:
         return f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
 
     def discard_shared(self, paths: Iterable[str]) -> None:
-        """Remove files below ``shared/`` or a snapshot's directory. Those that are gone already are fine; all are tried.
-        Raises the first ``StorageError``."""
+        """Removes files that checkpoints wrote into ``shared/``, or what is in a snapshot's directory. Those that are gone already are fine; all are
+        tried. A manifest can name anything, so a path is refused unless its folder and its name are what a checkpoint makes. Raises the first
+        ``StorageError``."""
         first: StorageError | None = None
         for place in paths:
-            parent = place.split("/")[-2:-1]
-            if parent != [SHARED_DIRECTORY] and not _DISCARDABLE.fullmatch("".join(parent)):
+            if not _is_of_a_snapshot(place):
                 raise StorageError(
                     f"refused to remove {place}: not a file of a checkpoint, savepoint or {SHARED_DIRECTORY}/"
                 )
@@ -190,12 +190,14 @@ class CheckpointStorage:
         return self._manifest_at(path)[0]
 
     def shared_by_nobody_else(self, location: str) -> list[str]:
-        """Shared files that the checkpoint names and no other one beside it does; none when any of these cannot be read.
-        Raises as ``read_checkpoint`` does."""
-        own = set(_shared_of(self._moved(location, self._manifest_at(location)[1])))
+        """Shared files of the checkpoint's job (``../shared``) that the checkpoint names and no other one beside it does; none when any of these
+        cannot be read. Raises as ``read_checkpoint`` does."""
+        base, _, name = location.rpartition("/")
+        shared = f"{base}/{SHARED_DIRECTORY}/"
+        named = _shared_of(self._moved(location, self._manifest_at(location)[1]))
+        own = {path for path in named if path.startswith(shared)}
         if not own:
             return []
-        base, _, name = location.rpartition("/")
         files, path = self._open(base)
         for other in files.directories(path):
             if other == name or files.kind_of(f"{path}/{other}/{METADATA_FILE}") == "missing":
@@ -337,6 +339,13 @@ class CheckpointStorage:
             f"no checkpoint at {location}: there is no {location}/{METADATA_FILE}; it was never completed, or that is gone; "
             f"{ON_DAMAGE}"
         )
+
+
+def _is_of_a_snapshot(path: str) -> bool:
+    *folders, folder, name = path.split("/")
+    if ".." in (*folders, folder, name) or name in ("", "."):
+        return False
+    return is_shared_name(name) if folder == SHARED_DIRECTORY else _DISCARDABLE.fullmatch(folder) is not None
 
 
 def _shared_of(manifest: CheckpointManifest) -> Iterator[str]:

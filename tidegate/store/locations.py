@@ -8,7 +8,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from tidegate.model.errors import ON_DAMAGE, StorageError, StorageUnusable
+from tidegate.model.errors import ON_DAMAGE, Misuse, StorageError, StorageUnusable
 from tidegate.store.files import Files, LocalFiles, MemoryFiles
 
 MEMORY_SCHEME = "memory:"
@@ -29,6 +29,22 @@ def normalized(location: str) -> str:
     if _SCHEME.match(location):
         return location.rstrip("/")
     return os.path.abspath(os.path.expanduser(location))
+
+
+def check_location_of_client(location: str) -> None:
+    """Refuses a location, named by a client, that is more than a place: a query can send requests to another host, and a user and a password are for
+    nobody's eyes. Raises ``Misuse``, which does not repeat them."""
+    if not _SCHEME.match(location):
+        return
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        raise Misuse("the location is not a URI; known are paths, file:, s3:, gs: and hdfs:") from None
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise Misuse(
+            f"a location of scheme {parts.scheme!r} with a query, a fragment, a user or a password is refused: name the place alone, and configure how it is reached "
+            "in the environment of the cluster's processes"
+        )
 
 
 def is_memory(location: str) -> bool:

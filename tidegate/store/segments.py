@@ -194,6 +194,14 @@ def open_segment_source(location: str, local: LocalFiles | None = None) -> FileS
     return FileSegmentSource(normalized(location), local)
 
 
+_SHARED_NAME = re.compile(r".+-[0-9a-f]{32}_[0-9a-f]{32}_\d+_\d+-\d+-[0-9a-f]{16}(\.inprogress)?")
+
+
+def is_shared_name(name: str) -> bool:
+    """Tells whether a file can be one that a checkpoint wrote into ``shared``: hint, attempt, checkpoint, and a number of its own."""
+    return _SHARED_NAME.fullmatch(name) is not None
+
+
 def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[str]:
     """Returns the names of shared files that this checkpoint of the job wrote, finished or not."""
     pattern = re.compile(rf".*-{job_id}_[0-9a-f]{{32}}_\d+_\d+-{checkpoint_id}-[0-9a-f]{{16}}(\.inprogress)?")

@@ -24,6 +24,7 @@ from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.locations import check_location_of_client
 from tidegate.wire.convert import graph_from_pb
 from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION
 
@@ -111,6 +112,7 @@ class Submission:
     async def _read_restore(self, request: pb.SubmitJobRequest, claim_mode: ClaimMode) -> RestoreFrom | None:
         if not request.restore_path:
             return None
+        check_location_of_client(request.restore_path)
         location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
         manifest = drop_inline_state(manifest)
         return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)

@@ -15,6 +15,7 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
 from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.locations import check_location_of_client
 from tidegate.wire.convert import ack_of, error_to_pb
 
 _REQUEST_ID = re.compile(r"[0-9a-f]{32}")
@@ -29,7 +30,9 @@ class Disposal:
         self._pool = pool
 
     async def dispose(self, path: str) -> None:
-        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it."""
+        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it,
+        and for a path that is no plain place."""
+        check_location_of_client(path)
         location = await self._pool.submit(partial(self._storage.location_of, path))
         for job in self._core.machine.jobs():
             checkpoints = self._core.machine.checkpoints(job.job_id)

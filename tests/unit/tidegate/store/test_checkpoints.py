@@ -71,6 +71,9 @@ class Faulty(LocalCalls):
         self._fail("after rename")
 
 
+SHARED_NAME = f"s-{'a' * 32}_{'b' * 32}_0_0-1-{'c' * 16}"
+
+
 def saved(tmp_path: Path) -> tuple[CheckpointStorage, Path]:
     storage = CheckpointStorage()
     location = storage.create_location(str(tmp_path), JOB, N)
@@ -231,14 +234,40 @@ def test_a_missing_shared_file_is_told_by_name(tmp_path: Path) -> None:
 
 def test_files_that_nobody_uses_are_removed_and_nothing_else_can_be(tmp_path: Path) -> None:
     storage, location = saved(tmp_path)
-    unused, stray, foreign = tmp_path / JOB / "shared" / "s-1", location / "stray", tmp_path / JOB / "notes"
-    for path in (unused, stray, foreign):
+    unused, stray = tmp_path / JOB / "shared" / SHARED_NAME, location / "stray"
+    for path in (unused, stray):
         path.write_bytes(b"1")
     storage.discard_shared([str(unused), str(unused), str(stray)])
     assert (unused.exists(), stray.exists()) == (False, False), "twice is fine"
+
+
+@pytest.mark.parametrize(
+    "place", ["notes", "shared/holiday.jpg", f"shared/../{SHARED_NAME}", f"x/../notes/{SHARED_NAME}"]
+)
+def test_a_manifest_removes_only_what_checkpoints_write(place: str, tmp_path: Path) -> None:
+    storage, _ = saved(tmp_path)
+    foreign = tmp_path / JOB / place
+    (tmp_path / JOB / "x").mkdir()
+    foreign.parent.resolve().mkdir(exist_ok=True)
+    foreign.write_bytes(b"1")
     with pytest.raises(StorageError, match="refused to remove"):
         storage.discard_shared([str(foreign)])
     assert foreign.exists()
+
+
+def test_to_dispose_of_a_checkpoint_reaches_no_shared_file_of_another_job(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    own, other = tmp_path / JOB / "shared" / SHARED_NAME, tmp_path / ("e" * 32) / "shared" / SHARED_NAME
+    other.parent.mkdir(parents=True)
+    segments = []
+    for path in (own, other):
+        path.write_bytes(b"12345678")
+        handle = StateHandle(8, "0" * 16, str(path), is_shared=True)
+        segments.append(SegmentHandle("s", KeyGroupRange(0, 0), (0, 1), handle))
+    operator = OperatorState(OperatorId("b" * 32), "", "count", 1, 128, {0: OperatorSnapshot(keyed=tuple(segments))})
+    manifest = CheckpointManifest(JOB, "job", N, 1, SnapshotType.CHECKPOINT, (operator,))
+    assert storage.write_manifest(str(location), manifest).error is None
+    assert storage.shared_by_nobody_else(str(location)) == [str(own)]
 
 
 def test_shared_files_of_an_aborted_checkpoint_are_found_by_their_names(tmp_path: Path) -> None:
