@@ -20,6 +20,7 @@ import pyarrow as pa
 from tidegate.common.canonical.forms import canonical_keys
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.records.type_document import types_to_json
 from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob, Misuse, NotSerializable, SchemaMismatch, StateNotServed
 from tidegate.model.ids import OperatorId
@@ -45,8 +46,8 @@ class QueryableState:
     read: ReadKey
 
     def types(self) -> bytes:
-        """For clients, which read it: the types of keys and values."""
-        return pickle.dumps((self.key_type, self.value_type), protocol=5)
+        """For clients, which read it: the types of keys and values. Raises ``Misuse`` for a type of a class of the user's own."""
+        return types_to_json((self.key_type, self.value_type))
 
     def answer(self, keys: bytes, max_parallelism: int) -> bytes:
         """Raises ``SchemaMismatch`` or ``Misuse`` for keys that are none of this state, ``StateNotServed`` for those of another subtask."""

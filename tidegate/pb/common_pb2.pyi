@@ -1478,7 +1478,7 @@ class KvStateInfo(_message.Message):
     """inclusive"""
     max_parallelism: _builtins.int
     types: _builtins.bytes
-    """pickled; made by subtasks, read by clients, by nothing between them"""
+    """JSON; made by subtasks, read by clients, by nothing between them"""
     def __init__(
         self,
         *,

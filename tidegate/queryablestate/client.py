@@ -9,7 +9,6 @@ again until its time is over; then one error says why.
 
 from __future__ import annotations
 
-import pickle
 import queue
 import threading
 import time
@@ -22,6 +21,7 @@ import pyarrow as pa
 
 from tidegate.aio.rpc import CHANNEL_OPTIONS
 from tidegate.common.records.record_codec import decode_column
+from tidegate.common.records.type_document import types_from_json
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.state import AggregatingStateDescriptor, StateDescriptor
 from tidegate.model.errors import (
@@ -373,13 +373,7 @@ def _result(descriptor: StateDescriptor | None, value: StateValue) -> StateValue
 
 
 def _types_of(info: KvStateInfo) -> tuple[TypeInformation, TypeInformation]:
-    try:
-        key_type, value_type = pickle.loads(info.types)
-    except Exception as error:
-        raise Misuse(
-            f"the types of state '{info.name}' cannot be read here ({type(error).__name__}: {error}): start the client where the "
-            "modules of the job can be imported"
-        ) from error
+    key_type, value_type = types_from_json(info.types, 2)
     return key_type, value_type
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tidegate.common import Time
 from tidegate.common.canonical.forms import canonical_key
 from tidegate.common.keys.hashing import hash_keys, key_groups
 from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.records.type_document import types_from_json
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.state import (
     ListStateDescriptor,
@@ -76,7 +76,7 @@ def test_values_of_keys_that_have_one(kind: str, tmp_path: Path) -> None:
     assert ask(state, [7, 4711, 99, 7]) == ["value 7", None, "value 99", "value 7"]
     assert backend.key == 55, "a look-up leaves the current key as it is"
     assert ask(state, []) == []
-    assert pickle.loads(state.types()) == (Types.LONG(), Types.STRING())
+    assert types_from_json(state.types(), 2) == [Types.LONG(), Types.STRING()]
     backend.close()
 
 
