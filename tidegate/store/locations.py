@@ -32,8 +32,8 @@ def normalized(location: str) -> str:
 
 
 def check_location_of_client(location: str) -> None:
-    """Refuses a location, named by a client, that is more than a place: a query can send requests to another host, and a user and a password are for
-    nobody's eyes. Raises ``Misuse``, which does not repeat them."""
+    """Refuses a location, named by a client, that is more than a place: a query can send requests to another host, and a user and a password are
+    secrets. Raises ``Misuse``, which does not repeat them."""
     if not _SCHEME.match(location):
         return
     try:

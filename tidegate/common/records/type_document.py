@@ -1,9 +1,9 @@
-"""Types as JSON, for those who get them from another process: to read it runs nothing.
+"""Types as JSON, which another process can read without running anything.
 
     {"basic": "LONG"}   {"sql_time": "Date"}   {"list": TYPE} and the arrays   {"map": [TYPE, TYPE]}   {"tuple": [TYPE, ...]}
     {"row": [TYPE, ...], "names": [...]}       {"pickled": true}               {"arrow": an Arrow schema, IPC in base64}
 
-Defaults of fields are left out: they matter to who restores state.
+Defaults of fields are left out: they matter only where state is restored.
 """
 
 from __future__ import annotations
