@@ -81,7 +81,7 @@ def family_of(kind: pa.DataType) -> str | None:
 
 
 def conversion(kind: pa.DataType, column: PostgresColumn) -> _Convert:
-    """Returns what makes texts of a column of this type; it raises ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
+    """Returns what makes texts of a column of this type, or numbers that are written as they are; it raises ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
     family = family_of(kind)
     target = _target(column)
     is_uuid = target == "uuid" and pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16
@@ -128,12 +128,14 @@ def _integers(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array
         most = pc.min_max(values).as_py()
         if values.null_count < len(values) and not -limit <= most["min"] <= most["max"] < limit:
             _refuse(values, column, lambda value: -limit <= value < limit)
+        return values
     elif target in FLOATS:
         as_float = np.float32 if target == "float4" else np.float64
         bits = 24 if target == "float4" else 53
         most = pc.min_max(values).as_py()
         if values.null_count < len(values) and not -(2**bits) <= most["min"] <= most["max"] <= 2**bits:
             _refuse(values, column, lambda value: int(as_float(value)) == value)
+        return values
     return _limited(values.cast(pa.string()), target, column)
 
 
@@ -141,18 +143,20 @@ def _floats(values: pa.Array, target: str, column: PostgresColumn) -> pa.Array:
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
     if target in FLOATS:
+        if values.type == FLOATS[target]:
+            return values
         kept = values.cast(FLOATS[target], safe=False)
         same = pc.or_(pc.equal(kept.cast(pa.float64()), values.cast(pa.float64())), pc.is_nan(values))
         if not pc.all(same, min_count=0).as_py():
             _refuse_at(pc.index(same, False).as_py(), values, column)
-        return kept.cast(pa.string())
+        return kept
     if target in INTEGERS:
         limit = float(INTEGERS[target])
         wide = values.cast(pa.float64())
         same = pc.and_(pc.equal(pc.trunc(wide), wide), pc.and_(pc.greater_equal(wide, -limit), pc.less(wide, limit)))
         if not pc.all(same, min_count=0).as_py():
             _refuse_at(pc.index(same, False).as_py(), values, column)
-        return wide.cast(pa.int64()).cast(pa.string())
+        return wide.cast(pa.int64())
     if target in TEXTS:
         digits = 6 if pa.types.is_float32(values.type) else 15
         shortest = values.cast(pa.string()).to_pylist()
