@@ -15,7 +15,14 @@ from tests.unit.taskmanager.operators.harness import MemoryStore, restored_of, s
 from tidegate.common.row import Row
 from tidegate.common.time import Time
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment, aggregates
+from tidegate.datastream import (
+    CheckpointedFunction,
+    DataStream,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+    aggregates,
+)
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -106,13 +113,12 @@ def keyed_state(descriptor: StateDescriptor, key_type: TypeInformation) -> Progr
                 self.state = runtime_context.get_state(descriptor)
 
         def process_element(self, value: Any, ctx: Any) -> Any:
-            kinds = {Types.LONG(): int, Types.INT(): int, Types.STRING(): str, Types.DOUBLE(): float}
             if isinstance(descriptor, ListStateDescriptor):
-                self.state.add(kinds[descriptor.elem_type_info](value[2]))
+                self.state.add(KINDS[descriptor.elem_type_info](value[2]))
             elif isinstance(descriptor, MapStateDescriptor):
-                self.state.put("key", kinds[descriptor.value_type_info](value[2]))
+                self.state.put("key", KINDS[descriptor.value_type_info](value[2]))
             else:
-                self.state.update(kinds[descriptor.type_info](value[2]))
+                self.state.update(KINDS[descriptor.type_info](value[2]))
             yield value
 
     def piece(stream: DataStream) -> DataStream:
@@ -122,6 +128,32 @@ def keyed_state(descriptor: StateDescriptor, key_type: TypeInformation) -> Progr
     return Program(f"{type(descriptor).__name__} {descriptor.type_info}, {key_type}", COLUMNS, piece)
 
 
+def operator_state(kind: str, of: TypeInformation) -> Program:
+    class Keeps(MapFunction, CheckpointedFunction):
+        def initialize_state(self, context: Any) -> None:
+            store = context.get_operator_state_store()
+            if kind == "broadcast":
+                self.state = store.get_broadcast_state(MapStateDescriptor("state", Types.STRING(), of))
+            elif kind == "union":
+                self.state = store.get_union_list_state(ListStateDescriptor("state", of))
+            else:
+                self.state = store.get_list_state(ListStateDescriptor("state", of))
+
+        def snapshot_state(self, context: Any) -> None:
+            pass
+
+        def map(self, value: Any) -> Any:
+            made = KINDS[of](value[2])
+            if kind == "broadcast":
+                self.state.put("key", made)
+            else:
+                self.state.add(made)
+            return value
+
+    return Program(f"{kind} of {of}", COLUMNS, lambda stream: stream.map(Keeps(), COLUMNS))
+
+
+KINDS = {Types.LONG(): int, Types.INT(): int, Types.STRING(): str, Types.DOUBLE(): float}
 TUMBLING = st.builds(
     lambda size, offset: TumblingEventTimeWindows.of(Time.milliseconds(size), Time.milliseconds(offset)),
     st.sampled_from([1000, 2000, 3000]),
@@ -150,6 +182,7 @@ FAMILIES = [
     st.builds(running_aggregates, KEYS, FUNCTIONS.filter(lambda functions: "last" not in functions)),
     st.builds(windows_of_rows, ASSIGNERS, KEY_TYPES),
     st.builds(keyed_state, DESCRIPTORS, KEY_TYPES),
+    st.builds(operator_state, st.sampled_from(["list", "union", "broadcast"]), TYPES),
 ]
 
 
@@ -160,6 +193,9 @@ def stored_states(snapshot: OperatorSnapshot) -> list[StoredState]:
         segments = tuple(segment for segment in snapshot.keyed if segment.state_name == name)
         schema = pa.ipc.open_file(MemoryStore().read(segments[0].handle)).schema
         found.append(StoredState(name, metadata_of(schema)["kind"], None, schema, segments, MemoryStore()))
+    for handle in snapshot.operator:
+        schema = pa.ipc.open_file(MemoryStore().read(handle.handle)).schema
+        found.append(StoredState(handle.state_name, metadata_of(schema)["kind"], handle.redistribution, schema))
     return found
 
 
