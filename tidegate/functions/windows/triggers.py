@@ -219,17 +219,18 @@ class _ContinuousTrigger(Trigger[T, Window]):
         if state.get() != time:
             return False
         state.clear()
-        self.register_next_fire_timestamp(time, window, ctx, state)
+        if time < window.max_timestamp():  # behind the end nothing is due until the next record comes
+            self.register_next_fire_timestamp(time, window, ctx, state)
         return True
 
     def register_next_fire_timestamp(
         self, time: int, window: Window, ctx: TriggerScope, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The trigger fires next an interval after ``time``, or at the window's end if that comes first."""
+        """The trigger fires next an interval after ``time``, or at the window's end if that comes first: at once, if the end
+        is over."""
         at = min(time + self.interval, window.max_timestamp())
-        if at > time:  # else it would be due at once, again and again: a window of the past that fires by the clock
-            fire_timestamp_state.add(at)
-            self._register(ctx, at)
+        fire_timestamp_state.add(at)
+        self._register(ctx, at)
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
@@ -271,7 +272,10 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """Fires each time that the clock has gone on by the interval."""
+    """Fires each time that the clock has gone on by the interval, and at the end of the window. What comes into a window of
+    event time whose end is over by the clock, as in a replay, fires at once; what came together may fire together.
+
+    Flink's fires such a window again and again in PyFlink, and only once in Java, where what comes later is lost."""
 
     @staticmethod
     def of(interval: Length) -> ContinuousProcessingTimeTrigger[Record]:
@@ -286,7 +290,12 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         return _FIRE if self._is_due(time, window, ctx) else _CONTINUE
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
-        return _CONTINUE
+        """A window of event time goes with the watermark: what is due by the clock fires before, if its timer has not yet."""
+        at = ctx.get_partitioned_state(self.state_desc).get()
+        if at is None or at > ctx.get_current_processing_time():
+            return _CONTINUE
+        self.clear(window, ctx)
+        return _FIRE
 
     def _register(self, ctx: TriggerScope, time: int) -> None:
         ctx.register_processing_time_timer(time)

@@ -133,6 +133,11 @@ class TestGlobalWindows:
         assert again.snapshot().keyed == ()
 
 
+def by_the_clock(interval_ms: int, is_purged: bool = False) -> Trigger[Any, Any]:
+    trigger = ContinuousProcessingTimeTrigger.of(interval_ms)
+    return PurgingTrigger.of(trigger) if is_purged else trigger
+
+
 class TestContinuousTriggers:
     def test_fires_each_time_that_event_time_has_gone_on_by_the_interval(self) -> None:
         one = start(windowed(TumblingEventTimeWindows.of(10), trigger=ContinuousEventTimeTrigger.of(3)))
@@ -159,12 +164,47 @@ class TestContinuousTriggers:
             assert len(one.out.values()) == fired, now_ms
         assert one.snapshot().keyed == ()
 
-    def test_by_the_clock_for_windows_of_the_past_does_not_fire_for_ever(self) -> None:
-        one = start(windowed(TumblingEventTimeWindows.of(10), trigger=ContinuousProcessingTimeTrigger.of(4)))
+    @pytest.mark.parametrize("is_purged", [False, True])
+    def test_by_the_clock_a_window_of_the_past_fires_once_for_what_came(self, is_purged: bool) -> None:
+        one = start(windowed(TumblingEventTimeWindows.of(10), trigger=by_the_clock(4, is_purged)))
         one.timers.advance_to(1_000_000)
+        fired = []
+        for values in ((1, 2), (3,), ()):
+            feed(one, *values, stamps=[3] * len(values))
+            one.timers.advance_to(1_000_000)
+            fired.append([values for _, values in one.out.values()[sum(map(len, fired)) :]])
+        assert fired == [[[1, 2]], [[3] if is_purged else [1, 2, 3]], []]
+
+    @pytest.mark.parametrize("is_purged", [False, True])
+    def test_what_is_due_by_the_clock_fires_before_the_watermark_ends_its_window(self, is_purged: bool) -> None:
+        """A batch of records and the watermark behind it may come before the subtask looks at the clock."""
+        spec = windowed(TumblingEventTimeWindows.of(10), trigger=by_the_clock(4, is_purged), allowed_lateness_ms=5)
+        one = start(spec)
+        one.timers.advance_to(50)
         feed(one, 1, stamps=[3])
-        one.timers.advance_to(2_000_000)
-        assert one.out.values() in ([], [("a", [1])])
+        one.operator.on_watermark(12)
+        assert feed(one, 2, stamps=[4]) == []
+        one.operator.on_watermark(20)
+        one.timers.advance_to(60)
+        assert one.out.values() == [("a", [1, 2])]
+        assert one.snapshot().keyed == ()
+
+    def test_what_is_not_due_by_the_clock_goes_with_the_watermark_as_in_flink(self) -> None:
+        one = start(windowed(TumblingEventTimeWindows.of(10), trigger=by_the_clock(4)))
+        feed(one, 1, stamps=[3])
+        one.operator.on_watermark(9)
+        one.timers.advance_to(60)
+        assert one.out.values() == []
+
+    @pytest.mark.parametrize(
+        "assigner", [TumblingProcessingTimeWindows.of(10), SlidingProcessingTimeWindows.of(10, 10)]
+    )
+    def test_by_the_clock_a_record_of_the_last_millisecond_of_a_window_is_in_it(self, assigner: Any) -> None:
+        one = start(windowed(assigner, trigger=by_the_clock(3)))
+        one.timers.advance_to(9)
+        feed(one, 1)
+        one.timers.advance_to(10)
+        assert one.out.values() == [("a", [1])]
 
     def test_a_global_window_that_is_purged_goes_on_firing(self) -> None:
         trigger = PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(5))
