@@ -228,13 +228,17 @@ class OneKey:
 
 
 class _CoMap(Wrapping):
+    """``None`` emits nothing, as in PyFlink, where only a CoMapFunction drops it: a MapFunction emits it."""
+
     wrapped: CoMapFunction
 
     def process_element1(self, value: Record, ctx: TimedContext) -> Iterable[Record]:
-        return (self.wrapped.map1(value),)
+        found = self.wrapped.map1(value)
+        return () if found is None else (found,)
 
     def process_element2(self, value: Record, ctx: TimedContext) -> Iterable[Record]:
-        return (self.wrapped.map2(value),)
+        found = self.wrapped.map2(value)
+        return () if found is None else (found,)
 
 
 class _CoFlatMap(Wrapping):

@@ -52,10 +52,11 @@ from tidegate.wire.user_events import user_event
 EMIT_RECORDS = 4096
 """What functions emit goes on in batches of about this size."""
 
+_NUMBERS = frozenset({bool, int, float})
 _OUR_FRAMES = (os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep,)
 
 
-def user_error(operator: str, error: Exception, *record: Record) -> TidegateError:
+def user_error(operator: str, error: BaseException, *record: Record) -> TidegateError:
     """What to raise instead of what a user function raised. ``record``: what it was called with, if that is known: one record, or
     the two of a join."""
     if isinstance(error, TidegateError):
@@ -174,8 +175,8 @@ class Collector:
 
     def add_all(self, items: Iterable[Record] | None, stamp: int | None) -> None:
         """``items`` as a function returned them: values, or ``(OutputTag, value)`` for a side output. Runs user code when
-        it is a generator."""
-        if items is None:
+        it is a generator. Nothing for ``None``, ``False`` and 0, as in PyFlink: ``return len(found) and found``."""
+        if items is None or (items.__class__ in _NUMBERS and not items):
             return
         for item in items:
             if item.__class__ is tuple and len(item) == 2 and isinstance(item[0], OutputTag):
