@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common.records.data_types import DataType, RowType
+from tidegate.common.records.given_values import as_declared
 from tidegate.common.records.record_codec import decode_column, encode
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
@@ -85,6 +86,7 @@ _KINDS = (
 def typed_batch(collection: Collection, type_info: TypeInformation | None) -> tuple[pa.RecordBatch, TypeInformation]:
     """Returns the records of a collection as one batch, and the type of their stream.
 
+    A value of another kind than the given type's becomes one where Flink makes it one (``given_values``).
     Columns without ``type_info`` are a stream of their Arrow schema, arrays one of the values' type, and other records travel
     pickled. Columns of a given schema are found by name and cast if no value changes by that.
     Raises ``InvalidJob`` for what is no collection, ``SchemaMismatch`` for values that do not fit the type.
@@ -93,13 +95,17 @@ def typed_batch(collection: Collection, type_info: TypeInformation | None) -> tu
     if table is not None:
         if type_info is None or isinstance(type_info, ArrowTypeInfo):
             return _in_schema(table, type_info)
-        return encode(type_info, _rows(table, type_info), _WHERE), type_info
+        return _encoded(type_info, _rows(table, type_info)), type_info
     array = _array_of(collection)
     if array is not None:
         kind = type_info or _VALUE_TYPES.get(array.type) or Types.PICKLED_BYTE_ARRAY()
-        return encode(kind, array.to_pylist(), _WHERE), kind
+        return _encoded(kind, array.to_pylist()), kind
     kind = type_info or Types.PICKLED_BYTE_ARRAY()
-    return encode(kind, _records(collection, kind), _WHERE), kind
+    return _encoded(kind, _records(collection, kind)), kind
+
+
+def _encoded(kind: TypeInformation, values: Sequence[Record]) -> pa.RecordBatch:
+    return encode(kind, as_declared(kind, values), _WHERE)
 
 
 def pandas_table(frame: PandasFrame, schema: PandasSchema) -> pa.Table:

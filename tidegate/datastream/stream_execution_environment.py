@@ -187,7 +187,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         A list, a generator or another iterable has records, which travel pickled without ``type_info``. A frame of pandas or
         polars, an Arrow table or batch, or a structured array of NumPy has rows: without ``type_info`` the stream has its columns
         (the index of a frame is none: ``reset_index()`` makes it one). A series or an array of one dimension has values, whose type the
-        stream has. Raises ``InvalidJob`` for what has no records, such as a dict, and ``SchemaMismatch`` for what does not fit ``type_info``.
+        stream has. As in Flink, a number or a bool where ``Types.STRING()`` is declared becomes its text, as Java writes it, a datetime
+        the date or the time that is declared, and a dict a row, also within tuples, rows, maps and lists.
+        Raises ``InvalidJob`` for what has no records, such as a dict, and ``SchemaMismatch`` for what does not fit ``type_info``.
         """
         source = CollectionSource(collection, None if type_info is None else type_of(type_info))
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source")

@@ -116,7 +116,7 @@ def _is_pure_date(value: FieldValue) -> bool:
 
 
 def _is_naive(value: FieldValue) -> bool:
-    return getattr(value, "tzinfo", None) is None and not isinstance(value, (int, float))
+    return getattr(value, "tzinfo", None) is None and not isinstance(value, (int, float, decimal.Decimal))
 
 
 def _is_no_bool(value: FieldValue) -> bool:
