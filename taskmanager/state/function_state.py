@@ -11,7 +11,7 @@ written by subtask 0 alone: all hold the same, and each copy would be one more a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -35,6 +35,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_element_table,
     write_elements,
 )
+from tidegate.taskmanager.state.given import elements_of, items_of, refuse_no_key
 from tidegate.taskmanager.state.map_keys import MapKeys
 
 _KINDS = {
@@ -56,11 +57,11 @@ class ElementList(ListState[StateValue]):
     def add(self, value: StateValue) -> None:
         self.elements.append(value)
 
-    def add_all(self, values: Sequence[StateValue]) -> None:
-        self.elements.extend(values)
+    def add_all(self, values: Iterable[StateValue]) -> None:
+        self.elements.extend(elements_of(values))
 
-    def update(self, values: Sequence[StateValue]) -> None:
-        self.elements = list(values)
+    def update(self, values: Iterable[StateValue]) -> None:
+        self.elements = list(elements_of(values))
 
     def clear(self) -> None:
         self.elements = []
@@ -77,10 +78,12 @@ class BroadcastEntries(BroadcastState[MapKey, StateValue]):
         return self.entries.get(self._keys.form(key))
 
     def put(self, key: MapKey, value: StateValue) -> None:
+        if key is None:
+            refuse_no_key(value)
         self.entries[self._keys.form(key)] = value
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
-        self.entries.update(self._keys.forms(dict_value))
+        self.entries.update(self._keys.forms(items_of(dict_value)))
 
     def remove(self, key: MapKey) -> None:
         self.entries.pop(self._keys.form(key), None)

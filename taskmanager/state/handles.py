@@ -6,7 +6,7 @@ backends. State with a time-to-live has handles of its own (``ttl_handles``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tidegate.common.canonical.forms import values_of
@@ -29,6 +29,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import MapKey, Record, StateValue, UserObject
 from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry, Namespace
+from tidegate.taskmanager.state.given import elements_of, items_of, refuse_no_key
 from tidegate.taskmanager.state.map_keys import MapKeys
 from tidegate.taskmanager.state.queryable import QueryableState, ReadKey
 from tidegate.taskmanager.state.ttl import Ttl
@@ -106,11 +107,11 @@ class KeyedListState(_Handle, ListState[StateValue]):
     def add(self, value: StateValue) -> None:
         self._cells.extend(self._backend.group, self._entry(), (value,))
 
-    def add_all(self, values: Sequence[StateValue]) -> None:
-        self._cells.extend(self._backend.group, self._entry(), values)
+    def add_all(self, values: Iterable[StateValue]) -> None:
+        self._cells.extend(self._backend.group, self._entry(), elements_of(values))
 
-    def update(self, values: Sequence[StateValue]) -> None:
-        self._cells.replace(self._backend.group, self._entry(), values)
+    def update(self, values: Iterable[StateValue]) -> None:
+        self._cells.replace(self._backend.group, self._entry(), elements_of(values))
 
     def clear(self) -> None:
         self._cells.replace(self._backend.group, self._entry(), ())
@@ -139,6 +140,8 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
         return self._cells.get(backend.group, (backend.key, backend.namespace if self._windowed else None), key)
 
     def put(self, key: MapKey, value: StateValue) -> None:
+        if key is None:
+            refuse_no_key(value)
         if key.__class__ not in self._plain:
             key = self._keys.form(key)
         backend = self._backend
@@ -146,7 +149,7 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
         self._cells.put_all(backend.group, entry, {key: value})
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
-        self._cells.put_all(self._backend.group, self._entry(), self._keys.forms(dict_value))
+        self._cells.put_all(self._backend.group, self._entry(), self._keys.forms(items_of(dict_value)))
 
     def remove(self, key: MapKey) -> None:
         self._cells.remove(self._backend.group, self._entry(), (self._keys.form(key),))
@@ -207,6 +210,10 @@ class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: StateValue) -> None:
+        """``None`` clears, as in Flink."""
+        if value is None:
+            self.clear()
+            return
         found = self._read()
         self._write(self._function.add(value, self._function.create_accumulator() if found is None else found))
 

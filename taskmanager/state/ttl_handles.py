@@ -10,7 +10,7 @@ and its like):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from tidegate.common.canonical.forms import values_of
 from tidegate.functions.interfaces import AggregateFunction
@@ -18,6 +18,7 @@ from tidegate.functions.state import AggregatingState, ListState, MapState, Redu
 from tidegate.model.values import MapKey, Record, StateValue
 from tidegate.taskmanager.state.backend import KeyedBackend, KeyedTable, ListCells, MapCells
 from tidegate.taskmanager.state.entry import Entry
+from tidegate.taskmanager.state.given import elements_of, items_of, refuse_no_key
 from tidegate.taskmanager.state.map_keys import MapKeys
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
@@ -119,6 +120,10 @@ class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: StateValue) -> None:
+        """``None`` clears."""
+        if value is None:
+            self.clear()
+            return
         function = self._function
         self._change(lambda found: function.add(value, function.create_accumulator() if found is None else found))
 
@@ -144,13 +149,13 @@ class TtlListState(ListState[StateValue]):
     def add(self, value: StateValue) -> None:
         self.add_all((value,))
 
-    def add_all(self, values: Sequence[StateValue]) -> None:
+    def add_all(self, values: Iterable[StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
-        self._cells.extend(group, entry, [(value, now_ms) for value in values])
+        self._cells.extend(group, entry, [(value, now_ms) for value in elements_of(values)])
 
-    def update(self, values: Sequence[StateValue]) -> None:
+    def update(self, values: Iterable[StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
-        self._cells.replace(group, entry, [(value, now_ms) for value in values])
+        self._cells.replace(group, entry, [(value, now_ms) for value in elements_of(values)])
 
     def clear(self) -> None:
         self.update(())
@@ -179,11 +184,15 @@ class TtlMapState(MapState[MapKey, StateValue]):
         return value
 
     def put(self, key: MapKey, value: StateValue) -> None:
+        if key is None:
+            refuse_no_key(value)
         self.put_all({self._keys.form(key): value})
 
     def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
-        self._cells.put_all(group, entry, {key: (value, now_ms) for key, value in self._keys.forms(dict_value).items()})
+        self._cells.put_all(
+            group, entry, {key: (value, now_ms) for key, value in self._keys.forms(items_of(dict_value)).items()}
+        )
 
     def remove(self, key: MapKey) -> None:
         group, entry, _ = self._place.enter()

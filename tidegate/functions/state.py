@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
@@ -94,12 +94,12 @@ class ListState(MergingState[T, Iterable[T]]):
     """A list per key (PyFlink: ``ListState``). ``get`` gives an empty iterable when nothing was added."""
 
     @abstractmethod
-    def update(self, values: Sequence[T]) -> None:
-        """Replaces the elements."""
+    def update(self, values: Iterable[T]) -> None:
+        """Replaces the elements. ``None`` raises ``TypeError``: ``update([])`` and ``clear`` remove them."""
 
     @abstractmethod
-    def add_all(self, values: Sequence[T]) -> None:
-        """Appends the elements."""
+    def add_all(self, values: Iterable[T]) -> None:
+        """Appends the elements. ``None`` raises ``TypeError``."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -114,11 +114,11 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets the value at a map key."""
+        """Sets the value at a map key; a value may be ``None``, and is there then. Raises ``TypeError`` for the key ``None``."""
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Sets all entries of a dict."""
+        """Sets all entries of a dict, or of pairs. Raises ``TypeError`` for anything else, and for the key ``None``."""
 
     @abstractmethod
     def remove(self, key: K) -> None:
