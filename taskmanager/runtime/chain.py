@@ -22,6 +22,7 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.events.task_events import HEAD, TaskEventDispatcher
+from tidegate.taskmanager.runtime.failures import TaskInterrupted
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.state.base import FrozenState
 
@@ -275,6 +276,8 @@ class OperatorChain:
         while closing:
             try:
                 closing.pop().close()
-            except Exception as error:  # noqa: BLE001  user functions among them
+            except TaskInterrupted:
+                raise
+            except BaseException as error:  # noqa: BLE001  user functions among them, which may raise a KeyboardInterrupt
                 errors.append(error)
         return errors

@@ -30,7 +30,7 @@ from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.coordinator_events import CoordinatorEvents
-from tidegate.taskmanager.runtime.failures import failure_info
+from tidegate.taskmanager.runtime.failures import TaskInterrupted, failure_info
 from tidegate.taskmanager.runtime.flushing import COLUMNS_TOLERATED_MS, FlushTimer
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
 from tidegate.taskmanager.runtime.inputs.enumerated_input import EnumeratedInput
@@ -88,7 +88,7 @@ class SubtaskBuilder:
 
     def _close(self, endpoint: DataEndpoint | BlockingEndpoint, error: BaseException | None) -> None:
         """Consumers hear of a failure of this attempt, but not of one that followed from another's: that one tells its cause itself."""
-        if isinstance(error, (Exception, SystemExit)) and not isinstance(error, SubtaskLost):
+        if error is not None and not isinstance(error, (SubtaskLost, TaskInterrupted, GeneratorExit)):
             endpoint.lose(failure_info(error, origin_of(self.deployment), ShownRecord.NONE).message)
         endpoint.close()
 

@@ -26,8 +26,8 @@ SHOWN_FIELDS = 40
 
 
 def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownRecord.VALUE) -> ErrorInfo:
-    """Errors of our tree as they are, with the record as far as ``shown`` allows; running out of memory and ``sys.exit`` of user code
-    get a name; anything else is ours."""
+    """Errors of our tree as they are, with the record as far as ``shown`` allows; running out of memory gets a name; ``sys.exit``,
+    ``KeyboardInterrupt`` and what else is no ``Exception`` is the user's; anything else is ours."""
     if isinstance(raised, TidegateError):
         info = ErrorInfo.of(raised, origin)
         return replace(info, message=info.message + _record_text(raised, shown))
@@ -40,6 +40,9 @@ def failure_info(raised: BaseException, origin: str, shown: ShownRecord = ShownR
         return ErrorInfo.of(ExternalError(text, details=trace), origin)
     if isinstance(raised, SystemExit):
         return ErrorInfo.of(UserFunctionError(f"user code called exit ({raised.code})", details=trace), origin)
+    if not isinstance(raised, (Exception, TaskInterrupted)):  # KeyboardInterrupt and its like: none of them is ours
+        text = f"user code raised {type(raised).__name__}" + (f": {raised}" if str(raised) else "")
+        return ErrorInfo.of(UserFunctionError(text, details=trace), origin)
     return ErrorInfo("internal", "internal", f"{type(raised).__name__}: {raised}", details=trace, origin=origin)
 
 

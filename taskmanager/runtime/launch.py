@@ -25,7 +25,7 @@ from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.runtime.construction import SubtaskBuilder, origin_of
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
-from tidegate.taskmanager.runtime.failures import TaskInterrupted, failure_info
+from tidegate.taskmanager.runtime.failures import failure_info
 from tidegate.taskmanager.runtime.mailbox import AT_ONCE, UNTIL_WOKEN, Mailbox, Steps
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.profiler import Profiler
@@ -112,7 +112,9 @@ class SubtaskRun:
         try:
             with ExitStack() as resources:
                 yield from self._run(resources)
-        except (Exception, SystemExit, TaskInterrupted) as raised:  # noqa: BLE001  driver: an attempt fails, its process does not
+        except GeneratorExit:  # whoever drives these steps gives them up
+            raise
+        except BaseException as raised:  # noqa: BLE001  driver: an attempt fails, its process does not
             if isinstance(raised, SubtaskLost):
                 yield from self._await_verdict()
             error = self._failed(raised)

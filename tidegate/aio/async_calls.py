@@ -24,7 +24,7 @@ R = TypeVar("R")
 class CallOutcome(Generic[R]):
     number: int
     result: R | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class AsyncCalls(Generic[R]):
         self._ready = ready
         self._answers: deque[CallOutcome[R]] = deque()
         self._is_told = False
+        self._is_closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,6 +84,7 @@ class AsyncCalls(Generic[R]):
         """Cancels what is under way, and ends the thread."""
         if self._loop is None or self._thread is None:
             return
+        self._is_closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout_s)
         self._loop, self._thread = None, None
@@ -96,7 +98,9 @@ class AsyncCalls(Generic[R]):
         try:
             result = await _within(call)
             answer: CallOutcome[R] = CallOutcome(call.number, result)
-        except Exception as error:  # noqa: BLE001  user code: the caller judges it
+        except BaseException as error:
+            if self._is_closing:
+                raise  # what close() cuts off
             answer = CallOutcome(call.number, error=error)
         self._answers.append(answer)
         if not self._is_told:

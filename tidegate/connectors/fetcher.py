@@ -62,7 +62,7 @@ class Fetcher(Generic[T]):
             for item in self._items():
                 if not self._put(item):
                     return
-        except Exception as failure:  # noqa: BLE001  a driver of foreign code: handed to the subtask's thread as it is
+        except BaseException as failure:  # noqa: BLE001  a driver of foreign code: handed to the subtask's thread as it is
             error = failure
         self._put(_End(error))
 

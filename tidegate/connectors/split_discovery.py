@@ -44,7 +44,7 @@ class SplitDiscovery:
         self._known = set(known)
         self._report = report
         self._closing = threading.Event()
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="tidegate-discovery", daemon=True)
 
     def start(self) -> None:
@@ -68,7 +68,7 @@ class SplitDiscovery:
         while not self._closing.is_set():
             try:
                 wait_s = self._look()
-            except Exception as error:  # noqa: BLE001  a driver of foreign code: handed to the subtask's thread as it is
+            except BaseException as error:  # noqa: BLE001  a driver of foreign code: handed to the subtask's thread as it is
                 self._failure = error
                 return
             self._closing.wait(wait_s)

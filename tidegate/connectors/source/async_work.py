@@ -30,7 +30,7 @@ class AsyncCall(Generic[T]):
         """In the worker thread. Returns what is to be called in the enumerator's."""
         try:
             result = self.function()
-        except Exception as error:  # noqa: BLE001  the user's function; its handler decides
+        except BaseException as error:  # noqa: BLE001  the user's function; its handler decides
             failure = error
             return lambda: self.handler(None, failure)
         return lambda: self.handler(result, None)

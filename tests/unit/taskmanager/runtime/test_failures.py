@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 import pytest
@@ -58,6 +59,26 @@ def test_what_is_shown_is_bounded() -> None:
     for record in large:
         assert len(show_record(record)) <= RECORD_CHARACTERS
         assert len(show_shape(record)) <= RECORD_CHARACTERS
+
+
+class Stop(BaseException):
+    """No Exception."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (SystemExit(3), "user code called exit (3)"),
+        (KeyboardInterrupt(), "user code raised KeyboardInterrupt"),
+        (KeyboardInterrupt("enough"), "user code raised KeyboardInterrupt: enough"),
+        (Stop("here"), "user code raised Stop: here"),
+        (asyncio.CancelledError(), "user code raised CancelledError"),
+    ],
+)
+def test_what_is_no_exception_is_the_users(raised: BaseException, message: str) -> None:
+    info = failure_info(raised, "map (1/1)#0")
+    assert (info.code, info.domain, info.message) == ("user-function", "user", message)
+    assert info.origin == "map (1/1)#0"
 
 
 def test_a_record_that_cannot_be_shown_hides_no_failure() -> None:
