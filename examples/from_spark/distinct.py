@@ -45,7 +45,7 @@ def build(env: StreamExecutionEnvironment, source: str, target: str) -> None:
 
     in_ten_seconds = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(10)).with_timestamp_column("at")
     stream = env.from_spark_stream(taps, in_ten_seconds).uid("taps")
-    distinct = stream.key_by("id").process(FirstOfEach(), DISTINCT).uid("distinct")
+    distinct = stream.key_by("id", "at").process(FirstOfEach(), DISTINCT).uid("distinct")
     distinct.sink_to(FileSink.for_parquet(target)).uid("files")
 
 

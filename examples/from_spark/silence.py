@@ -1,5 +1,8 @@
 """``silence_spark.py`` moved over: state and timers of a key, one tap at a time.
 
+Taps come in any order, and those of the next session may come before the watermark; timers fire in the order of event time. So a tap is
+looked at when its own timer fires.
+
 tidegate run silence.py INPUT OUTPUT
 """
 
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 from tidegate.common import Duration, Row, Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,20 +27,25 @@ MINUTE_MS = 60_000
 
 class Silence(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
+        self.taps = runtime_context.get_map_state(MapStateDescriptor("taps", Types.LONG(), Types.BOOLEAN()))
         self.newest = runtime_context.get_state(ValueStateDescriptor("newest", Types.LONG()))
 
     def process_element(self, tap: Row, ctx: KeyedProcessFunction.Context) -> None:
-        at = ctx.timestamp()
+        at, timers = ctx.timestamp(), ctx.timer_service()
         assert at is not None, "the watermark strategy gives each tap its time"
-        newest = max(at, self.newest.value() or 0)
-        self.newest.update(newest)
-        ctx.timer_service().register_event_time_timer(newest + MINUTE_MS)
+        if at + MINUTE_MS > timers.current_watermark():  # else it is late
+            self.taps.put(at, True)
+            timers.register_event_time_timer(at)
+            timers.register_event_time_timer(at + MINUTE_MS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Row]:
-        since = self.newest.value()
-        if since is not None and timestamp == since + MINUTE_MS:
+        newest = self.newest.value()
+        if self.taps.contains(timestamp):
+            self.taps.remove(timestamp)
+            self.newest.update(max(timestamp, newest or timestamp))
+        elif newest is not None and timestamp == newest + MINUTE_MS:  # no tap since
             self.newest.clear()
-            yield Row(ctx.get_current_key(), since)
+            yield Row(ctx.get_current_key(), newest)
 
 
 def build(env: StreamExecutionEnvironment, source: str, target: str) -> None:

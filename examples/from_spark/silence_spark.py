@@ -23,22 +23,21 @@ MINUTE_MS = 60_000
 class Silence(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.newest = handle.getValueState("newest", "at_ms long")
+        self.taps = handle.getMapState("taps", "at_ms long", "there boolean")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        newest = max(row["at_ms"] for row in rows)
-        before = self.newest.get()
-        if before is not None:
-            newest = max(newest, before[0])
-        self.newest.update((newest,))
-        self.handle.registerTimer(newest + MINUTE_MS)
+        for row in rows:
+            self.taps.updateValue((row["at_ms"],), (True,))
+            self.handle.registerTimer(row["at_ms"] + MINUTE_MS)
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
-        newest = self.newest.get()
-        if newest is not None and expiredTimerInfo.getExpiryTimeInMs() == newest[0] + MINUTE_MS:
-            self.newest.clear()
-            yield Row(card=key[0], since_ms=newest[0])
+        expiry = expiredTimerInfo.getExpiryTimeInMs()
+        at = expiry - MINUTE_MS
+        taps = [tap[0] for tap in self.taps.keys()]  # noqa: SIM118  a state, no dict
+        self.taps.removeKey((at,))
+        if not any(at < tap <= expiry for tap in taps):
+            yield Row(card=key[0], since_ms=at)
 
     def close(self) -> None:
         pass

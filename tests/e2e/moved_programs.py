@@ -102,7 +102,7 @@ def _silent(taps: Sequence[Tap]) -> list[Row]:
     for card, unordered in times.items():
         ordered = sorted(unordered)
         for time, after in zip(ordered, [*ordered[1:], sys.maxsize], strict=True):
-            if time + MINUTE_MS < min(after - DELAY_MS, watermark):
+            if time + MINUTE_MS < min(after, watermark):
                 found.append((card, time))
     return found
 
