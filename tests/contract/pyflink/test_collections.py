@@ -9,14 +9,16 @@ import itertools
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.contract.pyflink.collections import evaluated, pairs
 from tests.contract.pyflink.record_collections import FOUND
-from tidegate.common import Types
-from tidegate.common.records.record_codec import decode
+from tidegate.common import Row, Types
+from tidegate.common.records.given_values import as_declared
+from tidegate.common.records.record_codec import decode, encode
 from tidegate.connectors.base import Split, SplitState
 from tidegate.connectors.collection import CollectionReader, CollectionSource
 from tidegate.model.errors import SchemaMismatch
@@ -116,6 +118,31 @@ def unchanged(ours: str, value: str) -> bool:
 )
 def test_texts_dates_and_rows_at_any_depth(declared: str, given: str, expected: str) -> None:
     assert made(declared, given) == expected
+
+
+class Visit(NamedTuple):
+    user: int
+    pages: int
+
+
+@dataclass
+class Order:
+    user: int
+    pages: int
+
+
+def test_objects_are_rows_whose_fields_are_turned() -> None:
+    named = Types.ROW_NAMED(["pages", "user"], [Types.LONG(), Types.STRING()])
+    for given, expected in [(Order(1, 2), Row(pages=2, user="1")), (Visit(2, 1), Row(pages=2, user="1"))]:
+        values = decode(named, encode(named, as_declared(named, [given])))
+        assert values == [expected]
+
+
+def test_values_that_fit_are_not_touched() -> None:
+    given = [("a", [1]), ("b", None)]
+    assert as_declared(Types.TUPLE([Types.STRING(), Types.LIST(Types.LONG())]), given) is given
+    pickled = [object()]
+    assert as_declared(Types.PICKLED_BYTE_ARRAY(), pickled) is pickled
 
 
 def test_a_refusal_names_the_field_the_value_and_the_type() -> None:

@@ -5,6 +5,7 @@ value of it there, becomes the same here, also within rows, tuples, maps, lists 
     SQL_DATE    ◀─ datetime                    its date
     SQL_TIME    ◀─ datetime                    its time, in milliseconds
     ROW         ◀─ dict                        by the names of the fields; one that it lacks is ``None``
+                   another object              by its attributes, if it has all
 
 Law: everything else stays as it is, and ``record_codec.encode`` judges it. Flink makes nonsense of some of it, without a word: the
 address of a list where a text is declared, the lowest bits of a number that is too large, ``None`` of a field of another type.
@@ -15,11 +16,13 @@ address of a list where a text is declared, the lowest bits of a number that is 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
+from tidegate.common.records.column_codec import Misfit, attributes_of
 from tidegate.common.records.java_text import double_text
 from tidegate.common.records.record_check import looks_fit
 from tidegate.common.records.type_information import (
@@ -109,7 +112,7 @@ def _fields(turns: Sequence[_Turn | None]) -> _Turn | None:
     def turned(value: FieldValue) -> FieldValue:
         if isinstance(value, Row):
             return make_row(value._fields, _each(value._values), value.get_row_kind())
-        return tuple(_each(value)) if value.__class__ in (tuple, list) else value
+        return tuple(_each(value)) if isinstance(value, (tuple, list)) else value
 
     def _each(values: Sequence[FieldValue]) -> list[FieldValue]:
         if len(values) != len(turns):
@@ -131,6 +134,9 @@ def _row(type_info: RowTypeInfo) -> _Turn:
             if sorted(value.given_names or ()) != sorted(names):
                 return value
             value = make_row(names, value.get_fields_by_names(names), value.get_row_kind())
+        elif by_position is not None and type_info.is_named and not isinstance(value, (Row, tuple, list)):
+            with contextlib.suppress(Misfit):  # it is no object with these attributes
+                value = make_row(None, attributes_of(value, names))
         return value if by_position is None else by_position(value)
 
     return turned
