@@ -17,6 +17,7 @@ from types import TracebackType
 
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.common.records.record_copy import record_copy, reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
@@ -32,7 +33,7 @@ from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, Watermark
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.factory import make_operator
 from tidegate.taskmanager.runtime.conversion import BothShapes
-from tidegate.taskmanager.runtime.outputs import ChainOutput
+from tidegate.taskmanager.runtime.outputs import ChainOutput, serve
 from tidegate.wire.user_events import user_event, value_of
 
 MAX_PARALLELISM = 128
@@ -52,6 +53,8 @@ class HarnessSnapshot:
 @dataclass
 class _Collected:
     """The end of the piece: keeps what arrives."""
+
+    takes_records = True
 
     values: list[Record] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
@@ -76,12 +79,12 @@ class _Collected:
 class _SideKeeping(ChainOutput):
     """An output that also keeps its side outputs, wherever they go."""
 
-    def __init__(self, spec: OperatorSpec, sides: dict[str, list[Record]]) -> None:
-        super().__init__(spec.name, spec.output_type)
+    def __init__(self, spec: OperatorSpec, sides: dict[str, list[Record]], *, reuses_objects: bool) -> None:
+        super().__init__(spec.name, spec.output_type, reuses_objects=reuses_objects)
         self._kept = sides
 
     def emit_side(self, tag: str, batch: Batch) -> None:
-        rows = batch.values if isinstance(batch, RecordsBatch) else batch.data.to_pylist()
+        rows = self.side_copies.all(batch.values) if isinstance(batch, RecordsBatch) else batch.data.to_pylist()
         self._kept.setdefault(tag, []).extend(rows)
         super().emit_side(tag, batch)
 
@@ -91,6 +94,7 @@ class _Input:
 
     def __init__(self, operator: Operator, valve: WatermarkValve, channel: int, index: int) -> None:
         self._operator, self._valve, self._channel, self._index = operator, valve, channel, index
+        self.takes_records = operator.works_on != "arrow"
 
     def accept(self, batch: BothShapes) -> None:
         self._operator.process(batch.wanted_by(self._operator.works_on), self._index)
@@ -131,6 +135,7 @@ class OperatorHarness:
             raise Misuse("OperatorHarness: give the type of each input behind the piece")
         self._types = input_types
         self._configuration = dict(configuration or {})
+        self._reuses = reuses_objects(self._configuration)
         self._clock = HandClock(_whole("processing_time", processing_time))
         self._timers = HandTimers(self._clock)
         self._counts = Counts()
@@ -163,13 +168,14 @@ class OperatorHarness:
 
     def push_all(self, records: Iterable[Record], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
         """Several, as one batch."""
-        values = list(records)
+        copies = record_copy(self._types[input], f"input {input}", reuses_objects=self._reuses)
+        values = [copies.copy(record) for record in records]
         stamps: list[int | None] | None = None
         if timestamps is not None:
             stamps = [None if ms is None else _whole("push", ms) for ms in timestamps]
         batch = BothShapes(RecordsBatch(values, stamps), self._types[input], f"input {input}")
-        for entry in self._entries[input]:
-            entry.accept(batch)
+        if self._entries[input]:
+            serve(self._entries[input], batch, copies)
 
     def push_watermark(self, timestamp: int, input: int = 0) -> None:
         """Event time of an input has reached ``timestamp``: timers and windows up to there fire. Raises ``InvalidJob`` for what is no whole
@@ -281,7 +287,11 @@ class OperatorHarness:
 
     def _assemble(self, job: BuiltJob, restore: HarnessSnapshot | None) -> None:
         specs, calls = _flattened(job)
-        outputs = {spec.operator_id: _SideKeeping(spec, self._sides) for spec in specs if _is_of_the_piece(spec)}
+        outputs = {
+            spec.operator_id: _SideKeeping(spec, self._sides, reuses_objects=self._reuses)
+            for spec in specs
+            if _is_of_the_piece(spec)
+        }
         sources = [spec.operator_id for spec in sorted(specs, key=_input_number) if spec.kind == "source"]
         for spec in specs:
             if _is_of_the_piece(spec):
@@ -318,6 +328,7 @@ class OperatorHarness:
                 timers=self._timers,
                 metrics=self._counts,
                 configuration=self._configuration,
+                output_type=spec.output_type,
                 restored=None if found is None else _restored(found),
                 restored_checkpoint_id=restore.checkpoint_id if restore and found else None,
                 segments=MemoryStore() if found else None,

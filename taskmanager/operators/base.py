@@ -19,6 +19,8 @@ from typing import ClassVar, Literal, Protocol
 import pyarrow as pa
 
 from tidegate.common.records.batch import Batch
+from tidegate.common.records.record_copy import RecordCopy, record_copy, reuses_objects
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
@@ -128,6 +130,8 @@ class OperatorContext:
     timers: ProcessingTimers
     metrics: Metrics
     configuration: Mapping[str, str] = field(default_factory=dict)
+    output_type: TypeInformation | None = None
+    """The type of the main output's records; ``None``: not known."""
     restored: RestoredOperator | None = None
     restored_checkpoint_id: int | None = None
     restored_location: str = ""
@@ -172,6 +176,15 @@ class OperatorContext:
     @property
     def subtask_index(self) -> int:
         return self.attempt.subtask
+
+    def emitted_copies(self) -> RecordCopy:
+        """How what functions emit on the main output is kept apart from their own objects."""
+        return self.copies_of(self.output_type)
+
+    def copies_of(self, type_info: TypeInformation | None) -> RecordCopy:
+        """How records of a type are kept apart; ``None``: of any type."""
+        where = f"operator '{self.operator_name}'"
+        return record_copy(type_info, where, reuses_objects=reuses_objects(self.configuration))
 
 
 class Operator(ABC):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from tidegate.common.records.record_copy import reuses_objects
 from tidegate.model.coordinators.operator_events import CoordinatorEvent
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
@@ -78,7 +79,8 @@ def assemble_chain(
     if deployment.finished_on_restore:
         return _finished_chain(program, partitions, parts)
     operators = [make_operator(spec) for spec in program.operators]
-    outputs = [ChainOutput(spec.name, spec.output_type) for spec in program.operators]
+    reuses = reuses_objects(deployment.configuration)
+    outputs = [ChainOutput(spec.name, spec.output_type, reuses_objects=reuses) for spec in program.operators]
     inputs: list[OperatorInput] = [OperatorInput() for _ in operators]
     times = OperatorTimes(len(operators), parts.clock.monotonic_ms)
     for link in program.links:
@@ -148,6 +150,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         timers=parts.timers,
         metrics=OperatorMetrics(parts.counters, spec.name),
         configuration=deployment.configuration,
+        output_type=spec.output_type,
         restored=None if restore is None else restore.operators.get(spec.operator_id),
         restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
         restored_location="" if restore is None else restore.location,

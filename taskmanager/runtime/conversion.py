@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_check import looks_fit as type_check
 from tidegate.common.records.record_codec import decode, encode
+from tidegate.common.records.record_copy import RecordCopy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.taskmanager.operators.keys.selectors import survives
 
@@ -15,10 +16,12 @@ class BothShapes:
     """``type_info`` is of the records in ``given``; ``operator`` is named in the ``SchemaMismatch`` of a value that
     does not fit it."""
 
-    __slots__ = ("_columns", "_operator", "_records", "_type_info", "given")
+    __slots__ = ("_columns", "_operator", "_records", "_type_info", "copies", "given")
 
     def __init__(self, given: Batch, type_info: TypeInformation, operator: str) -> None:
         self.given = given
+        self.copies: RecordCopy | None = None
+        """Set while a consumer is served that is not the last one: it gets records of its own."""
         self._type_info = type_info
         self._operator = operator
         self._records = given if isinstance(given, RecordsBatch) else None
@@ -59,8 +62,9 @@ class BothShapes:
 
     def wanted_by(self, works_on: str) -> Batch:
         """``works_on`` as in ``Operator.works_on``."""
-        if works_on == "records":
-            return self.checked_records()
         if works_on == "arrow":
             return self.columns()
-        return self.given if self._columns is not None else self.checked_records()
+        wanted = self.given if works_on == "any" and self._columns is not None else self.checked_records()
+        if self.copies is None or isinstance(wanted, ArrowBatch):
+            return wanted
+        return self.copies.batch(wanted)

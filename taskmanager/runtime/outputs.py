@@ -3,16 +3,19 @@
     operator ─▶ ChainOutput ┬─▶ ChainedTarget  (an operator of the same chain, called directly)
                             └─▶ NetworkTarget  (a ResultPartition; keys of records are computed here)
 
-A batch changes its shape only for a target that needs the other one. Watermarks, statuses and user events go to every target, side
+A batch changes its shape only for a target that needs the other one. Mutable records belong to one consumer: of several,
+all but the last get copies, and what leaves the subtask is encoded before any of them sees it. Watermarks, statuses and user events go to every target, side
 outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.record_copy import RecordCopy, record_copy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.channel_events import NO_WATERMARK, UserEvent, WatermarkEvent, WatermarkStatus
 from tidegate.model.values import Key
@@ -31,6 +34,9 @@ class KeyedPartition(ResultPartition, Protocol):
 
 
 class Target(Protocol):
+    takes_records: bool
+    """Whether it may change the records of a batch; what works on columns cannot."""
+
     def accept(self, batch: BothShapes) -> None: ...
 
     def watermark(self, timestamp_ms: int) -> None: ...
@@ -51,12 +57,13 @@ class OperatorInput:
 class ChainedTarget:
     """The next operator of the chain."""
 
-    __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on")
+    __slots__ = ("_counted", "_operator", "_position", "_times", "_works_on", "takes_records")
 
     def __init__(self, operator: Operator, counted: OperatorInput, position: int, times: OperatorTimes) -> None:
         """``position``: of the operator in its chain."""
         self._operator = operator
         self._works_on = operator.works_on
+        self.takes_records = operator.works_on != "arrow"
         self._counted = counted
         self._position = position
         self._times = times
@@ -85,12 +92,13 @@ class ChainedTarget:
 class NetworkTarget:
     """An outgoing edge. ``keys`` is set when the edge is keyed by a function of one record."""
 
-    __slots__ = ("_counters", "_keys", "_partition")
+    __slots__ = ("_counters", "_keys", "_partition", "takes_records")
 
     def __init__(self, partition: KeyedPartition, counters: TaskCounters, keys: KeyFunction | None) -> None:
         self._partition = partition
         self._counters = counters
         self._keys = keys
+        self.takes_records = False
 
     def accept(self, batch: BothShapes) -> None:
         columns = batch.columns()
@@ -116,11 +124,25 @@ class NetworkTarget:
 class ChainOutput:
     """Implements ``tidegate.taskmanager.operators.base.Output`` for one operator."""
 
-    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info", "records_emitted", "watermark_ms")
+    __slots__ = (
+        "_all",
+        "_copies",
+        "_main",
+        "_name",
+        "_sides",
+        "_type_info",
+        "records_emitted",
+        "side_copies",
+        "watermark_ms",
+    )
 
-    def __init__(self, name: str, type_info: Any) -> None:
+    def __init__(self, name: str, type_info: Any, *, reuses_objects: bool = False) -> None:
+        """``reuses_objects``: all consumers get the same records."""
         self._name = name
         self._type_info = type_info
+        where = f"operator '{name}'"
+        self._copies = record_copy(type_info, where, reuses_objects=reuses_objects)
+        self.side_copies = record_copy(None, where, reuses_objects=reuses_objects)
         self._main: list[Target] = []
         self._sides: dict[str, tuple[Any, list[Target]]] = {}
         self._all: list[Target] = []
@@ -133,23 +155,21 @@ class ChainOutput:
         """``tag``: the side output it is fed by, of type ``type_info``."""
         if tag:
             self._sides.setdefault(tag, (type_info, []))[1].append(target)
+            self._sides[tag][1].sort(key=_takes_records)
         else:
             self._main.append(target)
+            self._main.sort(key=_takes_records)
         self._all.append(target)
 
     def emit(self, batch: Batch) -> None:
         self.records_emitted += len(batch)
         if self._main and len(batch):
-            shapes = BothShapes(batch, self._type_info, self._name)
-            for target in self._main:
-                target.accept(shapes)
+            serve(self._main, BothShapes(batch, self._type_info, self._name), self._copies)
 
     def emit_side(self, tag: str, batch: Batch) -> None:
         found = self._sides.get(tag)
         if found is not None and len(batch):
-            shapes = BothShapes(batch, found[0], self._name)
-            for target in found[1]:
-                target.accept(shapes)
+            serve(found[1], BothShapes(batch, found[0], self._name), self.side_copies)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.watermark_ms = timestamp_ms
@@ -163,3 +183,17 @@ class ChainOutput:
     def emit_event(self, event: UserEvent) -> None:
         for target in self._all:
             target.event(event)
+
+
+def serve(targets: Sequence[Target], batch: BothShapes, copies: RecordCopy) -> None:
+    """Gives all of them a batch, the last one the batch's own records."""
+    if len(targets) > 1:
+        batch.copies = copies
+        for target in targets[:-1]:
+            target.accept(batch)
+        batch.copies = None
+    targets[-1].accept(batch)
+
+
+def _takes_records(target: Target) -> bool:
+    return target.takes_records

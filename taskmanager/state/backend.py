@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from tidegate.common.records.record_copy import RecordCopy, record_copy
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.keygroups import KeyGroupRange
@@ -121,6 +122,14 @@ class KeyedBackend(ABC):
     ) -> KeyedTable:
         """The table of a state, made (and filled with what was restored) when it is first asked for.
         Raises ``InvalidJob`` when the name is in use for another kind or type, ``SchemaMismatch``."""
+
+    def copies_of(self, state_name: str, value_type: TypeInformation | None) -> RecordCopy:
+        """How what a function returns is kept apart from its own objects, which it may return again. Not at all where values are
+        encoded at once."""
+        return record_copy(value_type, self._where(state_name), reuses_objects=True)
+
+    def _where(self, state_name: str) -> str:
+        return f"operator '{self.operator}', state '{state_name}'"
 
     @abstractmethod
     def list_cells(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tidegate.common.records.record_copy import reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.configuration import Configuration
 from tidegate.model.keygroups import KeyGroupRange
@@ -34,7 +35,10 @@ def open_keyed_backend(
     texts = {key: text for key, text in place.configuration.items() if key.startswith(("state.", "execution."))}
     configuration = Configuration.from_strings(texts)
     if configuration.get(StateOptions.BACKEND) is not StateBackendKind.ROCKSDB:
-        return KeyedStateBackend(operator, owned, key_type, place.now_ms, place.restored_checkpoint_id)
+        reuses = reuses_objects(place.configuration)
+        return KeyedStateBackend(
+            operator, owned, key_type, place.now_ms, place.restored_checkpoint_id, reuses_objects=reuses
+        )
     settings = RocksDBSettings.of(configuration, place.managed_memory_bytes)
     return RocksKeyedBackend(
         operator,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tidegate.common.canonical.forms import values_of
+from tidegate.common.records.record_copy import RecordCopy
 from tidegate.functions.interfaces import AggregateFunction, KeyedStateStore
 from tidegate.functions.state import (
     AggregatingState,
@@ -178,15 +179,28 @@ class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
         return self._cells.read(self._backend.group, self._entry())
 
 
-class KeyedReducingState(_TableHandle, ReducingState[StateValue]):
+class _FoldedHandle(_TableHandle):
+    """Keeps what a function of the user returns, who may return the same object for another key too: of such a one there is a copy.
+    (What is put into other state is kept as it is given, as with PyFlink and Flink's ``HashMapStateBackend``.)"""
+
+    def __init__(self, backend: KeyedBackend, table: KeyedTable, windowed: bool, copies: RecordCopy) -> None:
+        super().__init__(backend, table, windowed)
+        self._copies = copies
+
+    def _keep(self, made: StateValue, found: StateValue) -> None:
+        self._write(self._copies.unless_same(made, found))
+
+
+class KeyedReducingState(_FoldedHandle, ReducingState[StateValue]):
     def __init__(
         self,
         backend: KeyedBackend,
         table: KeyedTable,
         windowed: bool,
         reduce: Callable[[StateValue, StateValue], StateValue],
+        copies: RecordCopy,
     ) -> None:
-        super().__init__(backend, table, windowed)
+        super().__init__(backend, table, windowed, copies)
         self._reduce = reduce
 
     def get(self) -> StateValue:
@@ -194,15 +208,22 @@ class KeyedReducingState(_TableHandle, ReducingState[StateValue]):
 
     def add(self, value: StateValue) -> None:
         found = self._read()
-        self._write(value if found is None else self._reduce(found, value))
+        self._keep(value if found is None else self._reduce(found, value), found)
 
     def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
         self._merge(sources, self._reduce)
 
 
-class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
-    def __init__(self, backend: KeyedBackend, table: KeyedTable, windowed: bool, function: AggregateFunction) -> None:
-        super().__init__(backend, table, windowed)
+class KeyedAggregatingState(_FoldedHandle, AggregatingState[Record, Record]):
+    def __init__(
+        self,
+        backend: KeyedBackend,
+        table: KeyedTable,
+        windowed: bool,
+        function: AggregateFunction,
+        copies: RecordCopy,
+    ) -> None:
+        super().__init__(backend, table, windowed, copies)
         self._function = function
 
     def get(self) -> StateValue:
@@ -215,7 +236,8 @@ class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
             self.clear()
             return
         found = self._read()
-        self._write(self._function.add(value, self._function.create_accumulator() if found is None else found))
+        made = self._function.add(value, self._function.create_accumulator() if found is None else found)
+        self._keep(made, found)
 
     def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
         self._merge(sources, self._function.merge)
@@ -306,7 +328,7 @@ class StateStore(KeyedStateStore):
         table, ttl = self._table(state_descriptor, "reducing")
         if ttl is not None:
             return TtlReducingState(self._place(state_descriptor, ttl), table, reduce)
-        return KeyedReducingState(self._backend, table, self._windowed, reduce)
+        return KeyedReducingState(self._backend, table, self._windowed, reduce, self._copies(state_descriptor))
 
     @_kept
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
@@ -314,7 +336,8 @@ class StateStore(KeyedStateStore):
         table, ttl = self._table(state_descriptor, "aggregating")
         if ttl is not None:
             return TtlAggregatingState(self._place(state_descriptor, ttl), table, function)
-        return KeyedAggregatingState(self._backend, table, self._windowed, function)
+        copies = self._copies(state_descriptor)
+        return KeyedAggregatingState(self._backend, table, self._windowed, function, copies)
 
     def of(self, descriptor: StateDescriptor) -> State:
         """The handle for a descriptor of any kind."""
@@ -353,4 +376,7 @@ class StateStore(KeyedStateStore):
 
     def _place(self, descriptor: StateDescriptor, ttl: Ttl) -> TtlPlace:
         sweep = self._backend.sweep(self._prefix + descriptor.name)
-        return TtlPlace(self._backend, self._windowed, ttl, sweep)
+        return TtlPlace(self._backend, self._windowed, ttl, sweep, self._copies(descriptor))
+
+    def _copies(self, descriptor: StateDescriptor) -> RecordCopy:
+        return self._backend.copies_of(self._prefix + descriptor.name, descriptor.type_info)

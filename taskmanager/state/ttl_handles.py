@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tidegate.common.canonical.forms import values_of
+from tidegate.common.records.record_copy import RecordCopy
 from tidegate.functions.interfaces import AggregateFunction
 from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from tidegate.model.values import MapKey, Record, StateValue
@@ -28,7 +29,9 @@ Stamped = tuple[StateValue, int]
 class TtlPlace:
     """The entry of the current key, the time, and the cleanup: what all these handles share."""
 
-    def __init__(self, backend: KeyedBackend, windowed: bool, ttl: Ttl, sweep: Sweep) -> None:
+    def __init__(self, backend: KeyedBackend, windowed: bool, ttl: Ttl, sweep: Sweep, copies: RecordCopy) -> None:
+        """``copies``: of what reducing and aggregating functions return."""
+        self.copies = copies
         self._backend = backend
         self._windowed = windowed
         self._sweep = sweep
@@ -80,7 +83,8 @@ class _TtlTableHandle:
         found: Stamped | None = self._table.read(group, entry)
         ttl = self._place.ttl
         lives = found is not None and (ttl.shows_expired or not self._place.is_expired(found[1], now_ms))
-        self._table.write(group, entry, (change(found[0] if found is not None and lives else None), now_ms))
+        before = found[0] if found is not None and lives else None
+        self._table.write(group, entry, (self._place.copies.unless_same(change(before), before), now_ms))
 
 
 class TtlValueState(_TtlTableHandle, ValueState[StateValue]):

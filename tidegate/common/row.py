@@ -56,7 +56,11 @@ def make_rows(fields: list[str] | None, values: Iterable[Sequence[FieldValue]]) 
 
 def copied(row: Row) -> Row:
     """With the same values. No method: a field may have any name."""
-    return make_row(row._fields, list(row._values), row._row_kind)
+    made = Row.__new__(Row)
+    made._fields = row._fields
+    made._values = row._values[:]
+    made._row_kind = row._row_kind
+    return made
 
 
 class Row:

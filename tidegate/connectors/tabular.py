@@ -21,6 +21,7 @@ import pyarrow as pa
 from tidegate.common.records.data_types import DataType, RowType
 from tidegate.common.records.given_values import as_declared
 from tidegate.common.records.record_codec import decode_column, encode
+from tidegate.common.records.record_copy import record_copy
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
     BasicType,
@@ -231,7 +232,10 @@ def _records(collection: Collection, kind: TypeInformation) -> list[Record]:
         )
     if not isinstance(collection, Iterable):
         raise InvalidJob(f"{_INSTEAD}, not {collection!r}")
-    return list(collection)
+    if isinstance(collection, (list, tuple)):
+        return list(collection)
+    copy = record_copy(kind, _WHERE).copy  # a generator may yield one object again and again
+    return [copy(record) for record in collection]
 
 
 def _is_values(collection: Collection) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from tidegate.common.records.batch import Batch, RecordsBatch
@@ -88,7 +88,10 @@ class AsyncWaitOperator(FunctionOperatorBase):
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
-        self._collector = Collector(context.output)
+        self._collector = Collector(context)
+        self._copies = context.emitted_copies()
+        self._given = context.copies_of(None).copy
+        """A record for the function: what is kept for a snapshot, or a further attempt, is not changed by it."""
 
     def open(self) -> None:
         context = self.context
@@ -186,7 +189,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
                 self._invoke(number, self._records[number].value)
             case EmitResults(number):
                 record = self._records.pop(number)
-                self._collector.add_all(record.results, record.stamp)
+                self._collector.add_own(record.results or (), record.stamp)
                 if self._collector.is_full():
                     self._collector.flush()
             case PassMark(number):
@@ -199,13 +202,21 @@ class AsyncWaitOperator(FunctionOperatorBase):
         predicate = self._strategy.get_retry_predicate()
         self._calls.submit(
             number,
-            lambda: function.async_invoke(value),
-            lambda: function.timeout(value),
+            lambda: self._called(function.async_invoke, value),
+            lambda: self._own(function.timeout(self._given(value))),
             timeout_ms=self._timeout_ms,
             backoff_ms=self._backoff_ms,
             retries_result=predicate.result_predicate(),
             retries_error=predicate.exception_predicate(),
         )
+
+    async def _called(self, invoke: Callable[[Record], Awaitable[list[Record]]], value: Record) -> list[Record]:
+        """In the event loop: what it answers is its own at once, whatever other coroutines do meanwhile."""
+        return self._own(await invoke(self._given(value)))
+
+    def _own(self, results: list[Record]) -> list[Record]:
+        """``results`` as the function gave them, which may be no list at all."""
+        return self._copies.all(list(results)) if isinstance(results, (list, tuple)) else results
 
     def _backoff_ms(self, attempts: int) -> int | None:
         strategy = self._strategy

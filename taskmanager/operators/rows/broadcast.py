@@ -176,7 +176,7 @@ class BroadcastProcessOperator(ListeningOperator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         self._timers = UnkeyedTimers(context)
-        self._collector = Collector(context.output)
+        self._collector = Collector(context)
 
     def open(self) -> None:
         states = BroadcastStates(self._name, self._descriptors, self._user.restore(self.context))

@@ -70,6 +70,8 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
     def open(self) -> None:
         store = StateStore(self._backend)
         self._buffers: list[MapState[int, Record]] = [store.get_map_state(d) for d in self._descriptors]
+        self._own = self.context.copies_of(None).copy
+        """A record for the function: it is in a buffer, and will be joined with others."""
         self._user.open(self.context, store)
         super().open()
 
@@ -102,7 +104,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
             if tag is None:
                 self.context.metrics.add(LATE_RECORDS)
             else:
-                self._collector.add_late(tag, value, stamp)
+                self._collector.add_to_side(tag, value, stamp)
             return
         mine, others = self._buffers[side], self._buffers[1 - side]
         mine.put(stamp, [*(mine.get(stamp) or ()), value])
@@ -120,7 +122,8 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         left, right = (value, other) if side == 0 else (other, value)
         pair.left, pair.right = (stamp, at) if side == 0 else (at, stamp)
         try:
-            self._collector.add_all(self._func.process_element(left, right, pair), pair.get_timestamp())
+            made = self._func.process_element(self._own(left), self._own(right), pair)
+            self._collector.add_all(made, pair.get_timestamp())
         except Exception as error:
             raise user_error(self._name, error, left, right) from error
 

@@ -15,6 +15,7 @@ from itertools import repeat
 from tidegate.common.canonical.forms import canonical_keys
 from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
 from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.common.records.record_copy import record_copy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import UserCode
 from tidegate.functions.time_domain import TimeDomain
@@ -33,7 +34,6 @@ from tidegate.taskmanager.operators.user_code.user_function import FunctionOpera
 from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
 from tidegate.taskmanager.state.queryable import QueryableState
 from tidegate.taskmanager.state.timers import Timer
 
@@ -83,7 +83,7 @@ class KeyedOperator(Operator):
         self._timers = KeyedTimers(context, self._backend)
         self._scheduled: tuple[int, object] | None = None
         self._loading: object = None
-        self._collector = Collector(context.output)
+        self._collector = Collector(context)
 
     def open(self) -> None:
         for keys in self._selected:
@@ -277,7 +277,7 @@ class KeyedProcessOperator(ListeningOperator, KeyedOperator):
 
 class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
     """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
-    object in state, which the next call may change in place."""
+    object in state, which the next call may change in place, and neither is one that the function still has."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: UserCode, value_type: TypeInformation) -> None:
         super().__init__(name, keys)
@@ -287,11 +287,16 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
 
     def open(self) -> None:
         self._table = self._backend.table("_reduced", "reducing", self._value_type)
+        self._copies = record_copy(
+            self._value_type, f"operator '{self._name}'"
+        )  # with object reuse too: it is in state
+        self._kept = self._backend.copies_of("_reduced", self._value_type)
         self._user.open(self.context, StateStore(self._backend))
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
+        shared, copy = self._copies.shared, self._copies.copy
         backend, reduce, hooks = self._backend, self._reduce, self._backend.each_record
         read, write, direct = self._table.read, self._table.write, self._table.direct
         keys, groups = self._keys_and_groups(batch, input_index)
@@ -302,16 +307,21 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
             for call in hooks:
                 call()
             entry, entries = (key, None), of_group[group]
-            result = read(group, entry) if entries is None else entries.get(entry)
+            found = read(group, entry) if entries is None else entries.get(entry)
             try:
-                result = value if result is None else reduce(result, value)
+                result = value if found is None else reduce(found, value)
             except Exception as error:
                 raise user_error(self._name, error, value) from error
+            emitted = result
+            if result.__class__ not in shared:
+                emitted = copy(result)
+                if result is not value:
+                    result = self._kept.unless_same(result, found)
             if entries is None:
                 write(group, entry, result)
             else:
                 entries[entry] = result
-            reduced.append(defensive_copy(result))
+            reduced.append(emitted)
         self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
 
     def close(self) -> None:

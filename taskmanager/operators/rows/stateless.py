@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import islice
+
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
+from tidegate.model.values import Record
 from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, Collector, method_of, stamped, user_error
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
@@ -21,6 +25,7 @@ class FunctionOperator(FunctionOperatorBase):
         self._call = method_of(func, method)
 
     def open(self) -> None:
+        self._copies = self.context.emitted_copies()
         self._user.open(self.context)
 
     def close(self) -> None:
@@ -30,9 +35,14 @@ class FunctionOperator(FunctionOperatorBase):
 class MapOperator(FunctionOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call, taken = self._call, Blamed(batch.values)
+        call, taken, copies = self._call, Blamed(batch.values), self._copies
+        shared, copy = copies.shared, copies.copy
         try:
-            values = [call(value) for value in taken]
+            values = copies.all([call(value) for value in islice(taken, 1)])
+            if copies.tells(values):
+                values += [call(value) for value in taken]
+            else:
+                values += [made if (made := call(value)).__class__ in shared else copy(made) for value in taken]
         except Exception as error:
             raise user_error(self._name, error, *taken.record()) from error
         self.context.output.emit(RecordsBatch(values, batch.timestamps))
@@ -41,9 +51,14 @@ class MapOperator(FunctionOperator):
 class FilterOperator(FunctionOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call, taken = self._call, Blamed(batch.values)
+        call, taken, copies = self._call, Blamed(batch.values), self._copies
         try:
-            kept = [i for i, value in enumerate(taken) if call(value)]
+            if copies.tells(batch.values[:1]) or copies.are_shared(batch.values):
+                kept = [i for i, value in enumerate(taken) if call(value)]
+            else:
+                values = batch.values.copy()
+                kept = self._filtered(values, taken, copies.copy)
+                batch = RecordsBatch(values, batch.timestamps)
         except Exception as error:
             raise user_error(self._name, error, *taken.record()) from error
         if len(kept) == len(batch.values):
@@ -52,13 +67,26 @@ class FilterOperator(FunctionOperator):
             stamps = None if batch.timestamps is None else [batch.timestamps[i] for i in kept]
             self.context.output.emit(RecordsBatch([batch.values[i] for i in kept], stamps))
 
+    def _filtered(self, values: list[Record], taken: Iterable[Record], copy: Callable[[Record], Record]) -> list[int]:
+        """As the comprehension in ``process``, with a copy of each record that is kept in its place in ``values``."""
+        kept = []
+        for i, value in enumerate(taken):
+            if self._call(value):
+                kept.append(i)
+                values[i] = copy(value)
+        return kept
+
 
 class FlatMapOperator(FunctionOperator):
     """The function yields or returns an iterable, or returns ``None``."""
 
+    def open(self) -> None:
+        self._collector = Collector(self.context)
+        super().open()
+
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call, collector = self._call, Collector(self.context.output)
+        call, collector = self._call, self._collector
         stamps = batch.timestamps or [None] * len(batch.values)
         for value, stamp in zip(batch.values, stamps, strict=True):
             try:
@@ -83,7 +111,7 @@ class ProcessOperator(ListeningOperator):
     def open(self) -> None:
         self._timers = UnkeyedTimers(self.context)
         self._record = RecordContext(self._timers)
-        self._collector = Collector(self.context.output)
+        self._collector = Collector(self.context)
         self._user.open(self.context, collector=self._collector)
 
     def process(self, batch: Batch, input_index: int) -> None:

@@ -41,7 +41,7 @@ from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.errors import InvalidJob, TidegateError, UserError, UserFunctionError, blamed
 from tidegate.model.values import MapKey, Record, StateValue
-from tidegate.taskmanager.operators.base import OperatorContext, Output
+from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
 from tidegate.taskmanager.state.handles import StateStore
@@ -165,10 +165,14 @@ def stamped(batch: RecordsBatch) -> Iterable[tuple[Record, int | None]]:
 
 
 class Collector:
-    """Gathers what functions emit, main and side outputs apart, and hands it on in batches."""
+    """Gathers what functions emit, main and side outputs apart, and hands it on in batches. What it gathers has the value that it had
+    when it was emitted: of what a function may change later there is a copy."""
 
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, context: OperatorContext) -> None:
+        self._output = context.output
+        copies = context.emitted_copies()
+        self._shared, self._copy = copies.shared, copies.copy
+        self._side_copy = context.copies_of(None).copy
         self._values: list[Record] = []
         self._stamps: list[int | None] = []
         self._sides: dict[str, tuple[list[Record], list[int | None]]] = {}
@@ -178,6 +182,17 @@ class Collector:
         it is a generator. Nothing for ``None``, ``False`` and 0, as in PyFlink: ``return len(found) and found``."""
         if items is None or (items.__class__ in _NUMBERS and not items):
             return
+        shared = self._shared
+        for item in items:
+            kind = item.__class__
+            if kind is tuple and len(item) == 2 and item[0].__class__ not in shared and isinstance(item[0], OutputTag):
+                self.add_to_side(item[0].tag_id, item[1], stamp)
+            else:
+                self._values.append(item if kind in shared else self._copy(item))
+                self._stamps.append(stamp)
+
+    def add_own(self, items: Iterable[Record], stamp: int | None) -> None:
+        """As ``add_all``, of records that are immutable, or that no function has."""
         for item in items:
             if item.__class__ is tuple and len(item) == 2 and isinstance(item[0], OutputTag):
                 values, stamps = self._sides.setdefault(item[0].tag_id, ([], []))
@@ -205,9 +220,10 @@ class Collector:
             if self.is_full():
                 self.flush()
 
-    def add_late(self, tag: str, value: Record, stamp: int | None) -> None:
+    def add_to_side(self, tag: str, value: Record, stamp: int | None) -> None:
+        """To a side output: a record that a function emits there, or one that is late."""
         values, stamps = self._sides.setdefault(tag, ([], []))
-        values.append(value)
+        values.append(self._side_copy(value))
         stamps.append(stamp)
 
     def is_full(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from tidegate.common.records.record_copy import RecordCopy
 from tidegate.common.typeinfo import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Accumulated, Record, UserObject
@@ -63,9 +64,10 @@ def open_contents(
     if kind == "process":
         return _Records(backend, value_type)
     table, fold = backend.table(STATE_NAME, kind, value_type), fold_of(kind, function)
+    copies = backend.copies_of(STATE_NAME, value_type)
     if kind == "reduce":
-        return _OneValue(table, fold, fold, _as_it_is)
-    return _OneValue(table, fold, function.merge, function.get_result)
+        return _OneValue(table, copies, fold, fold, _as_it_is)
+    return _OneValue(table, copies, fold, function.merge, function.get_result)
 
 
 def fold_of(kind: str, function: UserObject) -> Fold:
@@ -81,15 +83,21 @@ def _as_it_is(found: Accumulated) -> Accumulated:
 
 
 class _OneValue(WindowContents):
-    def __init__(self, table: KeyedTable, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]) -> None:
+    def __init__(
+        self, table: KeyedTable, copies: RecordCopy, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]
+    ) -> None:
         self._table = table
+        self._copies = copies
         self._add = add
         self._merge = merge
         self._result = result
 
     def add(self, group: int, entry: Entry, record: Record) -> bool:
         found = self._table.read(group, entry)
-        self._table.write(group, entry, self._add(found, record))
+        made = self._add(found, record)
+        if made.__class__ not in self._copies.shared and made is not record:
+            made = self._copies.unless_same(made, found)
+        self._table.write(group, entry, made)
         return found is not None
 
     def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:

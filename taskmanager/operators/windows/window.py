@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from tidegate.common.canonical.forms import value_of
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.records.record_copy import record_copy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import WindowOptions
 from tidegate.functions.time_domain import TimeDomain
@@ -50,7 +51,6 @@ from tidegate.taskmanager.operators.windows.contents import contents_type, fold_
 from tidegate.taskmanager.operators.windows.contexts import FiringContext, TriggerCall
 from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
 from tidegate.taskmanager.state.timers import Timer
 
 LATE_RECORDS = "numLateRecordsDropped"
@@ -96,6 +96,9 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         timers = self._timers.event if self._is_event_time else self._timers.processing
         self._restored_until = timers.last_timestamp()
         self._contents = open_contents(self._held_kind, self._function, self._backend, self._type)
+        self._own = record_copy(None, f"operator '{self._name}'").copy
+        """Contents for user code, which may change them; with object reuse too."""
+        self._is_copied_when_emitted = self._process is None and context.emitted_copies().keeps_apart
         store = StateStore(self._backend)
         of_window = None if self._merges else StateStore(self._backend, windowed=True, prefix="window.")
         self._firing = FiringContext(self._timers, self._backend, of_window, store)
@@ -184,7 +187,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         if not self._is_event_time or stamp + self._lateness_ms > self._timers.watermark:
             return
         if self._late_tag is not None:
-            self._collector.add_late(self._late_tag, value, stamp)
+            self._collector.add_to_side(self._late_tag, value, stamp)
         else:
             self.context.metrics.add(LATE_RECORDS)
 
@@ -192,14 +195,14 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         if decision.is_fire():
             for held in self._contents.results(self._backend.group, entry):
                 if self._evictor is None:
-                    self._emit(defensive_copy(held), window)
+                    self._emit(held if self._is_copied_when_emitted else self._own(held), window)
                 else:
                     self._fire_evicting(held, window, entry, self._evictor)
         if decision.is_purge():
             self._contents.clear(self._backend.group, entry)
 
     def _fire_evicting(self, held: Sequence[Record], window: AssignedWindow, entry: Entry, evictor: Evictor) -> None:
-        elements = [TimestampedValue(value, stamp) for value, stamp in defensive_copy(held)]
+        elements = [TimestampedValue(value, stamp) for value, stamp in self._own(held)]
         evictor.evict_before(elements, len(elements), window, self._calls)
         values = [element.value for element in elements]
         if self._kind == "process":

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.records.record_copy import RecordCopy, record_copy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import InvalidJob
@@ -58,8 +59,12 @@ class KeyedStateBackend(KeyedBackend):
         key_type: TypeInformation | None = None,
         now_ms: Callable[[], int] = lambda: 0,
         restored_checkpoint_id: int | None = None,
+        *,
+        reuses_objects: bool = False,
     ) -> None:
+        """``reuses_objects``: what functions put into state is not kept apart from their own objects."""
         super().__init__(operator, owned, key_type, now_ms)
+        self._reuses_objects = reuses_objects
         self._restored_checkpoint_id = restored_checkpoint_id
         self._segments: dict[str, list[SegmentHandle]] = {}
         """What was restored, by state; a state that is asked for early enough is built upon it."""
@@ -101,6 +106,9 @@ class KeyedStateBackend(KeyedBackend):
                 increments.restored(self._restored_checkpoint_id, chain)
                 table.note_changes()
         return table
+
+    def copies_of(self, state_name: str, value_type: TypeInformation | None) -> RecordCopy:
+        return record_copy(value_type, self._where(state_name), reuses_objects=self._reuses_objects)
 
     def list_cells(
         self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"

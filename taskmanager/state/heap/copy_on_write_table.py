@@ -14,16 +14,11 @@ For incremental checkpoints a table notes which entries were written or removed 
 
 from __future__ import annotations
 
-import copy
-import datetime
-import decimal
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from tidegate.common.canonical.forms import EncodedKey
-from tidegate.common.row import Row, copied
-from tidegate.model.errors import NotSerializable
+from tidegate.common.records.record_copy import value_copy
 from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.entry import Entry
 
@@ -48,32 +43,6 @@ class _Mark:
 
 DELETED: Final = _Mark("DELETED")
 MISSING: Final = _Mark("MISSING")
-
-_IMMUTABLE = frozenset(
-    {
-        int, float, str, bytes, bool, type(None), complex, decimal.Decimal,
-        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, EncodedKey,
-    }
-)  # fmt: skip
-
-
-def defensive_copy(value: StateValue) -> StateValue:
-    """The value itself when nothing can change it, else a deep copy; of flat values, most of them, without ``deepcopy``. Raises ``NotSerializable`` for what has none."""
-    kind = type(value)
-    if kind in _IMMUTABLE or (kind is tuple and _IMMUTABLE.issuperset(map(type, value))):
-        return value
-    if kind is Row and _IMMUTABLE.issuperset(map(type, value)):
-        return copied(value)
-    if kind is list and _IMMUTABLE.issuperset(map(type, value)):
-        return value[:]
-    if kind is dict and _IMMUTABLE.issuperset(map(type, value)) and _IMMUTABLE.issuperset(map(type, value.values())):
-        return dict(value)
-    try:
-        return copy.deepcopy(value)
-    except Exception as error:  # the object is the user's
-        raise NotSerializable(
-            f"{repr(value)[:200]} of type {kind.__name__} cannot be kept in state or emitted twice: {error}"
-        ) from error
 
 
 class _Group:
@@ -111,7 +80,7 @@ class StateTable:
             if found is MISSING:
                 found = _peek_below(held.layers, entry)
             if not is_mine and found is not MISSING and found is not DELETED:
-                mine = defensive_copy(found)
+                mine = value_copy(found, "a value in state")
                 if mine is not found:
                     found = mine
                     self._top(held)[entry] = mine

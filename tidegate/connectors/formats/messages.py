@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
+from tidegate.common.records.record_copy import record_copy
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.connectors.files.json_text import json_rows, json_texts, missing_field
@@ -173,10 +174,10 @@ class FunctionDeserializationSchema(DeserializationSchema):
         return self.type_info
 
     def decode(self, values: Values) -> pa.RecordBatch:
-        records = []
+        records, copies = [], record_copy(self.type_info, "a deserialization schema")
         for index, value in enumerate(objects(values)):
             try:
-                records.append(self.function(value if value is not None else b""))
+                records.append(copies.copy(self.function(value if value is not None else b"")))
             except Exception as error:
                 raise PoisonRecord(index, f"{type(error).__name__}: {error}") from error
         return encode_records(self.type_info, records)

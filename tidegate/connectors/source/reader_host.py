@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.common.records.batch import RecordsBatch
+from tidegate.common.records.record_copy import RecordCopy, record_copy, reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors import base
 from tidegate.connectors.source.enumerator_host import UserSource, decoded_split, encoded_split
@@ -68,7 +69,12 @@ class ReaderHost(base.SourceReader):
         self._context = context
         self._now_ms = now_ms
         self._splits = source.get_split_serializer()
-        self._output = _Output(context.times, context.operator_name)
+        copies = record_copy(
+            source.get_produced_type(),
+            f"source '{context.operator_name}'",
+            reuses_objects=reuses_objects(context.configuration),
+        )
+        self._output = _Output(context.times, context.operator_name, copies)
         self._reader: SourceReader[SourceSplit] | None = None
         self._restored: list[base.SplitState] = []
         self._is_at_end = False
@@ -153,9 +159,10 @@ class _Run:
 class _Output(ReaderOutput):
     """``len()``: the records that were collected and not taken."""
 
-    def __init__(self, times: base.SplitTimes | None, operator: str) -> None:
+    def __init__(self, times: base.SplitTimes | None, operator: str, copies: RecordCopy) -> None:
         self._times = times
         self._operator = operator
+        self._shared, self._copy = copies.shared, copies.copy
         self._runs: deque[_Run] = deque()
         self._waiting = 0
         self._released: set[str] = set()
@@ -181,7 +188,7 @@ class _Output(ReaderOutput):
             )
         if not self._runs or self._runs[-1].split_id != split_id:
             self._runs.append(_Run(split_id))
-        self._runs[-1].records.append(record)
+        self._runs[-1].records.append(record if record.__class__ in self._shared else self._copy(record))
         self._runs[-1].timestamps.append(timestamp)
         self._waiting += 1
 

@@ -67,6 +67,13 @@ class PipelineOptions:
         "Run operators that follow one another in one subtask.",
         "pipeline.operator-chaining",
     )
+    OBJECT_REUSE = option(
+        "pipeline.object-reuse",
+        BOOL,
+        "false",
+        "Hand records from one function to the next, and to all consumers of a stream, as the objects that they are: nothing is copied, and what "
+        "a function changes later is changed for the others too.",
+    )
     AUTO_WATERMARK_INTERVAL = option(
         "pipeline.auto-watermark-interval", DURATION, "200 ms", "Time between two periodic watermarks; 0: none."
     )

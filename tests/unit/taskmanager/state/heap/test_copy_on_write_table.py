@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tidegate.common.row import Row, RowKind
-from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable, StateTable, defensive_copy
+from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable, StateTable
 
 KEYS = st.integers(0, 3)
 KEYS_OF = ((0, 2), (1, 3))
@@ -134,23 +132,3 @@ def test_a_second_release_changes_nothing() -> None:
     frozen.release()
     frozen.release()
     assert table.read(0, ("k", None)) == 1
-
-
-def test_only_what_can_change_is_copied() -> None:
-    immutable: list[Any] = [1, "a", (1, "a"), None, b"x"]
-    for value in immutable:
-        assert defensive_copy(value) is value
-    mutable: list[Any] = [[1], {"a": 1}, (1, [2]), Row(1, "a"), Row(a=1), Row.of_kind(RowKind.DELETE, 1)]
-    for value in mutable:
-        assert defensive_copy(value) == value
-        assert defensive_copy(value) is not value
-
-
-@pytest.mark.parametrize("inner", [[1], {"a": 1}, Row(1), bytearray(b"x")])
-def test_what_is_inside_of_a_copy_is_a_copy_too(inner: Any) -> None:
-    for value in ([inner], {"a": inner}, Row(inner), Row(a=inner), (inner,)):
-        found = defensive_copy(value)
-        assert found == value
-        within = found["a"] if isinstance(found, dict) else found[0]
-        assert within == inner
-        assert within is not inner
