@@ -29,7 +29,13 @@ from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files import hive
 from tidegate.connectors.files.bad_lines import BAD_LINE as BAD_LINE
 from tidegate.connectors.files.bad_lines import bad_lines_of
-from tidegate.connectors.files.csv_format import NULL_VALUES, CsvFormat, check_settings, infer_csv_schema
+from tidegate.connectors.files.csv_format import (
+    NULL_VALUES,
+    CsvFormat,
+    check_csv_columns,
+    check_settings,
+    infer_csv_schema,
+)
 from tidegate.connectors.files.file_system import base_of, list_files, resolve
 from tidegate.connectors.files.formats import (
     FileFormat,
@@ -37,7 +43,7 @@ from tidegate.connectors.files.formats import (
     TextFormat,
     parquet_schema,
 )
-from tidegate.connectors.files.json_lines import JsonLinesFormat, infer_json_schema
+from tidegate.connectors.files.json_lines import JsonLinesFormat, check_json_columns, infer_json_schema
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob, StorageError
 
@@ -109,6 +115,7 @@ class FileSource(Source):
         )
         if schema is None:
             found = replace(found, schema=_inferred(paths, infer_csv_schema(_first_file(paths), found)))
+        check_csv_columns(found.schema)
         return FileSource(paths, found, range_bytes)
 
     @staticmethod
@@ -122,8 +129,10 @@ class FileSource(Source):
         is no row of the schema: it fails the job (``"fail"``), is left out with a warning and counted as ``numRecordsInErrors``
         (``"skip"``), or goes to a side output, an ``OutputTag`` with ``BAD_LINE`` as its type. Raises ``InvalidJob``."""
         _check_paths("for_json_lines", paths)
-        found = schema or _inferred(paths, infer_json_schema(_first_file(paths)))
-        return FileSource(paths, JsonLinesFormat(found, bad_lines=bad_lines_of(bad_lines)), range_bytes)
+        choice = bad_lines_of(bad_lines)
+        found = schema or _inferred(paths, infer_json_schema(_first_file(paths), choice))
+        check_json_columns(found)
+        return FileSource(paths, JsonLinesFormat(found, bad_lines=choice), range_bytes)
 
     @staticmethod
     def for_parquet(

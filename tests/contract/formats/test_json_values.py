@@ -20,9 +20,9 @@ from tidegate.connectors.formats.messages import JsonRowDeserializationSchema, P
 FOUND: list[list[str]] = json.loads(VECTORS.read_text(encoding="utf-8"))
 READ = [(kind, value, given) for kind, value, given in FOUND if given != ERROR]
 REFUSED = [
-    ("INT()", "5.7"), ("BOOLEAN()", '"x"'), ("BOOLEAN()", "1"), ("BOOLEAN()", "0"), ("INSTANT()", "1700000000"),
+    ("INT()", "5.7"), ("BOOLEAN()", '"x"'), ("BOOLEAN()", "1"), ("BOOLEAN()", "0"), ("INSTANT()", "1700000000"), ("DOUBLE()", "1e400"),
 ]  # fmt: skip
-"""Flink makes 5 of the first and false of the next three; a number of unknown unit is no instant here."""
+"""Flink makes 5 of the first, false of the next three and an infinity of the last; a number of unknown unit is no instant here."""
 
 
 def type_of(kind: str) -> TypeInformation:

@@ -3,7 +3,7 @@
     block of lines ─ parse ─▶ fits: rows
                         └──▶ does not: halves, until what does not fit is one line ─▶ rows of the rest, and the bad ones
 
-Law: what is bad in a block depends on its bytes alone. The bad lines come before the rows of their block, and are counted with them in
+Law: what is bad in a block depends on its bytes alone, and is bad whatever exception it causes. The bad lines come before the rows of their block, and are counted with them in
 positions, so that each goes out exactly once after a restart too.
 """
 
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tidegate.common.typeinfo import Types
+from tidegate.connectors.content import check_content, content_errors
 from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.compression import RandomAccess
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -27,6 +29,9 @@ BAD_LINE = Types.ROW_NAMED(
 is wrong with it."""
 SHOWN_CHARACTERS = 200
 """Chosen, not measured: of a bad line in the log."""
+_COUNTED_BYTES = 1 << 28
+"""Chosen, not measured: half a second of reading to count lines; of one behind them the byte is told alone."""
+_PIECE_BYTES = 1 << 20
 
 _LOG = logging.getLogger("tidegate.files")
 
@@ -43,6 +48,53 @@ class Lines:
     raw: bytes
     path: str
     offset: int
+
+
+def checked(parse: Parse, path: str) -> Parse:
+    """``parse``, with a ``SchemaMismatch`` for whatever the lines cause, and for a null where the schema has none."""
+
+    def rows(raw: bytes, offset: int) -> pa.RecordBatch:
+        where = f"{path}, in the block at byte {offset}"
+        with content_errors(where):
+            data = parse(raw, offset)
+        check_content(data, where)
+        return data
+
+    return rows
+
+
+def rows_of(lines: Lines, parse: Parse, cut: Cut, file: RandomAccess) -> pa.RecordBatch:
+    """Returns their rows. Raises ``SchemaMismatch`` that shows the first bad line."""
+    try:
+        return parse(lines.raw, lines.offset)
+    except SchemaMismatch as error:
+        first = _first_bad(lines, parse, cut)
+        if first is None:
+            raise
+        number = line_number(file, first.offset)
+        place = f"line {number}, at byte {first.offset}" if number else f"at byte {first.offset}"
+        text = first.raw.rstrip(b"\r\n").decode(errors="replace")[:SHOWN_CHARACTERS]
+        raise SchemaMismatch(f"{error.message}; the first bad line is {place}: {text!r}") from error
+
+
+def good_lines(lines: Lines, parse: Parse, cut: Cut) -> bytes:
+    """Returns the lines without the bad ones."""
+    sorted_lines = _Sorted(parse, cut)
+    sorted_lines.sort(lines.raw, lines.offset)
+    kept, place = [], lines.offset
+    for bad in sorted_lines.bad:
+        begin = int(bad["offset"])
+        kept.append(lines.raw[place - lines.offset : begin - lines.offset])
+        place = lines.offset + cut(lines.raw, begin - lines.offset)
+    return b"".join(kept) + lines.raw[place - lines.offset :]
+
+
+def line_number(file: RandomAccess, offset: int) -> int:
+    """Returns the number of the line that begins at ``offset``, counted from 1; 0 when that is too far behind."""
+    if offset > _COUNTED_BYTES:
+        return 0
+    pieces = (bytes(file.read_at(min(_PIECE_BYTES, offset - at), at)) for at in range(0, offset, _PIECE_BYTES))
+    return 1 + sum(piece.count(b"\n") or piece.count(b"\r") for piece in pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +155,7 @@ class _Sorted:
         try:
             self.good.append(self.parse(raw, offset))
         except SchemaMismatch as error:
-            end = self._middle(raw)
+            end = _middle(raw, self.cut)
             if end == len(raw):
                 line = raw.rstrip(b"\r\n").decode(errors="replace")
                 self.bad.append({"offset": offset, "line": line, "error": error.message})
@@ -115,9 +167,26 @@ class _Sorted:
         """All good rows as one batch."""
         return pa.concat_batches(self.good) if self.good else pa.RecordBatch.from_pylist([], schema)
 
-    def _middle(self, raw: bytes) -> int:
-        """Where a line ends, near the middle if that is possible; the end of ``raw`` when it is one line."""
-        place = len(raw) // 2
-        while (end := self.cut(raw, place)) == len(raw) and place:
-            place //= 2
-        return end
+
+def _first_bad(lines: Lines, parse: Parse, cut: Cut) -> Lines | None:
+    """The first line that is none alone."""
+    raw, offset = lines.raw, lines.offset
+    while raw:
+        end = _middle(raw, cut)
+        try:
+            parse(raw[:end], offset)
+        except SchemaMismatch:
+            if end == len(raw):
+                return Lines(raw, lines.path, offset)
+            raw = raw[:end]
+        else:
+            raw, offset = raw[end:], offset + end
+    return None
+
+
+def _middle(raw: bytes, cut: Cut) -> int:
+    """Where a line ends, near the middle if that is possible; the end of ``raw`` when it is one line."""
+    place = len(raw) // 2
+    while (end := cut(raw, place)) == len(raw) and place:
+        place //= 2
+    return end

@@ -13,12 +13,13 @@ from tidegate.connectors.files.file_range import FileRange
 from tidegate.model.errors import CorruptData, SchemaMismatch
 
 BOM = b"\xef\xbb\xbf"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _AHEAD_BYTES = 1 << 14
 """Most records end within it; it grows fourfold where one does not."""
 _LONGEST_RECORD = 1 << 28
 """256 MiB: a quote that never closes must not read a whole file into memory."""
 _LINE_ENDS = b"\r\n"
+csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_RECORD))  # of the whole process; Python's own is 128 KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class CsvBlocks:
     def head(self, file: RandomAccess, part: FileRange, has_header: bool) -> Head:
         """Raises ``CorruptData`` for a header that is not text."""
         begin = bytes(file.read_at(min(len(BOM), part.size_bytes), 0))
-        if begin[:2] in _UTF_16:
+        if begin[:2] in UTF_16_MARKS:
             raise CorruptData(f"{part.path} is UTF-16 text; convert it to UTF-8")
         offset = len(BOM) if begin == BOM else 0
         if not has_header:
@@ -95,9 +96,14 @@ class CsvBlocks:
     def _cells(self, raw: bytes, path: str) -> tuple[str, ...]:
         try:
             text = raw.decode(self.encoding)
+            return tuple(next(csv.reader(io.StringIO(text, newline=""), delimiter=self.ends.delimiter)))
         except UnicodeDecodeError as error:
-            raise CorruptData(f"{path}: the header is not {self.encoding} text") from error
-        return tuple(next(csv.reader(io.StringIO(text, newline=""), delimiter=self.ends.delimiter)))
+            raise CorruptData(
+                f"{path}, line 1: the header is not {self.encoding} text; give the encoding= that it has, such as 'cp1252', or convert "
+                "the file to UTF-8"
+            ) from error
+        except csv.Error as error:
+            raise CorruptData(f"{path}, line 1: the header cannot be read: {error}") from error
 
     def _check_closed(self, raw: bytes, offset: int, path: str, is_whole: bool) -> None:
         opened = self.ends.open_quote(raw)

@@ -1,7 +1,8 @@
 """Files of comma-separated values as columns: each column is found by its name in the header of each file.
 
 A quoted cell may hold line ends, so a file is cut, and read in blocks, only where a record begins. A bare empty cell is null,
-a quoted one (``""``) is an empty string, which is how the sink writes them.
+a quoted one (``""``) is an empty string, which is how the sink writes them; in a column of another type, which has no empty values, it is
+null as well (as in DuckDB, pandas and Spark).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.fs as pafs
 
-from tidegate.connectors.files.bad_lines import BadLines, Lines
+from tidegate.connectors.files.bad_lines import BadLines, Lines, checked, line_number, rows_of
 from tidegate.connectors.files.batches import one_batch
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.compression import RandomAccess, open_range
@@ -22,10 +24,14 @@ from tidegate.connectors.files.csv_blocks import BOM, CsvBlocks, Head
 from tidegate.connectors.files.csv_quotes import QUOTE, RecordEnds
 from tidegate.connectors.files.file_range import FileRange, byte_ranges, codec_of
 from tidegate.connectors.files.file_system import resolve
-from tidegate.connectors.files.formats import BLOCK_BYTES, FileFormat
+from tidegate.connectors.files.formats import BLOCK_BYTES, FileFormat, check_names
+from tidegate.connectors.files.json_text import changes_as_floats
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 NULL_VALUES = ("", "NA", "null", "NULL")
+_INFINITIES = ["inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"]
+_ENCODINGS = ("cp1252", "iso-8859-15", "latin-1")
+"""What is offered for a file that is not UTF-8: those of Western Europe, the last of which takes any bytes."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +74,21 @@ class CsvFormat(FileFormat):
             head = self._head(file, inside)
             offset = blocks.first(file, inside, head) if start is None else start
             while offset < inside.end and (raw := blocks.read(file, offset, inside)):
-                yield from self._blocks_of(raw, offset, skip, head, inside)
+                yield from self._blocks_of(Lines(raw, inside.path, offset), skip, head, file)
                 offset += len(raw)
                 skip = 0
 
-    def _blocks_of(self, raw: bytes, offset: int, skip: int, head: Head, part: FileRange) -> Iterator[Block]:
-        def parse(records: bytes, at: int) -> pa.RecordBatch:
-            return self._parse(records, part.path, at, head)
-
+    def _blocks_of(self, lines: Lines, skip: int, head: Head, file: RandomAccess) -> Iterator[Block]:
         def cut(records: bytes, place: int) -> int:
             return ends.first(records, place) or len(records)
 
+        parse = checked(lambda raw, offset: self._parse(raw, lines.path, offset, head), lines.path)
+        ends = RecordEnds(self.delimiter, self.newlines_in_values)
         if self.bad_lines is None:
-            yield Block(parse(raw, offset).slice(skip), offset, skip, offset + len(raw))
+            data = rows_of(lines, parse, cut, file)
+            yield Block(data.slice(skip), lines.offset, skip, lines.offset + len(lines.raw))
         else:
-            ends = RecordEnds(self.delimiter, self.newlines_in_values)
-            yield from self.bad_lines.blocks(Lines(raw, part.path, offset), skip, self.schema, parse, cut)
+            yield from self.bad_lines.blocks(lines, skip, self.schema, parse, cut)
 
     def reader(self) -> CsvBlocks:
         """Returns the reader that cuts a file where records begin."""
@@ -104,34 +109,95 @@ class CsvFormat(FileFormat):
         if offset > 0 and raw.startswith(BOM) and self.encoding == "utf-8":
             raw = BOM + raw  # Arrow takes one away, and this one is not the file's
         try:
-            table = pa.csv.read_csv(
-                pa.BufferReader(raw),
-                read_options=pa.csv.ReadOptions(
-                    column_names=columns, use_threads=False, block_size=_one_block(raw), encoding=self.encoding
-                ),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=self.delimiter, ignore_empty_lines=len(columns) > 1, newlines_in_values=False
-                ),
-                convert_options=self._conversion(),
-            )
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            table = self._without_overflow(raw, columns, self._table(raw, columns))
+        except Exception as error:
             named = _column_named(str(error), columns)
-            raise SchemaMismatch(f"{path}, in the block at byte {offset}: {named}") from error
+            hint = "" if self.encoding != "utf-8" else not_utf_8(raw, offset)
+            raise SchemaMismatch(f"{path}, in the block at byte {offset}: {named}{hint}") from error
         return one_batch(table, self.schema)
+
+    def _table(self, raw: bytes, columns: list[str]) -> pa.Table:
+        """In a column of texts a quoted null value is a text, in others it is null: where a file has such, its columns are read in turns."""
+        texts = [field for field in self.schema if _keeps_quoted(field.type)]
+        others = [field for field in self.schema if not _keeps_quoted(field.type)]
+        if not others:
+            return self.read(raw, columns, texts)
+        if not texts:
+            return self.read(raw, columns, others, are_quoted_null=True)
+        try:
+            return self.read(raw, columns, list(self.schema))
+        except pa.ArrowInvalid:
+            if QUOTE not in raw:
+                raise
+        parts = [self.read(raw, columns, texts), self.read(raw, columns, others, are_quoted_null=True)]
+        named = {field.name: part.column(field.name) for part in parts for field in part.schema}
+        return pa.table([named[name] for name in self.schema.names], self.schema.names)
+
+    def read(self, raw: bytes, columns: list[str], fields: list[pa.Field], are_quoted_null: bool = False) -> pa.Table:
+        """Returns ``fields`` of records with cells for ``columns``; all, of the types that Arrow finds, where there are none. Raises what
+        Arrow raises."""
+        return pa.csv.read_csv(
+            pa.BufferReader(raw),
+            read_options=pa.csv.ReadOptions(
+                column_names=columns, use_threads=False, block_size=_one_block(raw), encoding=self.encoding
+            ),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=self.delimiter, ignore_empty_lines=len(columns) > 1, newlines_in_values=False
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=pa.schema(fields),
+                include_columns=[field.name for field in fields],
+                null_values=list(self.null_values),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=are_quoted_null,
+            ),
+        )
+
+    def _without_overflow(self, raw: bytes, columns: list[str], table: pa.Table) -> pa.Table:
+        """Raises ``ArrowInvalid`` for a number that became an infinity."""
+        for field in self.schema:
+            if pa.types.is_floating(field.type) and pc.any(is_inf := pc.is_inf(table.column(field.name))).as_py():
+                cells = self.read(raw, columns, [pa.field(field.name, pa.string())]).column(0)
+                names = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(cells)), pa.array(_INFINITIES))
+                lost = pc.and_(is_inf, pc.invert(names))
+                if (row := pc.index(pc.fill_null(lost, False), True).as_py()) >= 0:
+                    cell = cells[row].as_py()
+                    raise pa.ArrowInvalid(f"column {field.name!r}: row {row}: {cell!r} is too large for {field.type}")
+        return table
 
     def _columns(self, header: tuple[str, ...]) -> list[str]:
         """Returns the header's names; those that the schema does not have may be there twice."""
         wanted = set(self.schema.names)
         return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(header)]
 
-    def _conversion(self) -> pa.csv.ConvertOptions:
-        return pa.csv.ConvertOptions(
-            column_types=self.schema,
-            include_columns=self.schema.names,
-            null_values=list(self.null_values),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        )
+
+def _keeps_quoted(kind: pa.DataType) -> bool:
+    """Whether a column of the type has empty values, and ``NA`` as one."""
+    if pa.types.is_dictionary(kind):
+        return _keeps_quoted(kind.value_type)
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def not_utf_8(raw: bytes, offset: int) -> str:
+    """Returns where the bytes at ``offset`` are no UTF-8, and the encodings that read them; empty when they are UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        fitting = " or ".join(f"encoding={name!r}" for name in _ENCODINGS if _reads(name, raw))
+        return f"; byte {offset + error.start} is not UTF-8: give {fitting}, or convert the file to UTF-8"
+    return ""
+
+
+def _reads(encoding: str, raw: bytes) -> bool:
+    try:
+        return bool(raw.decode(encoding))
+    except UnicodeDecodeError:
+        return False
 
 
 def _one_block(raw: bytes) -> int:
@@ -156,30 +222,61 @@ def infer_csv_schema(uri: str, settings: CsvFormat) -> pa.Schema:
         blocks = settings.reader()
         head = blocks.head(file, whole, True)
         raw = blocks.read(file, head.end, whole) if head.end < whole.size_bytes else b""
-    if not head.names:
-        raise InvalidJob(f"cannot infer the columns of {uri}: it is empty; give them with schema=")
-    if len(set(head.names)) < len(head.names):
-        raise InvalidJob(f"cannot infer the columns of {uri}: its header has a name twice: {', '.join(head.names)}")
-    if not raw:
-        return pa.schema([pa.field(name, pa.string()) for name in head.names])
-    return _inferred(uri, raw, list(head.names), settings)
+        if not head.names:
+            raise InvalidJob(f"cannot infer the columns of {uri}: it is empty; give them with schema=")
+        if len(set(head.names)) < len(head.names):
+            raise InvalidJob(f"cannot infer the columns of {uri}: its header has a name twice: {', '.join(head.names)}")
+        if not raw:
+            return pa.schema([pa.field(name, pa.string()) for name in head.names])
+        found = _inferred(uri, raw, list(head.names), settings)
+        if any(pa.types.is_binary(kind) for kind in found.types):
+            number = _line_of_other_text(raw, line_number(file, head.end))
+            name = next(f.name for f in found if pa.types.is_binary(f.type))
+            raise InvalidJob(
+                f"{uri}, line {number}: column {name!r} is not {settings.encoding} text{not_utf_8(raw, head.end)}; with schema= a column "
+                "can be of bytes"
+            )
+    return found
+
+
+def _line_of_other_text(raw: bytes, first: int) -> int:
+    """The number of the first line that is not UTF-8; ``first`` is that of the first of all."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return first + raw.count(b"\n", 0, error.start)
+    return first
 
 
 def _inferred(uri: str, raw: bytes, names: list[str], settings: CsvFormat) -> pa.Schema:
+    """A column of numbers with a whole one that int64 does not hold is of texts, which a float would change."""
     try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(raw),
-            read_options=pa.csv.ReadOptions(
-                column_names=names, use_threads=False, block_size=_one_block(raw), encoding=settings.encoding
-            ),
-            parse_options=pa.csv.ParseOptions(delimiter=settings.delimiter, ignore_empty_lines=len(names) > 1),
-            convert_options=pa.csv.ConvertOptions(
-                null_values=list(settings.null_values), strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
-        )
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        table = settings.read(raw, names, [], are_quoted_null=True)
+        floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
+        texts = settings.read(raw, names, [pa.field(name, pa.string()) for name in floats], are_quoted_null=True)
+    except Exception as error:
         raise InvalidJob(f"cannot infer the columns of {uri}: {error}; give them with schema=") from error
-    return pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in table.schema])
+    changed = [
+        name
+        for name in floats
+        if changes_as_floats([t.strip() for t in texts.column(name).to_pylist() if t is not None])
+    ]
+    return pa.schema(
+        [f.with_type(pa.string()) if pa.types.is_null(f.type) or f.name in changed else f for f in table.schema]
+    )
+
+
+def check_csv_columns(schema: pa.Schema) -> None:
+    """Raises ``InvalidJob`` for a column that CSV cannot be read into, and for a name that is there twice."""
+    check_names(schema)
+    for field in schema:
+        options = pa.csv.ConvertOptions(column_types={"a": field.type})
+        try:
+            pa.csv.read_csv(pa.BufferReader(b"a,b\n,\n"), convert_options=options)
+        except pa.ArrowException as error:
+            raise InvalidJob(
+                f"column {field.name!r} of the schema: CSV has no cells of {field.type} ({error}); read it as a string, and parse it in a function"
+            ) from error
 
 
 def check_settings(delimiter: str, encoding: str) -> None:

@@ -19,7 +19,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.files.bad_lines import BadLines, Lines, line_end
+from tidegate.connectors.content import check_texts
+from tidegate.connectors.files.bad_lines import BadLines, Lines, checked, line_end, rows_of
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.compression import RandomAccess, open_range
 from tidegate.connectors.files.file_range import FileRange, byte_ranges
@@ -85,20 +86,19 @@ class LineFormat(FileFormat):
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
         with open_range(part) as (file, inside):
             offset = self._first_line(file, inside) if start is None else start
-            while offset < inside.end and (raw := _read_lines(file, offset, inside)):
-                yield from self.blocks_of(raw, inside.path, offset, skip)
+            while offset < inside.end and (raw := read_lines(file, offset, inside)):
+                yield from self._blocks_of(Lines(raw, inside.path, offset), skip, file)
                 offset += len(raw)
                 skip = 0
 
-    def blocks_of(self, raw: bytes, path: str, offset: int, skip: int) -> Iterator[Block]:
-        """Yields what the lines at ``offset`` are, from row ``skip`` on."""
+    def _blocks_of(self, lines: Lines, skip: int, file: RandomAccess) -> Iterator[Block]:
+        """Yields what the lines are, from row ``skip`` on."""
+        parse = checked(lambda raw, offset: self._parse(raw, lines.path, offset), lines.path)
         if self.bad_lines is None:
-            yield Block(self._parse(raw, path, offset).slice(skip), offset, skip, offset + len(raw))
+            data = rows_of(lines, parse, line_end, file)
+            yield Block(data.slice(skip), lines.offset, skip, lines.offset + len(lines.raw))
         else:
-            lines = Lines(raw, path, offset)
-            yield from self.bad_lines.blocks(
-                lines, skip, self.schema, lambda part, at: self._parse(part, path, at), line_end
-            )
+            yield from self.bad_lines.blocks(lines, skip, self.schema, parse, line_end)
 
     def _first_line(self, file: RandomAccess, part: FileRange) -> int:
         if part.start > 0:
@@ -125,7 +125,7 @@ def _line_end(file: RandomAccess, offset: int, size: int) -> int:
     return size
 
 
-def _read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
+def read_lines(file: RandomAccess, offset: int, part: FileRange) -> bytes:
     """Whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
     limit = min(offset + BLOCK_BYTES, part.end)
     end = _line_end(file, limit - 1, part.size_bytes)
@@ -168,6 +168,7 @@ class ParquetFormat(FileFormat):
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         with _parquet(uri) as file:
             self.check(uri, file.schema_arrow)
+            self._check_nulls(uri, file)
             return [FileRange(uri, i, i + 1, int(info.size)) for i in range(file.num_row_groups)]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
@@ -181,6 +182,7 @@ class ParquetFormat(FileFormat):
                     end = first + data.num_rows
                     if end > wanted:
                         cut = max(0, wanted - first)
+                        check_texts(data, f"{part.path}, row group {part.start}, in the rows from {first} on")
                         yield Block(self.shaped(data.select(names).slice(cut)), first, cut, end)
                     first = end
             except (OSError, pa.ArrowInvalid) as error:
@@ -205,7 +207,22 @@ class ParquetFormat(FileFormat):
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
         """Those columns as ``schema`` has them."""
-        return data.cast(self.schema) if len(self.schema) else data  # rows without columns are rows
+        if not len(self.schema):
+            return data  # rows without columns are rows
+        return pa.RecordBatch.from_arrays(data.columns, schema=self.schema)
+
+    def _check_nulls(self, path: str, file: pq.ParquetFile) -> None:
+        """Raises ``SchemaMismatch`` where the footer tells of nulls in a column that has none by the schema."""
+        required = {f.name for f in self.schema if not f.nullable and file.schema_arrow.field(f.name).nullable}
+        for group in range(file.num_row_groups if required else 0):
+            row_group = file.metadata.row_group(group)
+            for column in map(row_group.column, range(row_group.num_columns)):
+                counted = column.statistics if column.path_in_schema in required else None
+                if counted is not None and counted.has_null_count and counted.null_count:
+                    raise SchemaMismatch(
+                        f"{path}, row group {group}: column {column.path_in_schema!r} has {counted.null_count} nulls, and the schema has "
+                        "it as nullable=False (as the first file has it, where none was given); give a schema= in which it is nullable"
+                    )
 
     def check(self, path: str, actual: pa.Schema) -> None:
         """Raises ``SchemaMismatch``."""
@@ -216,6 +233,13 @@ class ParquetFormat(FileFormat):
             found = actual.field(index).type
             if found != wanted.type and found != stored_type(wanted.type):
                 raise SchemaMismatch(f"{path}: column {wanted.name!r} is {found}, the job expects {wanted.type}")
+
+
+def check_names(schema: pa.Schema) -> None:
+    """Raises ``InvalidJob`` for a name that two columns have."""
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise InvalidJob(f"the schema has more than one column {', '.join(map(repr, twice))}")
 
 
 def _parquet(uri: str, buffer_bytes: int = 0, *, verifies_checksums: bool = False) -> pq.ParquetFile:

@@ -1,7 +1,8 @@
-"""Records as JSON text, and back: by Arrow's reader, and by Python where that does not know a type or a form.
+"""Records as JSON text, and back: by Arrow's reader, and by Python where that does not know a type or a form. Which of them reads a block
+is seen by the time that it takes, and by nothing else.
 
 JSON has no ``NaN`` and no infinity: they are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as Flink's JSON
-format and Spark do by way of Jackson, and read as numbers where the column is one.
+format and Spark do by way of Jackson, and read as numbers where the column is one; so are the bare words, which Python writes.
 """
 
 from __future__ import annotations
@@ -10,17 +11,30 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from tidegate.connectors.files.batches import one_batch
-from tidegate.connectors.files.json_values import json_batch, reads_by_arrow
-from tidegate.model.values import FieldValue, Json, Record
+from tidegate.connectors.files.json_values import Number, json_batch, json_objects, reads_by_arrow
+from tidegate.model.values import FieldValue, Record
 
+BOM = b"\xef\xbb\xbf"
+MAX_DEPTH = 500
+"""Half of what Python's stack allows, which its reader of JSON takes one frame of for each level; Jackson has 1000."""
+TOO_DEEP = f"the value is nested more than {MAX_DEPTH} deep"
+_MOST_FLOAT_DIGITS = 308
+"""Every whole number of so many is less than the largest float."""
 _FIRST_NULL = re.compile(rb"\s*null")
-_LATER_NULL = re.compile(rb"\n\s*null")
+_LATER_NULL = re.compile(rb"\}\s*null")
+_INF = re.compile(rb"[:,\[]\s*-?Inf\s*[,\]}]")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_OPENING = np.frombuffer(b"{[", np.uint8)
 
 
 def _stand_in(value: FieldValue) -> str:
@@ -60,29 +74,116 @@ def _named(value: FieldValue) -> FieldValue:
 
 def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch:
     """Returns the objects in ``content`` as rows: fields that the schema does not name are ignored, missing ones are
-    null. ``are_lines``: no object has a line end. Raises ``ArrowInvalid``."""
-    refused: pa.ArrowInvalid | None = None
-    if all(reads_by_arrow(field.type) for field in schema) and _is_safe(content):
+    null. ``are_lines``: no object has a line end, so that each can be judged by itself; what else may be too deep (``is_too_deep``) is
+    for the caller to keep away. Raises ``ArrowInvalid``.
+
+    What Python's reader says counts; Arrow's is given what it reads in the same way."""
+    if are_lines and any(map(is_too_deep, _long_lines(content))):
+        raise pa.ArrowInvalid(TOO_DEEP)
+    if all(reads_by_arrow(field.type) for field in schema) and is_safe(content):
         try:
-            return one_batch(_table(content, schema, are_lines), schema)
-        except pa.ArrowInvalid as error:
-            refused = error
+            data = one_batch(_table(content, schema, are_lines), schema)
+        except Exception:  # noqa: BLE001  whatever it is that Arrow does not take: Python says what is wrong
+            data = None
+        if data is not None and not any(map(_has_infinity, data.columns)):
+            return data
     try:
         return json_batch(content, schema)
     except pa.ArrowInvalid:
         raise
     except ValueError as error:
-        raise refused or pa.ArrowInvalid(f"JSON parse error: {error}") from error
+        raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
 
 
-def _is_safe(content: bytes) -> bool:
-    """Whether Arrow's reader may see it: the first value ends the process if it is ``null``, and text that is no UTF-8 is passed on."""
-    if _FIRST_NULL.match(content) or _LATER_NULL.search(content):
+def json_schema(lines: bytes) -> pa.Schema:
+    """Returns the fields of the objects in ``lines``, as Arrow infers them, but for whole numbers that int64 does not hold: a column with
+    one is text, which a float would change. Raises ``ArrowInvalid``."""
+    if any(map(is_too_deep, _long_lines(lines))):
+        raise pa.ArrowInvalid(TOO_DEEP)
+    if not is_safe(lines):
+        json_rows(lines, pa.schema([]), are_lines=True)  # says why, unless they are only odd
+        raise pa.ArrowInvalid("they are not as RFC 8259 has it")
+    if not lines.strip():
+        raise pa.ArrowInvalid("there is no object")
+    found = pa.json.read_json(
+        pa.BufferReader(lines), read_options=pa.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    ).schema
+    if not any(map(_has_floats, found.types)):
+        return found
+    objects = json_objects(lines.decode())
+    return pa.schema(
+        [field.with_type(_without_loss(field.type, [one.get(field.name) for one in objects])) for field in found]
+    )
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether its value is nested more than ``MAX_DEPTH`` deep."""
+    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+        return False
+    brackets = np.frombuffer(_STRING.sub(b"", text).translate(None, _NO_BRACKETS), np.uint8)
+    return bool(np.where(np.isin(brackets, _OPENING), 1, -1).cumsum().max(initial=0) > MAX_DEPTH)
+
+
+def is_safe(content: bytes) -> bool:
+    """Whether Arrow's reader may see it. It ends the process if the first value is ``null``, also behind a byte order mark, takes a later
+    one for an object, passes on text that is no UTF-8, and knows ``Inf``."""
+    if content.startswith(BOM) or _FIRST_NULL.match(content) or _LATER_NULL.search(content):
+        return False
+    if b"Inf" in content and _INF.search(content):
         return False
     try:
         return content.isascii() or bool(content.decode())
     except UnicodeDecodeError:
         return False
+
+
+def _long_lines(content: bytes) -> Iterator[bytes]:
+    """Those that may be nested too deep, which takes two bytes for each level."""
+    begin = 0
+    while begin + 2 * MAX_DEPTH < len(content):
+        end = content.rfind(b"\n", begin, begin + 2 * MAX_DEPTH)
+        if end < 0:
+            end = content.find(b"\n", begin)
+            end = len(content) if end < 0 else end
+            yield content[begin:end]
+        begin = end + 1
+
+
+def _has_infinity(column: pa.Array) -> bool:
+    """It may be the name of one, or a number that is too large."""
+    if pa.types.is_floating(column.type):
+        return pc.any(pc.is_inf(column)).as_py() is True
+    if pa.types.is_struct(column.type) or pa.types.is_list(column.type):
+        return any(map(_has_infinity, column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]))
+    return False
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or any(_has_floats(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _without_loss(kind: pa.DataType, values: Sequence[FieldValue]) -> pa.DataType:
+    """The type, with text in the place of each float that would change ``values``."""
+    if pa.types.is_floating(kind):
+        numbers = [value for value in values if isinstance(value, Number)]
+        return pa.string() if changes_as_floats(numbers) else kind
+    if pa.types.is_list(kind):
+        items = [item for value in values if isinstance(value, list) for item in value]
+        return pa.list_(kind.value_field.with_type(_without_loss(kind.value_type, items)))
+    if pa.types.is_struct(kind):
+        rows = [value for value in values if isinstance(value, dict)]
+        return pa.struct([f.with_type(_without_loss(f.type, [row.get(f.name) for row in rows])) for f in kind])
+    return kind
+
+
+def changes_as_floats(numbers: Sequence[str]) -> bool:
+    """Whether all of them are whole, so that they are no floats, or one is whole and loses digits."""
+    are_whole = [number.lstrip("+-").isdecimal() for number in numbers]
+    return bool(are_whole) and (all(are_whole) or any(map(_loses_digits, compress(numbers, are_whole))))
+
+
+def _loses_digits(number: str) -> bool:
+    return len(number) > _MOST_FLOAT_DIGITS or int(number) != int(float(number))
 
 
 def _table(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.Table:
@@ -99,12 +200,13 @@ def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | No
     """Returns the first of ``fields``, or of the fields of one that is a row, that the object in ``content`` lacks.
     ``None`` for what is no object, too."""
     try:
-        return _missing(json.loads(content or b"null"), fields)
+        (found,) = json_objects((content or b"").decode())
+        return _missing(found, fields)
     except ValueError:
         return None
 
 
-def _missing(found: Json, fields: Iterable[pa.Field]) -> str | None:
+def _missing(found: FieldValue, fields: Iterable[pa.Field]) -> str | None:
     if not isinstance(found, dict):
         return None
     for field in fields:

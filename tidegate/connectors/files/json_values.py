@@ -1,8 +1,11 @@
 """Values of JSON as columns, read by Python: of types that Arrow's reader does not know, and in forms that it does not take.
 
 They are read as by Flink's JSON format (Flink: ``JsonRowDeserializationSchema``): numbers may be between quotes, a text may be any
-value, bytes are base64, dates and times are ISO 8601, an object may be a map. Law: nothing of a value is lost. Flink makes 5 of 5.7
-where a whole number is wanted, and false of any text; both are refused here.
+value, bytes are base64, dates and times are ISO 8601, an object may be a map. Of fields that an object has twice, the last counts.
+
+Law: nothing of a value is lost. A number stays the text that it is until its column is known, so that no digit goes through a float. What a
+column cannot hold is refused: 5.7 as a whole number (Flink makes 5 of it), any text as a boolean, 1e400 as a float, a fraction of a second
+that is finer than the column's unit.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 
 import pyarrow as pa
 
@@ -22,11 +25,26 @@ from tidegate.model.values import FieldValue
 
 _Reader = Callable[[FieldValue], FieldValue]
 
+
+class Number(str):
+    """A number of JSON as it stands in the text."""
+
+    __slots__ = ()
+
+
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
-_FRACTION = re.compile(r"\.([0-9]+)")
-_BLANKS = re.compile(r"\s*")
+_FRACTION = re.compile(r"[.,]([0-9]+)")
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_SHOWN_CHARACTERS = 200
+"""Chosen, not measured: of a value in a message."""
+_MOST_DIGITS = 80
+"""A decimal256 has 76."""
+_INFINITE_FROM = {"halffloat": 65520.0, "float": 3.4028235677973366e38}
+"""What IEEE 754 rounds to infinity in a float of 16 and of 32 bits."""
+_EXACTLY = Context(prec=3 * _MOST_DIGITS, traps=[Inexact, InvalidOperation])
+_LAST_DIGIT = Decimal(1).scaleb(-_MOST_DIGITS)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _BY_ARROW = (
@@ -45,17 +63,19 @@ def reads_by_arrow(kind: pa.DataType) -> bool:
 def json_batch(content: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """Returns a row for each object in ``content``, with blanks between them. Raises ``ValueError`` for what is no JSON, and
     ``ArrowInvalid`` for a value that is none of its column."""
-    has_decimals = any(_has_decimals(field.type) for field in schema)
-    decoder = json.JSONDecoder(parse_float=Decimal if has_decimals else float, parse_constant=_refused)
-    objects = _objects(content.decode(), decoder)
+    objects = json_objects(content.decode())
+    if not len(schema):
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(objects), pa.struct([])))
     return pa.RecordBatch.from_arrays([_column(objects, field) for field in schema], schema=schema)
 
 
-def _objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, FieldValue]]:
+def json_objects(text: str) -> list[dict[str, FieldValue]]:
+    """Returns the objects in ``text``, with blanks between them; their numbers are ``Number``. Raises ``ValueError`` for what is no JSON, and
+    ``ArrowInvalid`` for another value."""
     found: list[dict[str, FieldValue]] = []
     place = _behind_blanks(text, 0)
     while place < len(text):
-        value, place = decoder.raw_decode(text, place)
+        value, place = _DECODER.raw_decode(text, place)
         if not isinstance(value, dict):
             raise pa.ArrowInvalid(f"row {len(found)} is no object: {_shown(value)}")
         found.append(value)
@@ -63,37 +83,47 @@ def _objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, FieldValue]
     return found
 
 
+def check_type(field: pa.Field) -> None:
+    """Raises ``ArrowInvalid`` for a column that JSON cannot be read into."""
+    _reader(field.type)
+
+
 def _behind_blanks(text: str, place: int) -> int:
     blanks = _BLANKS.match(text, place)
     return place if blanks is None else blanks.end()
 
 
-def _refused(name: str) -> FieldValue:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _has_decimals(kind: pa.DataType) -> bool:
-    if pa.types.is_decimal(kind):
-        return True
-    return any(_has_decimals(kind.field(i).type) for i in range(kind.num_fields))
+def _refused(value: FieldValue) -> FieldValue:
+    raise ValueError(f"{value} is not null")
 
 
 def _column(objects: Sequence[dict[str, FieldValue]], field: pa.Field) -> pa.Array:
-    read, values = _reader(field.type), []
+    read, values = _nullable(_reader(field.type)), []
     for row, one in enumerate(objects):
         value = one.get(field.name)
         try:
-            values.append(None if value is None else read(value))
-        except (ValueError, InvalidOperation, OverflowError):
-            raise pa.ArrowInvalid(f"field {field.name!r} of row {row}: {_shown(value)} is no {field.type}") from None
+            values.append(read(value))
+        except (ValueError, ArithmeticError):
+            raise _misfit(field, row, value) from None
     try:
         return pa.array(values, field.type)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-        raise pa.ArrowInvalid(f"field {field.name!r}: {error}") from None
+    except Exception:
+        for row, value in enumerate(values):
+            try:
+                pa.array([value], field.type)
+            except Exception as error:
+                raise _misfit(field, row, objects[row][field.name]) from error
+        raise
+
+
+def _misfit(field: pa.Field, row: int, value: FieldValue) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(f"field {field.name!r} of row {row}: {_shown(value)} is no {field.type}")
 
 
 def _shown(value: FieldValue) -> str:
-    return repr(value)[:200]
+    """The beginning, a text between quotes."""
+    is_text = isinstance(value, str) and not isinstance(value, Number)
+    return (repr(value) if is_text else _text(value))[:_SHOWN_CHARACTERS]
 
 
 def _reader(kind: pa.DataType) -> _Reader:
@@ -103,6 +133,10 @@ def _reader(kind: pa.DataType) -> _Reader:
             return read
     if pa.types.is_timestamp(kind):
         return _timestamp_reader(_PER_SECOND[kind.unit])
+    if pa.types.is_time(kind):
+        return _time_reader(_PER_SECOND[kind.unit])
+    if pa.types.is_floating(kind):
+        return _float_reader(_INFINITE_FROM.get(str(kind), math.inf))
     if pa.types.is_dictionary(kind):
         return _reader(kind.value_type)
     if pa.types.is_map(kind):
@@ -119,40 +153,53 @@ def _nullable(read: _Reader) -> _Reader:
 
 
 def _whole(value: FieldValue) -> int:
-    match value:
-        case bool():
-            raise ValueError
-        case int():
+    if isinstance(value, str) and (isinstance(value, Number) or _WHOLE.fullmatch(value)):
+        if len(value) <= _MOST_DIGITS:
+            try:
+                return int(value)
+            except ValueError:
+                pass  # 5.0 and 5e2 are whole, too
+        number = _exact(value)
+        if number == number.to_integral_value():
+            return int(number)
+    raise ValueError
+
+
+def _float_reader(infinite_from: float) -> _Reader:
+    def read(value: FieldValue) -> float:
+        if isinstance(value, float):  # NaN and the infinities, which are no numbers of JSON
             return value
-        case float() | Decimal() if value % 1 == 0:
-            return int(value)
-        case str() if _WHOLE.fullmatch(value):
-            return int(value)
-    raise ValueError
-
-
-def _floating(value: FieldValue) -> float:
-    match value:
-        case bool():
-            raise ValueError
-        case int() | float() | Decimal():
-            return float(value)
-        case str() if value in _NUMBERS:
+        if isinstance(value, str) and value in _NUMBERS:
             return _NUMBERS[value]
-        case str() if _NUMBER.fullmatch(value):
-            return float(value)
-    raise ValueError
+        if isinstance(value, str) and (isinstance(value, Number) or _NUMBER.fullmatch(value)):
+            found = float(value)
+            if abs(found) < infinite_from:
+                return found
+        raise ValueError
+
+    return read
 
 
 def _decimal(value: FieldValue) -> Decimal:
-    match value:
-        case bool():
-            raise ValueError
-        case int() | Decimal():
-            return Decimal(value)
-        case str() if _NUMBER.fullmatch(value):
-            return Decimal(value.strip())
+    if isinstance(value, str) and (isinstance(value, Number) or _NUMBER.fullmatch(value)):
+        return _exact(value)
     raise ValueError
+
+
+def _exact(text: str) -> Decimal:
+    """Raises ``ValueError`` or ``ArithmeticError`` for a number with more digits than any column has."""
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError from None
+    exponent = number.as_tuple().exponent
+    if not number:
+        return Decimal(0)
+    if number.adjusted() > _MOST_DIGITS or not isinstance(exponent, int):
+        raise ValueError
+    if exponent < -_MOST_DIGITS:  # zeros at the end may be left out
+        return number.quantize(_LAST_DIGIT, context=_EXACTLY)
+    return number
 
 
 def _boolean(value: FieldValue) -> bool:
@@ -165,25 +212,47 @@ def _boolean(value: FieldValue) -> bool:
 
 
 def _text(value: FieldValue) -> str:
-    """Any value as Jackson shows it."""
+    """Any value as Jackson shows it, but for a number that would not be the same one then: it stays as it stands."""
+    if isinstance(value, str) and not isinstance(value, Number):
+        return value
+    pieces: list[str] = []
+    _add_text(value, pieces)
+    return "".join(pieces)
+
+
+def _add_text(value: FieldValue, pieces: list[str]) -> None:
+    """One frame of Python's stack for each level."""
     match value:
-        case str():
-            return value
+        case None:
+            pieces.append("null")
         case bool():
-            return "true" if value else "false"
-        case float():
-            return double_text(value)
+            pieces.append("true" if value else "false")
+        case Number():
+            pieces.append(_number_text(value))
+        case str():
+            pieces.append(_quoted(value))
         case dict():
-            return "{" + ",".join(f"{_quoted(name)}:{_inside(part)}" for name, part in value.items()) + "}"
+            for place, (name, part) in enumerate(value.items()):
+                pieces.append(f"{',' if place else '{'}{_quoted(name)}:")
+                _add_text(part, pieces)
+            pieces.append("}" if value else "{}")
         case list():
-            return "[" + ",".join(map(_inside, value)) + "]"
-    return str(value)
+            for place, part in enumerate(value):
+                pieces.append("," if place else "[")
+                _add_text(part, pieces)
+            pieces.append("]" if value else "[]")
+        case _:
+            pieces.append(double_text(value))
 
 
-def _inside(value: FieldValue) -> str:
-    if value is None:
-        return "null"
-    return _quoted(value) if isinstance(value, str) else _text(value)
+def _number_text(token: Number) -> str:
+    if token.lstrip("-").isdecimal():
+        return "0" if token == "-0" else str(token)
+    shown = double_text(float(token))
+    try:
+        return shown if Decimal(shown) == Decimal(token) else str(token)
+    except InvalidOperation:
+        return str(token)
 
 
 def _quoted(text: str) -> str:
@@ -198,32 +267,45 @@ def _date(value: FieldValue) -> datetime.date:
     return datetime.date.fromisoformat(_only_text(value))
 
 
-def _time(value: FieldValue) -> datetime.time:
-    found = datetime.time.fromisoformat(_only_text(value).removesuffix("Z"))
-    if found.tzinfo is not None:
-        raise ValueError
-    return found
-
-
-def _timestamp_reader(per_second: int) -> _Reader:
-    """Instants of any offset are in UTC, and so is a time without one; digits beyond the unit are left out."""
-
+def _time_reader(per_second: int) -> _Reader:
     def read(value: FieldValue) -> int:
-        text = _only_text(value)
-        fraction = _FRACTION.search(text)
-        digits = fraction[1] if fraction else ""
-        moment = datetime.datetime.fromisoformat(_FRACTION.sub("", text, count=1))
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
-        since = moment - _EPOCH
-        nanos = int(digits[:9].ljust(9, "0"))
-        return (since.days * 86400 + since.seconds) * per_second + nanos * per_second // 10**9
+        text, fraction = _without_fraction(_only_text(value).removesuffix("Z"), per_second)
+        found = datetime.time.fromisoformat(text)
+        if found.tzinfo is not None:
+            raise ValueError
+        return (found.hour * 3600 + found.minute * 60 + found.second) * per_second + fraction
 
     return read
 
 
+def _timestamp_reader(per_second: int) -> _Reader:
+    """Instants of any offset are in UTC, and so is a time without one."""
+
+    def read(value: FieldValue) -> int:
+        text, fraction = _without_fraction(_only_text(value), per_second)
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+        since = moment - _EPOCH
+        return (since.days * 86400 + since.seconds) * per_second + fraction
+
+    return read
+
+
+def _without_fraction(text: str, per_second: int) -> tuple[str, int]:
+    """The text without digits of a second behind the point, and these in units. Raises ``ValueError`` when the unit is too coarse."""
+    found = _FRACTION.search(text)
+    if found is None:
+        return text, 0
+    digits = found[1].rstrip("0")
+    units = int(digits or "0") * per_second
+    if units % 10 ** len(digits):
+        raise ValueError
+    return text[: found.start()] + text[found.end() :], units // 10 ** len(digits)
+
+
 def _only_text(value: FieldValue) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or isinstance(value, Number):
         raise ValueError
     return value
 
@@ -261,13 +343,12 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 _READERS: list[tuple[Callable[[pa.DataType], bool], _Reader]] = [
     (pa.types.is_integer, _whole),
-    (pa.types.is_floating, _floating),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_string, _text),
     (pa.types.is_large_string, _text),
     (_is_bytes, _bytes),
     (pa.types.is_date, _date),
-    (pa.types.is_time, _time),
     (pa.types.is_null, _refused),
 ]
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_NUMBERS.__getitem__)
