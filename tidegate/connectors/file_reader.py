@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
-from tidegate.connectors.files import hive
+from tidegate.connectors.files import hive, reading
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.files.formats import FileFormat
@@ -91,7 +91,7 @@ class FileReader(SourceReader):
             times = self._told_times.get()
             states = sorted(states, key=lambda state: _in_time(times.get(state.split.split_id)))
         for state in states:
-            for block in hive.blocks(self._format, *_rest_of(state)):
+            for block in reading.blocks(self._format, *_rest_of(state)):
                 yield state.split.split_id, block
             yield state.split.split_id, None
 
@@ -99,7 +99,7 @@ class FileReader(SourceReader):
         """Several at a time, since opening a file of an object store takes long."""
         pool = ThreadPoolExecutor(_FIRST_RECORDS_AT_A_TIME, "tidegate-first-records")
         try:
-            found = pool.map(lambda state: hive.first_record(self._format, *_rest_of(state)), states)
+            found = pool.map(lambda state: reading.first_record(self._format, *_rest_of(state)), states)
             waiting: dict[str, pa.RecordBatch | None] = {}
             for left, (state, data) in zip(
                 range(len(states) - 1, -1, -1), zip(states, found, strict=True), strict=True

@@ -30,12 +30,14 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.files.encoders import (
+    CheckedEncoder,
     CsvEncoderFactory,
     EncoderFactory,
     FileEncoder,
     JsonLinesEncoderFactory,
     ParquetEncoderFactory,
     TextEncoderFactory,
+    opened,
 )
 from tidegate.connectors.files.file_system import (
     directory_entries,
@@ -46,7 +48,7 @@ from tidegate.connectors.files.file_system import (
     sync_file,
 )
 from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_newest, job_of
-from tidegate.model.errors import CorruptData, InvalidJob
+from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Committable, StateValue
 
 _STEM = r"\.(?P<stem>.+-(?P<subtask>\d{5,})-[0-9a-f]{8})"
@@ -112,6 +114,13 @@ class FileSink(Sink):
         filesystem, inner = resolve(self._path)
         if filesystem.get_file_info(inner).type == pafs.FileType.File:
             raise InvalidJob(f"output path {self._path} is a file; give a directory")
+
+    def validate_input(self, input_type: TypeInformation) -> None:
+        """Raises ``InvalidJob`` when the format cannot hold the columns of the stream."""
+        try:
+            opened(self._encoder, pa.BufferOutputStream(), input_type.arrow_schema())
+        except SchemaMismatch as error:
+            raise InvalidJob(f"output path {self._path}: {error.message}") from error
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         schema = input_type.arrow_schema()
@@ -219,7 +228,9 @@ class FileWriter(SinkWriter):
         if self._lock is None and is_local(self._filesystem):
             self._lock = WriterLock(f"{self._root}/{lock_name(self._stem, self._mark)}")
         file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
-        return _Part(hidden, final, file, self._encoders.open(file, self._schema), bucket)
+        return _Part(
+            hidden, final, file, CheckedEncoder(self._encoders, file, self._schema, f"{self._root}/{final}"), bucket
+        )
 
     def _close_part(self, part: _Part) -> list[Committable]:
         """Its committable, once it is durable."""

@@ -44,6 +44,7 @@ from tidegate.connectors.files.formats import (
     parquet_schema,
 )
 from tidegate.connectors.files.json_lines import JsonLinesFormat, check_json_columns, infer_json_schema
+from tidegate.connectors.files.reading import read_errors
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob, StorageError
 
@@ -217,7 +218,8 @@ class FileSource(Source):
     def _splits_of_file(self, uri: str, info: pafs.FileInfo, directories: hive.Values) -> list[Split]:
         values = hive.known(self._format, directories)
         hive.check_values(uri, values, self._format.schema)
-        parts = hive.stored(self._format, values).ranges(info, uri, self._range_bytes)
+        with read_errors(uri, "when it was listed"):
+            parts = hive.stored(self._format, values).ranges(info, uri, self._range_bytes)
         named = [values] if values else []
         return [Split(split_id_of(p.path, p.start), [p.path, p.start, p.end, p.size_bytes, *named]) for p in parts]
 

@@ -37,6 +37,7 @@ from tidegate.common.records.column_codec import (
     pickle_column,
     unpickle_column,
 )
+from tidegate.common.records.shown_values import shown_value
 from tidegate.common.records.type_information import (
     BasicType,
     BasicTypeInfo,
@@ -123,13 +124,17 @@ class RecordCodec:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def decode(self, data: pa.RecordBatch, operator: str = "") -> list[Record]:
-        """Decodes a record batch into records. Raises ``SchemaMismatch`` when its columns are not those of the type."""
+        """Decodes a record batch into records. Raises ``SchemaMismatch`` when its columns are not those of the type, and for a value that
+        Python has no object for (a date beyond the year 9999, a text that is not UTF-8)."""
         if data.schema.names != self.schema.names or data.schema.types != self.schema.types:
             raise SchemaMismatch(
                 f"operator '{operator}': columns {_describe(data.schema)} are not those of {self.type_info!r}: "
                 f"{_describe(self.schema)}"
             )
-        columns = [decoder(column) for (_, decoder), column in zip(self._fields, data.columns, strict=True)]
+        columns = [
+            self._decode_column(i, decoder, column, operator)
+            for i, ((_, decoder), column) in enumerate(zip(self._fields, data.columns, strict=True))
+        ]
         if self._is_single:
             return columns[0]
         return _records(self.type_info, self.schema.names, columns, data.num_rows)
@@ -150,6 +155,24 @@ class RecordCodec:
                     encoder([value])
                 except Exception as error:  # noqa: BLE001  the value is the user's: any conversion may fail
                     raise self._mismatch(operator, name, value, str(error)) from None
+            raise
+
+    def _decode_column(self, index: int, decoder: Decoder, column: pa.Array, operator: str) -> list[FieldValue]:
+        try:
+            return decoder(column)
+        except (TidegateError, MemoryError):
+            raise
+        except Exception:
+            for row in range(len(column)):
+                try:
+                    decoder(column.slice(row, 1))
+                except Exception as error:
+                    where = f"operator '{operator}': " if operator else ""
+                    of = "" if self._is_single else f" of field '{self.schema.names[index]}'"
+                    raise SchemaMismatch(
+                        f"{where}value {shown_value(column[row])}{of}, a {column.type} in row {row} of its batch, is no value of Python: "
+                        f"{type(error).__name__}: {error}"
+                    ) from error
             raise
 
     def _mismatch(self, operator: str, field: str, value: FieldValue, why: str) -> SchemaMismatch:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +16,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from tidegate.connectors.content import NOT_OF_CONTENT, check_texts, misfit, named
 from tidegate.connectors.files.json_text import json_texts
 from tidegate.model.errors import SchemaMismatch
 
 
 class FileEncoder(ABC):
     """Writes one part file."""
+
+    waiting: Sequence[pa.RecordBatch] = ()
+    """What was given and is encoded later."""
 
     @abstractmethod
     def write(self, data: pa.RecordBatch) -> None:
@@ -39,6 +45,54 @@ class EncoderFactory(ABC):
     def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
         """Starts a part file for a stream with these columns. Raises ``SchemaMismatch`` when the format cannot hold
         them."""
+
+
+class CheckedEncoder(FileEncoder):
+    """The encoder of a file at ``path``, with a ``SchemaMismatch`` for whatever records cause that its format cannot hold."""
+
+    def __init__(self, factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema, path: str) -> None:
+        self._factory = factory
+        self._path = path
+        self._inner = opened(factory, file, schema)
+
+    def write(self, data: pa.RecordBatch) -> None:
+        check_texts(data, f"a record for {self._path} has a text that is not UTF-8")
+        with self._errors((*self._inner.waiting, data)):
+            self._inner.write(data)
+
+    def finish(self) -> None:
+        with self._errors(tuple(self._inner.waiting)):
+            self._inner.finish()
+
+    @contextmanager
+    def _errors(self, batches: Sequence[pa.RecordBatch]) -> Iterator[None]:
+        try:
+            yield
+        except NOT_OF_CONTENT:
+            raise
+        except Exception as error:
+            found = next(filter(None, (misfit(data, self._alone) for data in batches)), "")
+            raise SchemaMismatch(
+                f"a record cannot be written to {self._path}: {f'{found} (of its batch): ' if found else ''}{named(error)}"
+            ) from error
+
+    def _alone(self, data: pa.RecordBatch) -> None:
+        inner = self._factory.open(pa.BufferOutputStream(), data.schema)
+        inner.write(data)
+        inner.finish()
+
+
+def opened(factory: EncoderFactory, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+    """Starts a part file. Raises ``SchemaMismatch`` when the format cannot hold the columns."""
+    try:
+        return factory.open(file, schema)
+    except NOT_OF_CONTENT:
+        raise
+    except Exception as error:
+        columns = ", ".join(f"{field.name!r} ({field.type})" for field in schema)
+        raise SchemaMismatch(
+            f"files {factory.suffix} cannot hold all of the columns {columns}: {named(error)}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -140,13 +194,13 @@ class _ParquetEncoder(FileEncoder):
         self._writer = writer
         self._has_dictionaries = any(map(pa.types.is_dictionary, writer.schema.types))
         """Batches with different ones have to become one, so that the file has one."""
-        self._gathered: list[pa.RecordBatch] = []
+        self.waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
         self._written_rows = 0
 
     def write(self, data: pa.RecordBatch) -> None:
-        self._gathered.append(data)
+        self.waiting.append(data)
         self._rows += data.num_rows
         self._bytes += data.nbytes
         if self._rows >= self._group_rows() or self._bytes >= _ROW_GROUP_BYTES:
@@ -156,12 +210,12 @@ class _ParquetEncoder(FileEncoder):
         return min(max(_FIRST_GROUP_ROWS, self._written_rows // 2), _ROW_GROUP_ROWS)
 
     def _flush(self) -> None:
-        if self._gathered:
-            table = pa.Table.from_batches(self._gathered)
-            is_cut_small = self._rows < _CHUNK_ROWS * len(self._gathered)
+        if self.waiting:
+            table = pa.Table.from_batches(self.waiting)
+            is_cut_small = self._rows < _CHUNK_ROWS * len(self.waiting)
             self._writer.write_table(table.combine_chunks() if is_cut_small or self._has_dictionaries else table)
         self._written_rows += self._rows
-        self._gathered, self._rows, self._bytes = [], 0, 0
+        self.waiting, self._rows, self._bytes = [], 0, 0
 
     def finish(self) -> None:
         self._flush()

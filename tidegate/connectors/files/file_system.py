@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, StorageError
 from tidegate.store.locations import kind_of
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -104,8 +104,13 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise kind_of(error)(f"cannot {doing} {path}: {reason}") from error
+        raise storage_failure(doing, path, error) from error
+
+
+def storage_failure(doing: str, path: str, error: Exception) -> StorageError:
+    """Returns what to raise instead of ``error``."""
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return kind_of(error)(f"cannot {doing} {path}: {reason}")
 
 
 def sync_file(path: str) -> None:

@@ -101,7 +101,7 @@ def _constants(path: str, schema: pa.Schema, values: Values) -> dict[str, pa.Sca
 def _scalar(path: str, field: pa.Field, text: str | None) -> pa.Scalar:
     try:
         return pa.scalar(text, pa.string()).cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except Exception as error:
         raise SchemaMismatch(f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}") from error
 
 

@@ -68,7 +68,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         for index, line in enumerate(objects(lines)) if _has_empty(lines) else ():
             if not line:
                 raise PoisonRecord(index, "not one CSV line, but 0")
-        return rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line")
+        return rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line", _no_lines)
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -93,7 +93,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
                     strings_can_be_null=self.null_literal is not None,
                 ),
             )
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             return str(error)
         columns = [
             _booleans(column) if pa.types.is_boolean(field.type) else column
@@ -163,6 +163,20 @@ def _as_text(field: pa.Field) -> pa.Field:
 def _booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """What is not ``true`` is false, as in cells that are read one by one."""
     return pc.equal(pc.ascii_lower(pc.utf8_trim_whitespace(texts)), "true")
+
+
+def _no_lines(values: Values) -> list[int]:
+    """Those of several lines, or with a quote that may be open at the end."""
+    if not isinstance(values, pa.Array):
+        return [
+            index
+            for index, line in enumerate(values)
+            if line and (b"\n" in line or b"\r" in line or line.count(b'"') % 2)
+        ]
+    has_ends = pc.or_(pc.match_substring(values, b"\n"), pc.match_substring(values, b"\r"))
+    has_open = pc.not_equal(pc.bit_wise_and(pc.count_substring(values, b'"'), 1), 0)
+    found: list[int] = pc.indices_nonzero(pc.or_(has_ends, has_open)).to_pylist()
+    return found
 
 
 def _has_empty(values: Values) -> bool:

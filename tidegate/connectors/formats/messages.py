@@ -3,7 +3,8 @@
     values (a column of bytes, or a list) ─▶ DeserializationSchema.decode ─▶ pa.RecordBatch of the produced type
     pa.RecordBatch                        ─▶ SerializationSchema.encode   ─▶ list[bytes]
 
-A value that cannot be decoded is ``PoisonRecord``, which names its place in the list; the source decides what becomes of it.
+A value that cannot be decoded is ``PoisonRecord``, which names its place in the list; the source decides what becomes of it. Sources call
+``decoded``, and sinks ``encoded``: there every exception that a message or a record causes is turned into one of ours.
 """
 
 from __future__ import annotations
@@ -21,9 +22,18 @@ from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.records.record_copy import record_copy
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
-from tidegate.connectors.files.json_text import json_rows, json_texts, missing_field
+from tidegate.connectors.content import NOT_OF_CONTENT, check_content, misfit, named
+from tidegate.connectors.files.json_text import (
+    BOM,
+    MAX_DEPTH,
+    TOO_DEEP,
+    is_too_deep,
+    json_rows,
+    json_texts,
+    missing_field,
+)
 from tidegate.connectors.formats.json_rows import row_texts
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Record, UserObject
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
@@ -69,12 +79,64 @@ class DeserializationSchema(ABC):
         """One row for each value, in order. Raises ``PoisonRecord``."""
 
 
+def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
+    """Returns a row for each value. Raises ``PoisonRecord`` for the first value that ``schema`` raises for, whatever it raises, but for what a
+    message cannot be the cause of: a registry that does not answer, say."""
+    try:
+        data = schema.decode(values)
+        check_content(data, "messages")
+        return data
+    except PoisonRecord:
+        raise
+    except (SchemaMismatch, CorruptData) as error:
+        poison = _first_poison(schema, values)
+        if poison is None:
+            raise
+        raise poison from error
+    except NOT_OF_CONTENT:
+        raise
+    except Exception as error:
+        poison = _first_poison(schema, values)
+        raise poison or SchemaMismatch(f"messages cannot be decoded: {named(error)}") from error
+
+
+def _first_poison(schema: DeserializationSchema, values: Values) -> PoisonRecord | None:
+    for index in range(len(values)):
+        try:
+            check_content(schema.decode(values[index : index + 1]), "the message")
+        except PoisonRecord as poison:
+            return PoisonRecord(index, poison.reason)
+        except (SchemaMismatch, CorruptData) as error:
+            return PoisonRecord(index, error.message)
+        except NOT_OF_CONTENT:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it is: the message is the cause
+            return PoisonRecord(index, named(error))
+    return None
+
+
 class SerializationSchema(ABC):
     """Turns records into the bytes of messages. It is pickled by the client and used in the subtask's thread."""
 
     @abstractmethod
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
         """One message for each row. ``type_info`` is of the stream."""
+
+
+def encoded(
+    schema: SerializationSchema, data: pa.RecordBatch, type_info: TypeInformation
+) -> pa.BinaryArray | list[bytes]:
+    """Returns a message for each row. Raises ``SchemaMismatch`` with row, column and value for what a format cannot write, and what a user's
+    function raises."""
+    if isinstance(schema, FunctionSerializationSchema):
+        return schema.encode(data, type_info)
+    try:
+        return schema.encode(data, type_info)
+    except NOT_OF_CONTENT:
+        raise
+    except Exception as error:
+        found = misfit(data, lambda part: schema.encode(part, type_info))
+        raise SchemaMismatch(f"a record cannot be written as a message: {found or 'rows'}: {named(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -142,11 +204,15 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
+        values = _without_marks(values)
+        for index in _long_ones(values):
+            if is_too_deep(objects(values[index : index + 1])[0] or b""):
+                raise PoisonRecord(index, TOO_DEEP)
         if self.fail_on_missing_field:
             for index, value in enumerate(objects(values)):
                 if missing := missing_field(value, schema):
                     raise PoisonRecord(index, f"could not find field with name {missing!r}")
-        return rows_one_by_one(values, schema, lambda content: _json_rows(content, schema), "JSON object")
+        return rows_one_by_one(values, schema, lambda content: _json_rows(content, schema), "JSON object", _no_objects)
 
 
 @dataclass(frozen=True)
@@ -238,22 +304,62 @@ def one_a_line(values: Values) -> bytes:
     return bytes(pc.binary_join(whole, b"\n")[0].as_py()) + b"\n"
 
 
+def _without_marks(values: Values) -> Values:
+    """A byte order mark at the beginning of a message is none of its text."""
+    if isinstance(values, pa.Array):
+        if not pc.any(pc.starts_with(values, BOM)).as_py():
+            return values
+        return pa.array([None if value is None else value.removeprefix(BOM) for value in objects(values)], values.type)
+    return [value.removeprefix(BOM) if value and value.startswith(BOM) else value for value in values]
+
+
+def _long_ones(values: Values) -> list[int]:
+    """Those that may be nested too deep, which takes two bytes for each level."""
+    if isinstance(values, pa.Array):
+        return pc.indices_nonzero(pc.greater(pc.binary_length(values), 2 * MAX_DEPTH)).to_pylist()
+    return [index for index, value in enumerate(values) if value and len(value) > 2 * MAX_DEPTH]
+
+
+def _no_objects(values: Values) -> list[int]:
+    """Those that do not begin with one brace and end with the other. Where two others stand behind each other, nothing goes on from one to the
+    next: as many rows as messages are one of each then."""
+    if isinstance(values, pa.Array):
+        braces = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
+        if pc.all(pc.fill_null(braces, False)).as_py():
+            return []
+    texts = ((value or b"").strip(b" \t\r\n") for value in objects(values))
+    return [index for index, text in enumerate(texts) if text[:1] != b"{" or text[-1:] != b"}"]
+
+
 def rows_one_by_one(
-    values: Values, schema: pa.Schema, parse: Callable[[bytes], pa.RecordBatch | str], what: str
+    values: Values,
+    schema: pa.Schema,
+    parse: Callable[[bytes], pa.RecordBatch | str],
+    what: str,
+    doubtful: Callable[[Values], list[int]],
 ) -> pa.RecordBatch:
-    """Returns a row of each value: all at once, and where that cannot be, the first value that is not one row is named.
-    ``parse`` gives the rows of some bytes, or why there are none. Raises ``PoisonRecord``."""
+    """Returns a row of each value: all at once, and where that cannot be, one by one, up to the first value that is not one row.
+    ``parse`` gives the rows of some bytes, or why there are none; ``doubtful`` the values that might go on in the next line. Raises
+    ``PoisonRecord``."""
     if not len(values):
         return no_rows(schema)
-    whole = parse(one_a_line(values))
-    if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
-        return whole
+
+    def alone(value: bytes | None) -> pa.RecordBatch | str:
+        found = parse((value or b"") + b"\n")
+        return f"{found.num_rows} {what}s" if isinstance(found, pa.RecordBatch) and found.num_rows != 1 else found
+
+    doubted = (objects(values[index : index + 1])[0] for index in doubtful(values))
+    if not any(isinstance(alone(value), str) for value in doubted):
+        whole = parse(one_a_line(values))
+        if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
+            return whole
+    rows = []
     for index, value in enumerate(objects(values)):
-        alone = parse((value or b"") + b"\n")
-        if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
-            found = f"{alone.num_rows} {what}s" if isinstance(alone, pa.RecordBatch) else alone
+        found = alone(value)
+        if isinstance(found, str):
             raise PoisonRecord(index, f"not one {what} with the fields {schema.names}: {found}")
-    raise PoisonRecord(0, f"the messages are not {what}s one by one: {whole}")
+        rows.append(found)
+    return pa.concat_batches(rows)
 
 
 def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:

@@ -20,7 +20,7 @@ from tidegate.connectors.files.compression import RandomAccess, open_range
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.files.formats import FileFormat
-from tidegate.connectors.formats.messages import PoisonRecord
+from tidegate.connectors.formats.messages import PoisonRecord, decoded
 from tidegate.connectors.formats.protobuf_messages import ProtobufMessages, ProtobufRows
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
@@ -60,7 +60,7 @@ class ProtobufFileFormat(FileFormat):
         values = [value for _, value in found]
         while True:
             try:
-                return self._rows.decode(values)
+                return decoded(self._rows, values)
             except PoisonRecord as poison:
                 if not self._rows.ignore_parse_errors:
                     place = found[poison.index][0]

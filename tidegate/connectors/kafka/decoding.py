@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tidegate.common.records.record_codec import encode
 from tidegate.connectors.base import Split
-from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, Values, objects
+from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, Values, decoded, objects
 from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, Tombstones, dead_letter
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.model.errors import CorruptData
@@ -100,7 +100,7 @@ class Decoding:
             except PoisonRecord as poison:
                 at = poison.index
                 if at:
-                    yield self._batch(split_id, taken.part(0, at))
+                    yield from self._without_poison(split_id, taken.part(0, at))  # in which there may be other poison
                 yield self._poisoned(split_id, taken, poison)
                 taken = taken.part(at + 1, len(taken.values))
 
@@ -126,7 +126,7 @@ class Decoding:
         next_offset, tombstones = int(taken.offsets[-1]) + 1, self._settings.tombstones
         gone = None if tombstones is None else tombstones_in(taken.values)
         if gone is None or not gone.any():
-            data = self._settings.decoder.decode(taken.values)
+            data = decoded(self._settings.decoder, taken.values)
         else:
             data = self._live(taken.values, gone)
             if callable(tombstones):
@@ -141,7 +141,7 @@ class Decoding:
         places = np.flatnonzero(~gone)
         live = values.filter(pa.array(~gone)) if isinstance(values, pa.Array) else [values[int(at)] for at in places]
         try:
-            return self._settings.decoder.decode(live)
+            return decoded(self._settings.decoder, live)
         except PoisonRecord as poison:
             raise PoisonRecord(int(places[poison.index]), poison.reason) from poison
 

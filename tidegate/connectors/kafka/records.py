@@ -17,7 +17,7 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.serialization import SerializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.formats.messages import SerializationSchema, serializer_of
+from tidegate.connectors.formats.messages import SerializationSchema, encoded, serializer_of
 from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import Record
 
@@ -62,8 +62,8 @@ class KafkaRecordSerializationSchema:
         """With the columns of ``SCHEMA``."""
         data = batch.data
         rows = data.num_rows
-        values = _column(self.value.encode(data, type_info))
-        keys = pa.nulls(rows, pa.binary()) if self.key is None else _column(self.key.encode(data, type_info))
+        values = _column(encoded(self.value, data, type_info))
+        keys = pa.nulls(rows, pa.binary()) if self.key is None else _column(encoded(self.key, data, type_info))
         stamps = pa.nulls(rows, pa.int64())
         if batch.timestamps is not None and self.sends_timestamps:
             stamps = batch.timestamps
@@ -192,5 +192,5 @@ def _write(table: pa.Table, sink: pa.NativeFile) -> None:
         writer.write_table(table)
 
 
-def _column(encoded: pa.Array | list[bytes]) -> pa.Array:
-    return encoded if isinstance(encoded, pa.Array) else pa.array(encoded, pa.binary())
+def _column(values: pa.Array | list[bytes]) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())

@@ -1,0 +1,51 @@
+"""Reads splits of files: the rows that the format finds, with the columns of their directories, and one error for whatever a file causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from tidegate.connectors.content import check_content, content_errors
+from tidegate.connectors.files import hive
+from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.file_range import FileRange
+from tidegate.connectors.files.file_system import storage_failure
+from tidegate.connectors.files.formats import FileFormat
+
+
+def blocks(
+    file_format: FileFormat, part: FileRange, values: hive.Values, start: int | None, skip: int
+) -> Iterator[Block]:
+    """Yields the blocks of ``part`` from a position on. Raises ``SchemaMismatch`` and ``CorruptData`` for what is in the file, ``StorageError``
+    when it cannot be read."""
+    found = hive.blocks(file_format, part, values, start, skip)
+    while True:
+        with read_errors(part.path, f"the part from {part.start} to {part.end}"):
+            block = next(found, None)
+        if block is None:
+            return
+        if not block.side:
+            check_content(
+                block.data, f"{part.path}, in what begins at {block.start}, behind the first {block.skip} rows"
+            )
+        yield block
+
+
+def first_record(
+    file_format: FileFormat, part: FileRange, values: hive.Values, start: int | None, skip: int
+) -> pa.RecordBatch | None:
+    """Returns the first row of ``blocks``. Raises as ``blocks`` does."""
+    with read_errors(part.path, f"the part from {part.start} to {part.end}"):
+        return hive.first_record(file_format, part, values, start, skip)
+
+
+@contextmanager
+def read_errors(path: str, where: str) -> Iterator[None]:
+    """Raises ``SchemaMismatch`` for whatever the content of a file causes, and ``StorageError`` for what the operating system says."""
+    try:
+        with content_errors(f"{path}, {where}"):
+            yield
+    except OSError as error:
+        raise storage_failure("read", path, error) from error
