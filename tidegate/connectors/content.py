@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.shown_values import shown_value
+from tidegate.common.records.shown_values import SHOWN_CHARACTERS, shown_value
 from tidegate.model.errors import SchemaMismatch, TidegateError
 
 NOT_OF_CONTENT = (TidegateError, OSError, MemoryError)
@@ -52,7 +52,8 @@ def misfit(data: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], object]) ->
     for place, name in enumerate(data.schema.names):
         if _failure(row.select([place]), attempt) is kind:
             return f"row {begin}, column {name!r}, value {shown_value(row.column(place)[0])}"
-    return f"row {begin}"
+    values = ", ".join(f"{name}={shown_value(row.column(place)[0])}" for place, name in enumerate(data.schema.names))
+    return f"row {begin} ({values[:SHOWN_CHARACTERS]})"
 
 
 def _failure(data: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], object]) -> type[Exception] | None:

@@ -22,6 +22,7 @@ from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.compression import RandomAccess, open_range
 from tidegate.connectors.files.csv_blocks import BOM, CsvBlocks, Head
 from tidegate.connectors.files.csv_quotes import QUOTE, RecordEnds
+from tidegate.connectors.files.decimal_text import decimals_of, has_tiny
 from tidegate.connectors.files.file_range import FileRange, byte_ranges, codec_of
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import BLOCK_BYTES, FileFormat, check_names
@@ -117,21 +118,32 @@ class CsvFormat(FileFormat):
         return one_batch(table, self.schema)
 
     def _table(self, raw: bytes, columns: list[str]) -> pa.Table:
+        exact = [f for f in self.schema if pa.types.is_decimal(f.type)]
+        if not exact or not has_tiny(raw):
+            return self._by_arrow(raw, columns, list(self.schema))
+        texts = self.read(raw, columns, [f.with_type(pa.string()) for f in exact], are_quoted_null=True)
+        found = {f.name: decimals_of(texts.column(f.name).to_pylist(), f) for f in exact}
+        if rest := [f for f in self.schema if f.name not in found]:
+            table = self._by_arrow(raw, columns, rest)
+            found |= {f.name: table.column(f.name) for f in rest}
+        return pa.table([found[name] for name in self.schema.names], self.schema.names)
+
+    def _by_arrow(self, raw: bytes, columns: list[str], fields: list[pa.Field]) -> pa.Table:
         """In a column of texts a quoted null value is a text, in others it is null: where a file has such, its columns are read in turns."""
-        texts = [field for field in self.schema if _keeps_quoted(field.type)]
-        others = [field for field in self.schema if not _keeps_quoted(field.type)]
+        texts = [field for field in fields if _keeps_quoted(field.type)]
+        others = [field for field in fields if not _keeps_quoted(field.type)]
         if not others:
             return self.read(raw, columns, texts)
         if not texts:
             return self.read(raw, columns, others, are_quoted_null=True)
         try:
-            return self.read(raw, columns, list(self.schema))
+            return self.read(raw, columns, fields)
         except pa.ArrowInvalid:
             if QUOTE not in raw:
                 raise
         parts = [self.read(raw, columns, texts), self.read(raw, columns, others, are_quoted_null=True)]
         named = {field.name: part.column(field.name) for part in parts for field in part.schema}
-        return pa.table([named[name] for name in self.schema.names], self.schema.names)
+        return pa.table([named[field.name] for field in fields], [field.name for field in fields])
 
     def read(self, raw: bytes, columns: list[str], fields: list[pa.Field], are_quoted_null: bool = False) -> pa.Table:
         """Returns ``fields`` of records with cells for ``columns``; all, of the types that Arrow finds, where there are none. Raises what

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from tidegate.connectors.files.block import Block
+from tidegate.connectors.files.decimal_text import decimals_of
 from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.files.formats import FileFormat
 from tidegate.model.errors import SchemaMismatch
@@ -100,6 +101,8 @@ def _constants(path: str, schema: pa.Schema, values: Values) -> dict[str, pa.Sca
 
 def _scalar(path: str, field: pa.Field, text: str | None) -> pa.Scalar:
     try:
+        if pa.types.is_decimal(field.type):
+            return decimals_of([text], field)[0]
         return pa.scalar(text, pa.string()).cast(field.type)
     except Exception as error:
         raise SchemaMismatch(f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}") from error

@@ -20,18 +20,20 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from tidegate.connectors.files.batches import one_batch
+from tidegate.connectors.files.decimal_text import has_decimals, has_tiny
 from tidegate.connectors.files.json_values import Number, json_batch, json_objects, reads_by_arrow
 from tidegate.model.values import FieldValue, Record
 
 BOM = b"\xef\xbb\xbf"
 MAX_DEPTH = 500
 """Half of what Python's stack allows, which its reader of JSON takes one frame of for each level; Jackson has 1000."""
+MAX_INFERRED_DEPTH = 100
+"""Arrow's form of schemas for the wire, FlatBuffers, refuses types that are some more deep."""
 TOO_DEEP = f"the value is nested more than {MAX_DEPTH} deep"
 _MOST_FLOAT_DIGITS = 308
 """Every whole number of so many is less than the largest float."""
 _FIRST_NULL = re.compile(rb"\s*null")
 _LATER_NULL = re.compile(rb"\}\s*null")
-_INF = re.compile(rb"[:,\[]\s*-?Inf\s*[,\]}]")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _OPENING = np.frombuffer(b"{[", np.uint8)
@@ -80,12 +82,13 @@ def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBa
     What Python's reader says counts; Arrow's is given what it reads in the same way."""
     if are_lines and any(map(is_too_deep, _long_lines(content))):
         raise pa.ArrowInvalid(TOO_DEEP)
-    if all(reads_by_arrow(field.type) for field in schema) and is_safe(content):
+    has_exact = any(has_decimals(field.type) for field in schema) and has_tiny(content)
+    if not has_exact and all(reads_by_arrow(field.type) for field in schema) and is_safe(content):
         try:
             data = one_batch(_table(content, schema, are_lines), schema)
         except Exception:  # noqa: BLE001  whatever it is that Arrow does not take: Python says what is wrong
             data = None
-        if data is not None and not any(map(_has_infinity, data.columns)):
+        if data is not None and not _is_doubtful(data, content):
             return data
     try:
         return json_batch(content, schema)
@@ -98,11 +101,9 @@ def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBa
 def json_schema(lines: bytes) -> pa.Schema:
     """Returns the fields of the objects in ``lines``, as Arrow infers them, but for whole numbers that int64 does not hold: a column with
     one is text, which a float would change. Raises ``ArrowInvalid``."""
-    if any(map(is_too_deep, _long_lines(lines))):
-        raise pa.ArrowInvalid(TOO_DEEP)
-    if not is_safe(lines):
-        json_rows(lines, pa.schema([]), are_lines=True)  # says why, unless they are only odd
-        raise pa.ArrowInvalid("they are not as RFC 8259 has it")
+    if any(is_too_deep(line, MAX_INFERRED_DEPTH) for line in _long_lines(lines, MAX_INFERRED_DEPTH)):
+        raise pa.ArrowInvalid(f"a value is nested more than {MAX_INFERRED_DEPTH} deep, which is too much for a column")
+    json_rows(lines, pa.schema([]), are_lines=True)  # Arrow's reader may see them then
     if not lines.strip():
         raise pa.ArrowInvalid("there is no object")
     found = pa.json.read_json(
@@ -116,20 +117,18 @@ def json_schema(lines: bytes) -> pa.Schema:
     )
 
 
-def is_too_deep(text: bytes) -> bool:
-    """Whether its value is nested more than ``MAX_DEPTH`` deep."""
-    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+def is_too_deep(text: bytes, most: int = MAX_DEPTH) -> bool:
+    """Whether its value is nested more than ``most`` deep."""
+    if text.count(b"{") + text.count(b"[") <= most:
         return False
     brackets = np.frombuffer(_STRING.sub(b"", text).translate(None, _NO_BRACKETS), np.uint8)
-    return bool(np.where(np.isin(brackets, _OPENING), 1, -1).cumsum().max(initial=0) > MAX_DEPTH)
+    return bool(np.where(np.isin(brackets, _OPENING), 1, -1).cumsum().max(initial=0) > most)
 
 
 def is_safe(content: bytes) -> bool:
-    """Whether Arrow's reader may see it. It ends the process if the first value is ``null``, also behind a byte order mark, takes a later
-    one for an object, passes on text that is no UTF-8, and knows ``Inf``."""
-    if content.startswith(BOM) or _FIRST_NULL.match(content) or _LATER_NULL.search(content):
-        return False
-    if b"Inf" in content and _INF.search(content):
+    """Whether Arrow's reader may see it. It ends the process if the first value is ``null``, takes a byte order mark away wherever a block
+    begins, and passes on text that is no UTF-8."""
+    if content.startswith(BOM) or _FIRST_NULL.match(content):
         return False
     try:
         return content.isascii() or bool(content.decode())
@@ -137,11 +136,18 @@ def is_safe(content: bytes) -> bool:
         return False
 
 
-def _long_lines(content: bytes) -> Iterator[bytes]:
-    """Those that may be nested too deep, which takes two bytes for each level."""
+def _is_doubtful(data: pa.RecordBatch, content: bytes) -> bool:
+    """Whether Arrow may have taken a ``null`` for an object, or made an infinity of a number that is too large."""
+    if all(column.null_count for column in data.columns) and _LATER_NULL.search(content):
+        return True
+    return any(map(_has_infinity, data.columns))
+
+
+def _long_lines(content: bytes, depth: int = MAX_DEPTH) -> Iterator[bytes]:
+    """Those that may be nested deeper, which takes two bytes for each level."""
     begin = 0
-    while begin + 2 * MAX_DEPTH < len(content):
-        end = content.rfind(b"\n", begin, begin + 2 * MAX_DEPTH)
+    while begin + 2 * depth < len(content):
+        end = content.rfind(b"\n", begin, begin + 2 * depth)
         if end < 0:
             end = content.find(b"\n", begin)
             end = len(content) if end < 0 else end

@@ -16,11 +16,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
 from tidegate.common.records.java_text import double_text
+from tidegate.connectors.files.decimal_text import exact, fitted
 from tidegate.model.values import FieldValue
 
 _Reader = Callable[[FieldValue], FieldValue]
@@ -39,12 +40,10 @@ _FRACTION = re.compile(r"[.,]([0-9]+)")
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _SHOWN_CHARACTERS = 200
 """Chosen, not measured: of a value in a message."""
-_MOST_DIGITS = 80
-"""A decimal256 has 76."""
+_MOST_DIGITS = 76
+"""Of whole numbers that are no decimal's: what Python takes some microseconds for."""
 _INFINITE_FROM = {"halffloat": 65520.0, "float": 3.4028235677973366e38}
 """What IEEE 754 rounds to infinity in a float of 16 and of 32 bits."""
-_EXACTLY = Context(prec=3 * _MOST_DIGITS, traps=[Inexact, InvalidOperation])
-_LAST_DIGIT = Decimal(1).scaleb(-_MOST_DIGITS)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _BY_ARROW = (
@@ -98,11 +97,11 @@ def _refused(value: FieldValue) -> FieldValue:
 
 
 def _column(objects: Sequence[dict[str, FieldValue]], field: pa.Field) -> pa.Array:
-    read, values = _nullable(_reader(field.type)), []
+    read, values = _reader(field.type), []
     for row, one in enumerate(objects):
         value = one.get(field.name)
         try:
-            values.append(read(value))
+            values.append(None if value is None else read(value))
         except (ValueError, ArithmeticError):
             raise _misfit(field, row, value) from None
     try:
@@ -135,6 +134,8 @@ def _reader(kind: pa.DataType) -> _Reader:
         return _timestamp_reader(_PER_SECOND[kind.unit])
     if pa.types.is_time(kind):
         return _time_reader(_PER_SECOND[kind.unit])
+    if pa.types.is_decimal(kind):
+        return _decimal_reader(kind)
     if pa.types.is_floating(kind):
         return _float_reader(_INFINITE_FROM.get(str(kind), math.inf))
     if pa.types.is_dictionary(kind):
@@ -153,13 +154,13 @@ def _nullable(read: _Reader) -> _Reader:
 
 
 def _whole(value: FieldValue) -> int:
-    if isinstance(value, str) and (isinstance(value, Number) or _WHOLE.fullmatch(value)):
+    if isinstance(value, Number) or (isinstance(value, str) and _WHOLE.fullmatch(value)):
         if len(value) <= _MOST_DIGITS:
             try:
                 return int(value)
             except ValueError:
                 pass  # 5.0 and 5e2 are whole, too
-        number = _exact(value)
+        number = exact(value)
         if number == number.to_integral_value():
             return int(number)
     raise ValueError
@@ -167,39 +168,26 @@ def _whole(value: FieldValue) -> int:
 
 def _float_reader(infinite_from: float) -> _Reader:
     def read(value: FieldValue) -> float:
-        if isinstance(value, float):  # NaN and the infinities, which are no numbers of JSON
-            return value
-        if isinstance(value, str) and value in _NUMBERS:
-            return _NUMBERS[value]
-        if isinstance(value, str) and (isinstance(value, Number) or _NUMBER.fullmatch(value)):
+        if isinstance(value, Number) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
             found = float(value)
-            if abs(found) < infinite_from:
+            if -infinite_from < found < infinite_from:
                 return found
+        elif isinstance(value, float):  # NaN and the infinities, which are no numbers of JSON
+            return value
+        elif isinstance(value, str) and value in _NUMBERS:
+            return _NUMBERS[value]
         raise ValueError
 
     return read
 
 
-def _decimal(value: FieldValue) -> Decimal:
-    if isinstance(value, str) and (isinstance(value, Number) or _NUMBER.fullmatch(value)):
-        return _exact(value)
-    raise ValueError
-
-
-def _exact(text: str) -> Decimal:
-    """Raises ``ValueError`` or ``ArithmeticError`` for a number with more digits than any column has."""
-    try:
-        number = Decimal(text.strip())
-    except InvalidOperation:
-        raise ValueError from None
-    exponent = number.as_tuple().exponent
-    if not number:
-        return Decimal(0)
-    if number.adjusted() > _MOST_DIGITS or not isinstance(exponent, int):
+def _decimal_reader(kind: pa.DataType) -> _Reader:
+    def read(value: FieldValue) -> Decimal:
+        if isinstance(value, Number) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+            return fitted(value, kind)
         raise ValueError
-    if exponent < -_MOST_DIGITS:  # zeros at the end may be left out
-        return number.quantize(_LAST_DIGIT, context=_EXACTLY)
-    return number
+
+    return read
 
 
 def _boolean(value: FieldValue) -> bool:
@@ -343,7 +331,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 _READERS: list[tuple[Callable[[pa.DataType], bool], _Reader]] = [
     (pa.types.is_integer, _whole),
-    (pa.types.is_decimal, _decimal),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_string, _text),
     (pa.types.is_large_string, _text),

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import datetime
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from tidegate.common.typeinfo import (
     TypeInformation,
     Types,
 )
+from tidegate.connectors.files.decimal_text import exact
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue, Record
 
@@ -139,7 +141,10 @@ def _whole(text: str) -> int:
 def _floating(text: str) -> float:
     if "_" in text:
         raise ValueError(f"{text!r} is no number")
-    return float(text)
+    found = float(text)
+    if math.isinf(found) and "inf" not in text.lower():
+        raise ValueError(f"{text!r} is too large")
+    return found
 
 
 def _instant(text: str) -> Instant:
@@ -151,8 +156,8 @@ def _instant(text: str) -> Instant:
 def _decimal_reader(column: CsvColumn) -> Reader:
     def read(text: str) -> Decimal | None:
         try:
-            return rounded(Decimal(text.strip()), column.decimals)
-        except InvalidOperation:
+            return exact(text) if column.decimals is None else rounded(Decimal(text.strip()), column.decimals)
+        except (ValueError, ArithmeticError):
             raise ValueError(f"{text!r} is no decimal number") from None
 
     return read

@@ -18,6 +18,7 @@ from tidegate.common.row import Row
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.columns import column_order, in_order
+from tidegate.connectors.files.csv_blocks import BOM
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_range import FileRange, check_whole
 from tidegate.connectors.files.file_system import resolve
@@ -142,12 +143,13 @@ class _Lines:
 
     def __iter__(self) -> Iterator[str]:
         while raw := self._line():
+            text = raw if self.next_start else raw.removeprefix(BOM)
             self.next_start += len(raw)
-            if self._skips_comments and self.begins_record and raw.startswith(b"#"):
+            if self._skips_comments and self.begins_record and text.startswith(b"#"):
                 continue
             self.begins_record = False
             try:
-                yield raw.decode()
+                yield text.decode()
             except UnicodeDecodeError as error:
                 raise CorruptData(f"{self._part.path}: not UTF-8 text before byte {self.next_start}") from error
 

@@ -20,6 +20,7 @@ from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.connectors.files.batches import one_batch
+from tidegate.connectors.files.decimal_text import has_decimals, has_tiny
 from tidegate.connectors.formats.csv_cells import CsvColumn, Reader, kind_of, reader_of, writer_of
 from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.connectors.formats.messages import (
@@ -29,7 +30,9 @@ from tidegate.connectors.formats.messages import (
     Values,
     no_rows,
     objects,
+    one_a_line,
     rows_one_by_one,
+    without_marks,
 )
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue, Record
@@ -61,14 +64,20 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         schema = self.type_info.arrow_schema()
         if not len(values):
             return no_rows(schema)
-        if not self._is_plain:
-            rows = [self._row(index, value) for index, value in enumerate(objects(values))]
-            return encode_records(self.type_info, rows)
+        values = without_marks(values)
+        if not self._is_plain or (any(map(has_decimals, schema.types)) and has_tiny(one_a_line(values))):
+            return self._by_cell(values)
         lines = _without_line_ends(values)
         for index, line in enumerate(objects(lines)) if _has_empty(lines) else ():
             if not line:
                 raise PoisonRecord(index, "not one CSV line, but 0")
-        return rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line", _no_lines)
+        data = rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line", _no_lines)
+        has_infinity = any(pa.types.is_floating(c.type) and pc.any(pc.is_inf(c)).as_py() for c in data.columns)
+        return self._by_cell(values) if has_infinity else data  # Arrow makes one of a number that is too large
+
+    def _by_cell(self, values: Values) -> pa.RecordBatch:
+        rows = [self._row(index, value) for index, value in enumerate(objects(values))]
+        return encode_records(self.type_info, rows)
 
     @cached_property
     def _is_plain(self) -> bool:

@@ -204,7 +204,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
-        values = _without_marks(values)
+        values = without_marks(values)
         for index in _long_ones(values):
             if is_too_deep(objects(values[index : index + 1])[0] or b""):
                 raise PoisonRecord(index, TOO_DEEP)
@@ -304,8 +304,8 @@ def one_a_line(values: Values) -> bytes:
     return bytes(pc.binary_join(whole, b"\n")[0].as_py()) + b"\n"
 
 
-def _without_marks(values: Values) -> Values:
-    """A byte order mark at the beginning of a message is none of its text."""
+def without_marks(values: Values) -> Values:
+    """Returns the messages without the byte order marks that they begin with."""
     if isinstance(values, pa.Array):
         if not pc.any(pc.starts_with(values, BOM)).as_py():
             return values
@@ -316,7 +316,8 @@ def _without_marks(values: Values) -> Values:
 def _long_ones(values: Values) -> list[int]:
     """Those that may be nested too deep, which takes two bytes for each level."""
     if isinstance(values, pa.Array):
-        return pc.indices_nonzero(pc.greater(pc.binary_length(values), 2 * MAX_DEPTH)).to_pylist()
+        found: list[int] = pc.indices_nonzero(pc.greater(pc.binary_length(values), 2 * MAX_DEPTH)).to_pylist()
+        return found
     return [index for index, value in enumerate(values) if value and len(value) > 2 * MAX_DEPTH]
 
 
