@@ -20,6 +20,7 @@ from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.connectors.files.batches import one_batch
+from tidegate.connectors.files.csv_quotes import RecordEnds
 from tidegate.connectors.files.decimal_text import has_decimals, has_tiny
 from tidegate.connectors.formats.csv_cells import CsvColumn, Reader, kind_of, reader_of, writer_of
 from tidegate.connectors.formats.csv_dialect import CsvDialect
@@ -71,6 +72,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         for index, line in enumerate(objects(lines)) if _has_empty(lines) else ():
             if not line:
                 raise PoisonRecord(index, "not one CSV line, but 0")
+        ends = RecordEnds(self.field_delimiter)
+        for index in _no_lines(lines):
+            if (opened := ends.open_quote(objects(lines[index : index + 1])[0] or b"")) is not None:
+                raise PoisonRecord(index, f"the quote at byte {opened} is never closed")
         data = rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line", _no_lines)
         has_infinity = any(pa.types.is_floating(c.type) and pc.any(pc.is_inf(c)).as_py() for c in data.columns)
         return self._by_cell(values) if has_infinity else data  # Arrow makes one of a number that is too large
