@@ -112,13 +112,8 @@ def _null_of(field: pa.Field, column: pa.Array) -> tuple[int, str] | None:
         there = pc.indices_nonzero(column.is_valid())
         parts = [(kind.field(place), column.field(place).take(there)) for place in range(kind.num_fields)]
     elif pa.types.is_map(kind):
-        there = pc.list_parent_indices(column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
-        parts = [
-            (
-                kind.item_field,
-                pc.list_flatten(column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))).field(1),
-            )
-        ]
+        items = pa.ListArray.from_arrays(column.offsets, column.items)
+        there, parts = pc.list_parent_indices(items), [(kind.item_field, pc.list_flatten(items))]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         there = pc.list_parent_indices(column)
         parts = [(kind.value_field, pc.list_flatten(column))]
