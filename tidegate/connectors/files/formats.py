@@ -209,11 +209,15 @@ class ParquetFormat(FileFormat):
         """Those columns as ``schema`` has them."""
         if not len(self.schema):
             return data  # rows without columns are rows
-        return pa.RecordBatch.from_arrays(data.columns, schema=self.schema)
+        columns = [
+            column if column.type == wanted.type else column.cast(wanted.type)
+            for column, wanted in zip(data.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _check_nulls(self, path: str, file: pq.ParquetFile) -> None:
         """Raises ``SchemaMismatch`` where the footer tells of nulls in a column that has none by the schema."""
-        required = {f.name for f in self.schema if not f.nullable and file.schema_arrow.field(f.name).nullable}
+        required = {f.name for f in self.schema if not f.nullable}
         for group in range(file.num_row_groups if required else 0):
             row_group = file.metadata.row_group(group)
             for column in map(row_group.column, range(row_group.num_columns)):

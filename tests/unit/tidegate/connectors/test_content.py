@@ -101,10 +101,10 @@ def test_a_value_that_python_has_no_object_for_is_named_by_the_operator_that_wan
 
 
 def writer(sink: FileSink, kind: TypeInformation) -> Any:
-    return sink.make_writer(SinkContext(0, 1, 128, "job", "attempt", "sink"), [], kind)
+    return sink.make_writer(SinkContext(0, 1, "job", "attempt", "sink"), [], kind)
 
 
-SINKS = {
+SINKS: dict[str, Callable[[str], FileSink]] = {
     "csv": FileSink.for_csv,
     "json": FileSink.for_json_lines,
     "parquet": FileSink.for_parquet,
