@@ -30,8 +30,9 @@ is wrong with it."""
 SHOWN_CHARACTERS = 200
 """Chosen, not measured: of a bad line in the log."""
 _COUNTED_BYTES = 1 << 28
-"""Chosen, not measured: half a second of reading to count lines; of one behind them the byte is told alone."""
+"""Chosen, not measured: half a second of reading to count lines; of one behind them the byte alone is named."""
 _PIECE_BYTES = 1 << 20
+"""Chosen, not measured: what is counted at once."""
 
 _LOG = logging.getLogger("tidegate.files")
 

@@ -10,7 +10,7 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 import pyarrow as pa
 
 _MOST_DIGITS = 76
-"""Of a decimal256."""
+"""A decimal256 has so many."""
 _EXACTLY = Context(prec=3 * _MOST_DIGITS, traps=[Inexact, InvalidOperation])
 _LAST_DIGIT = Decimal(1).scaleb(-_MOST_DIGITS)
 _TINY = (re.compile(rb"e-?[0-9]{2}"), re.compile(rb"E-?[0-9]{2}"), re.compile(rb"\.[0-9]{39}"))

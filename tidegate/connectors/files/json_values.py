@@ -41,7 +41,7 @@ _BLANKS = re.compile(r"[ \t\n\r]*")
 _SHOWN_CHARACTERS = 200
 """Chosen, not measured: of a value in a message."""
 _MOST_DIGITS = 76
-"""Of whole numbers that are no decimal's: what Python takes some microseconds for."""
+"""A decimal256 has so many, and longer whole numbers are in no column; Python reads so many in some microseconds."""
 _INFINITE_FROM = {"halffloat": 65520.0, "float": 3.4028235677973366e38}
 """What IEEE 754 rounds to infinity in a float of 16 and of 32 bits."""
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -175,7 +175,7 @@ def test_a_record_that_no_message_can_hold_is_named(schema: SerializationSchema)
 
 
 class Odd(DeserializationSchema):
-    """Raises what it is told to."""
+    """Raises the error that is given for a value."""
 
     def __init__(self, raised: dict[bytes, Exception]) -> None:
         self.raised = raised
