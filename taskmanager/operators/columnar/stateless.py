@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.shown_values import rows_to_show
 from tidegate.functions.expressions import Expression
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import FieldValue
@@ -129,7 +130,7 @@ def _failing_row(expressions: Sequence[Expression], data: pa.RecordBatch) -> tup
             data = second
         else:
             return ()
-    return tuple(data.to_pylist())
+    return tuple(rows_to_show(data))
 
 
 def _fails(expressions: Sequence[Expression], data: pa.RecordBatch) -> bool:

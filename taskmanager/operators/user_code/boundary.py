@@ -20,6 +20,7 @@ from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.externalresource import ExternalResourceInfo
 from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.common.records.shown_values import rows_to_show
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
 from tidegate.functions.output_tag import OutputTag
@@ -96,7 +97,7 @@ def _ends(batch: Batch) -> tuple[Record, ...]:
     places = sorted({0, len(batch) - 1} - {-1}) if len(batch) else []
     if isinstance(batch, RecordsBatch):
         return tuple(batch.values[place] for place in places)
-    return tuple(record for place in places for record in batch.data.slice(place, 1).to_pylist())
+    return tuple(record for place in places for record in rows_to_show(batch.data.slice(place, 1)))
 
 
 class Blamed:

@@ -44,7 +44,9 @@ from tidegate.model.errors import (
     StorageError,
     TidegateError,
     Unreachable,
+    UserFunctionError,
 )
+from tidegate.taskmanager.operators.user_code.boundary import batch_error
 
 LATE = pa.array([0, 3_000_000, 1], pa.int32()).cast(pa.date32())
 NO_TEXT = pa.Array.from_buffers(
@@ -279,6 +281,16 @@ def test_errors_of_our_own_and_of_the_system_pass_the_border() -> None:
             content_errors("somewhere"),
         ):
             raise failure
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_an_error_is_reported_also_where_its_records_cannot_be_shown_as_objects(rows: int) -> None:
+    batch = ArrowBatch(pa.record_batch({"n": pa.array([1, 2, 3]), "d": LATE}).slice(1, 1 if rows == 1 else 2))
+    mismatch = SchemaMismatch("x")
+    assert batch_error("sink", mismatch, batch) is mismatch
+    raised = batch_error("sink", ValueError("x"), batch)
+    assert isinstance(raised, UserFunctionError)
+    assert raised.inputs[0]["d"] == "10183-09-21"
 
 
 def test_the_first_row_that_fails_is_found_with_its_column() -> None:

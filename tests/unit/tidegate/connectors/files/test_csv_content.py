@@ -39,7 +39,9 @@ def test_a_quoted_empty_cell_is_null_in_a_column_of_numbers(tmp_path: Path, sche
     path = tmp_path / "a.csv"
     found = [(row["id"], row["v"]) for row in rows(path, ALL_QUOTED, schema)]
     assert found == [(1, 2), (None, 3)]
-    assert found == duckdb.execute(f"SELECT * FROM read_csv('{path}')").fetchall()  # pandas and Spark: as well
+    assert (
+        found == duckdb.connect().execute(f"SELECT * FROM read_csv('{path}')").fetchall()
+    )  # pandas and Spark: as well
 
 
 @pytest.mark.parametrize("null", ['""', '"NA"', '"NULL"', "", "NA"])

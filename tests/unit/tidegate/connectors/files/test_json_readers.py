@@ -249,7 +249,7 @@ def test_whole_numbers_that_int64_does_not_hold_are_inferred_as_text(tmp_path: P
     assert [row["c"]["d"] for row in found] == [1.5, 2.0]
     assert [row["e"] for row in found] == ["1.5", "9007199254740993"]
     assert [row["f"] for row in found] == [0.1, None]
-    digits = duckdb.execute(f"SELECT a::VARCHAR FROM read_json('{path}')").fetchall()  # a HUGEINT there
+    digits = duckdb.connect().execute(f"SELECT a::VARCHAR FROM read_json('{path}')").fetchall()  # a HUGEINT there
     assert [row["a"] for row in found] == [a for (a,) in digits]
 
 
