@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.content import check_texts
+from tidegate.connectors.content import check_texts, misfit, named
 from tidegate.connectors.files.bad_lines import BadLines, Lines, checked, line_end, rows_of
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.compression import RandomAccess, open_range
@@ -182,8 +182,9 @@ class ParquetFormat(FileFormat):
                     end = first + data.num_rows
                     if end > wanted:
                         cut = max(0, wanted - first)
-                        check_texts(data, f"{part.path}, row group {part.start}, in the rows from {first} on")
-                        yield Block(self.shaped(data.select(names).slice(cut)), first, cut, end)
+                        where = f"{part.path}, row group {part.start}, in the rows from {first} on"
+                        check_texts(data, where)
+                        yield Block(self._shaped(data.select(names), where).slice(cut), first, cut, end)
                     first = end
             except (OSError, pa.ArrowInvalid) as error:
                 raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
@@ -214,6 +215,19 @@ class ParquetFormat(FileFormat):
             for column, wanted in zip(data.columns, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _shaped(self, data: pa.RecordBatch, where: str) -> pa.RecordBatch:
+        """Raises ``SchemaMismatch`` with row, column and value for what cannot be had so."""
+        try:
+            return self.shaped(data)
+        except (MemoryError, CorruptData):
+            raise
+        except Exception as error:
+            found, said = (
+                misfit(data, self.shaped),
+                error.message if isinstance(error, SchemaMismatch) else named(error),
+            )
+            raise SchemaMismatch(f"{where}: {f'{found}: ' if found else ''}{said}") from error
 
     def _check_nulls(self, path: str, file: pq.ParquetFile) -> None:
         """Raises ``SchemaMismatch`` where the footer tells of nulls in a column that has none by the schema."""

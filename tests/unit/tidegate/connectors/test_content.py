@@ -16,11 +16,14 @@ from tests.unit.tidegate.connectors.test_file_source import drain, states
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.records.shown_values import shown_value
-from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.content import check_content, content_errors, misfit
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files.columns import RowParquetFormat
+from tidegate.connectors.formats.avro_files import AvroSchema
+from tidegate.connectors.formats.avro_parquet import AvroParquetFormat
 from tidegate.connectors.formats.messages import (
     DeserializationSchema,
     JsonRowDeserializationSchema,
@@ -75,6 +78,15 @@ def test_text_of_parquet_that_is_not_utf_8_is_found_where_it_is_read(tmp_path: P
     nested = pa.array([{"x": ["a"]}], pa.struct([("x", pa.list_(pa.string()))]))
     fine = parquet(tmp_path / "b.parquet", a=nested, b=pa.array(["ü"]).dictionary_encode())
     assert drain(fine, states(fine))[0] == [{"a": {"x": ["a"]}, "b": "ü"}]
+
+
+def test_a_column_of_parquet_that_does_not_become_the_type_is_named_with_row_and_value(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1, 2, 3_000_000_000], "d": LATE}), tmp_path / "a.parquet")
+    small = FileSource([str(tmp_path / "a.parquet")], RowParquetFormat(RowTypeInfo([Types.INT()], ["n"])))
+    refused(lambda: drain(small, states(small)), "a.parquet, row group 0", "row 2, column 'n', value 3000000000")
+    avro = '{"type":"record","name":"r","fields":[{"name":"d","type":{"type":"int","logicalType":"date"}}]}'
+    dicts = FileSource([str(tmp_path / "a.parquet")], AvroParquetFormat(AvroSchema(avro)))
+    refused(lambda: drain(dicts, states(dicts)), "a.parquet, row group 0", "row 1, column 'd', value 10183-09-21")
 
 
 def test_a_second_file_with_nulls_is_refused_by_its_footer_or_where_it_is_read(tmp_path: Path) -> None:
