@@ -217,7 +217,7 @@ class ParquetFormat(FileFormat):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _shaped(self, data: pa.RecordBatch, where: str) -> pa.RecordBatch:
-        """Raises ``SchemaMismatch`` with row, column and value for what cannot be had so."""
+        """Raises ``CorruptData`` or ``SchemaMismatch`` with row, column and value for what cannot be had so."""
         try:
             return self.shaped(data)
         except (MemoryError, CorruptData):
@@ -227,7 +227,8 @@ class ParquetFormat(FileFormat):
                 misfit(data, self.shaped),
                 error.message if isinstance(error, SchemaMismatch) else named(error),
             )
-            raise SchemaMismatch(f"{where}: {f'{found}: ' if found else ''}{said}") from error
+            kind = CorruptData if isinstance(error, pa.ArrowInvalid) else SchemaMismatch
+            raise kind(f"{where}: {f'{found}: ' if found else ''}{said}") from error
 
     def _check_nulls(self, path: str, file: pq.ParquetFile) -> None:
         """Raises ``SchemaMismatch`` where the footer tells of nulls in a column that has none by the schema."""
