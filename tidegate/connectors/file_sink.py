@@ -48,6 +48,7 @@ from tidegate.connectors.files.file_system import (
     sync_file,
 )
 from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_newest, job_of
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Committable, StateValue
 
@@ -115,7 +116,7 @@ class FileSink(Sink):
         if filesystem.get_file_info(inner).type == pafs.FileType.File:
             raise InvalidJob(f"output path {self._path} is a file; give a directory")
 
-    def validate_input(self, input_type: TypeInformation) -> None:
+    def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
         """Raises ``InvalidJob`` when the format cannot hold the columns of the stream."""
         try:
             opened(self._encoder, pa.BufferOutputStream(), input_type.arrow_schema())

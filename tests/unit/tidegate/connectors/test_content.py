@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.tidegate.connectors.test_file_source import drain, states
+from tidegate.common import Configuration
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.records.shown_values import shown_value
@@ -174,8 +175,8 @@ def test_columns_that_a_format_never_holds_are_refused_at_submission(tmp_path: P
     schema = pa.schema([("n", pa.int64()), ("i", kind)])
     made = SINKS[sink](str(tmp_path / "out"))
     with pytest.raises(InvalidJob, match="'i'"):
-        made.validate_input(Types.SCHEMA(schema))
-    made.validate_input(Types.SCHEMA(pa.schema([("n", pa.int64())])))
+        made.validate_input(Types.SCHEMA(schema), Configuration())
+    made.validate_input(Types.SCHEMA(pa.schema([("n", pa.int64())])), Configuration())
     assert not (tmp_path / "out").exists()
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.tidegate.connectors.test_file_source import drain, states
+from tidegate.common import Configuration
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
@@ -167,7 +168,7 @@ def test_a_column_that_csv_cannot_have_is_refused_before_the_job_runs(tmp_path: 
         rows(tmp_path / "a.csv", "ok,a\n1,x\n", schema)
     if not pa.types.is_decimal(kind) and not pa.types.is_floating(kind):
         with pytest.raises(InvalidJob, match="'a'"):
-            FileSink.for_csv(str(tmp_path / "out")).validate_input(Types.SCHEMA(schema))
+            FileSink.for_csv(str(tmp_path / "out")).validate_input(Types.SCHEMA(schema), Configuration())
     with pytest.raises(InvalidJob, match="more than one column 'a'"):
         rows(tmp_path / "a.csv", "a\nx\n", pa.schema([("a", pa.int64()), ("a", pa.string())]))
 
