@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.tidegate.connectors.test_file_source import drain, states
-from tidegate.common import Configuration
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.records.shown_values import shown_value
@@ -40,6 +39,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.datastream.formats.csv import CsvRowSerializationSchema
 from tidegate.datastream.formats.json import JsonRowSerializationSchema
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import (
     CorruptData,
     ErrorInfo,

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.tidegate.connectors.test_file_source import drain, states
-from tidegate.common import Configuration
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
@@ -23,6 +22,7 @@ from tidegate.connectors.files.encoders import CsvEncoderFactory
 from tidegate.connectors.formats.messages import PoisonRecord
 from tidegate.datastream.connectors.file_system import FileSource as PyFlinkFileSource
 from tidegate.datastream.formats.csv import CsvReaderFormat, CsvRowDeserializationSchema, CsvSchema
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
 ALL_QUOTED = '"id","v"\n"1","2"\n"","3"\n'
