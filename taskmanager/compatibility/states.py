@@ -11,13 +11,14 @@ the rule by which a subtask restores them (``schema_evolution``). No state is re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 
+from tidegate.common.records.partial_names import internal_name
 from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
@@ -34,10 +35,9 @@ from tidegate.taskmanager.compatibility.declared_states import (
 from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
 from tidegate.taskmanager.operators.factory import options_of, windows_of
 from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.columnar.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
 from tidegate.taskmanager.state.columnar.session_windows.rows import SessionFormat
 from tidegate.taskmanager.state.columnar.window_files import (
-    KEY_PREFIX,
-    VALUE_PREFIX,
     WINDOW_COLUMNS,
     WINDOWS,
     PartialsFormat,
@@ -155,13 +155,15 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
         return StateVerdict(
             state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
         )
-    stored = {f.name: f.type for f in state.schema if f.name not in (KEY_GROUP, *WINDOW_COLUMNS)}
-    keys = [KEY_PREFIX + name for name in _windows_of(spec).keys]
-    kept = [name for name in stored if name.startswith(KEY_PREFIX)]
-    if kept != keys:
+    inside = list(map(internal_name, _windows_of(spec).keys))
+    keys = [KEY_PREFIX + name for name in inside]
+    kept = [name for name in state.schema.names if name.startswith(KEY_PREFIX)]
+    if not are_keys([name.removeprefix(KEY_PREFIX) for name in kept], inside):
         text = f"stored with the keys {_names(kept, KEY_PREFIX)}, the job has {_names(keys, KEY_PREFIX)}"
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
     wanted = _window_columns(spec, keys)
+    schema = _written_now(spec, state.schema, wanted)
+    stored = {f.name: f.type for f in schema if f.name not in (KEY_GROUP, *WINDOW_COLUMNS)}
     if stored != wanted:
         different = [name for name in [*stored, *wanted] if stored.get(name) != wanted.get(name)]
         name = different[0] if different else "their order"
@@ -223,7 +225,21 @@ def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
     options, schema = options_of(spec, AggregateOptions), spec.input_types[0].arrow_schema()
     expires = options.ttl is not None
     wanted = columns_in_state(spec.name, options.keys, options.aggregates, schema, expires=expires)
-    return _compared(state.name, _without(_without(state.schema, KEY_GROUP), DELETED), wanted)
+    try:
+        stored = _written_now(spec, _without(_without(state.schema, KEY_GROUP), DELETED), wanted.names)
+    except SchemaMismatch as error:
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message)
+    return _compared(state.name, stored, wanted)
+
+
+def _written_now(spec: OperatorSpec, stored: pa.Schema, wanted: Iterable[str]) -> pa.Schema:
+    """The columns that a restore makes of those of earlier versions. Raises ``SchemaMismatch``."""
+    keys, values = (
+        [name.removeprefix(prefix) for name in wanted if name.startswith(prefix)]
+        for prefix in (KEY_PREFIX, VALUE_PREFIX)
+    )
+    empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in stored.types], schema=stored.remove_metadata())
+    return as_written_now(empty, keys, values, spec.name).schema
 
 
 def _compared(name: str, stored: pa.Schema, wanted: pa.Schema) -> StateVerdict:

@@ -5,7 +5,7 @@ Keys of operators on single records are taken by ``KeySpec.selector``, or from f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tidegate.connectors.operator_options import (
@@ -171,8 +171,8 @@ def _window_local(spec: OperatorSpec) -> Operator:
 def _columnar_window(spec: OperatorSpec) -> ColumnarWindow:
     o = options_of(spec, ColumnarWindowOptions)
     takes_partials = o.input == "partial"
-    slide_ms = o.slide_ms
-    return ColumnarWindow(spec.name, o.size_ms, o.offset_ms, o.keys, o.aggregates, takes_partials, slide_ms)
+    columns = _input_columns(spec) if takes_partials else ()
+    return ColumnarWindow(spec.name, o.size_ms, o.offset_ms, o.keys, o.aggregates, takes_partials, o.slide_ms, columns)
 
 
 def _session_local(spec: OperatorSpec) -> Operator:
@@ -182,7 +182,13 @@ def _session_local(spec: OperatorSpec) -> Operator:
 
 def _session(spec: OperatorSpec) -> ColumnarSession:
     o = options_of(spec, SessionOptions)
-    return ColumnarSession(spec.name, o.keys, o.aggregates, o.gap_ms)
+    return ColumnarSession(spec.name, o.keys, o.aggregates, o.gap_ms, _input_columns(spec))
+
+
+def _input_columns(spec: OperatorSpec) -> Sequence[str]:
+    """``()``: the type of the input is not known."""
+    found: list[str] = spec.input_types[0].arrow_schema().names if spec.input_types else []
+    return found
 
 
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:

@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tidegate.common.keys.hashing import hash_columns
+from tidegate.common.records.partial_names import count_of, high_of, internal_name, sum_of
 from tidegate.functions.expressions import Column, Expression
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -22,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 AggregateFunctionName = Literal[
-    "count", "sum", "min", "max", "avg", "first", "last", "stddev", "approx_distinct", "quantile"
+    "count", "sum", "min", "max", "avg", "first", "last", "stddev", "approx_distinct", "quantile", "median"
 ]
 RUNNING = ("count", "sum", "min", "max", "avg")
 """Those that there are without windows too."""
@@ -62,25 +65,33 @@ class Aggregate:
             raise SchemaMismatch(
                 f"no column {self.column!r} for {self.function}({self.column!r}): the stream has {', '.join(schema.names)}"
             )
-        return pa.field(self.output_name, self._output_type(schema.field(self.column).type))
+        kind = schema.field(self.column).type
+        check_moves(self.column, kind, f"{self.function}({self.column!r})")
+        return pa.field(self.output_name, self._output_type(kind))
 
     def partial_fields(self, schema: pa.Schema) -> list[pa.Field]:
-        """Returns the columns that travel from the local aggregation to the one behind the exchange: ``avg`` is a sum
-        and a count."""
+        """Returns the columns that travel from the local aggregation to the one behind the exchange, by their names inside: ``avg`` is a sum
+        and a count, and of integers of 64 bits also the sum of their upper halves."""
         name = self.output_name
+        found = self.output_field(schema)
         if self.function not in RUNNING:
-            kind = self.output_field(schema) and schema.field(self.column).type
-            return [pa.field(name, _joint_type(self.function, kind))]
+            kind = schema.field(self.column).type
+            return [pa.field(internal_name(name), _joint_type(self.function, kind))]
         if self.function != "avg":
-            return [self.output_field(schema)]
-        total = replace(self, function="sum", name=f"{name}__sum").output_field(schema)
-        return [total, pa.field(f"{name}__count", pa.int64())]
+            return [found.with_name(internal_name(name))]
+        kind = schema.field(self.column).type
+        total = replace(self, function="sum").output_field(schema).with_name(sum_of(name))
+        is_wide = pa.types.is_integer(kind) and kind.bit_width == 64
+        upper = [pa.field(high_of(name), pa.int64())] if is_wide else []
+        return [total, pa.field(count_of(name), pa.int64()), *upper]
 
     def _output_type(self, kind: pa.DataType) -> pa.DataType:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if self.function == "count":
             return pa.int64()
-        if self.function in ("min", "max") and (numeric or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)):
+        is_single = not pa.types.is_nested(kind) and not pa.types.is_interval(kind)
+        is_ordered = numeric or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+        if self.function in ("min", "max") and is_ordered and is_single:
             return kind
         if self.function in ("sum", "avg") and numeric:
             if self.function == "avg" or pa.types.is_floating(kind):
@@ -88,9 +99,9 @@ class Aggregate:
             return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
         if self.function in ("first", "last"):
             return kind.value_type if pa.types.is_dictionary(kind) else kind
-        if self.function == "approx_distinct" and not pa.types.is_nested(kind):
+        if self.function == "approx_distinct" and is_single:
             return pa.int64()
-        if self.function in ("stddev", "quantile") and numeric:
+        if self.function in ("stddev", "quantile", "median") and numeric:
             return pa.float64()
         allowed = {"min": "a number, a boolean or a time", "max": "a number, a boolean or a time"}.get(
             self.function, "single values" if self.function == "approx_distinct" else "a number"
@@ -116,11 +127,33 @@ def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
             return pa.list_(pa.struct([("bucket", pa.int64()), ("count", pa.int64())]))
 
 
-def check_running(aggregates: Sequence[Aggregate]) -> None:
-    """Raises ``InvalidJob`` for those that need windows."""
+def check_running(aggregates: Sequence[Aggregate], schema: pa.Schema, keys: Sequence[str]) -> None:
+    """Raises ``InvalidJob`` for those that need windows; ``SchemaMismatch`` for keys that they do not take, and columns that cannot go to where their key
+    is."""
     for aggregate in aggregates:
         if aggregate.function not in RUNNING:
             raise InvalidJob(f"{aggregate.function} needs a window: without one there are {', '.join(RUNNING)}")
+    for field in key_fields(schema, keys):
+        kind = field.type
+        is_fixed = pa.types.is_primitive(kind) and not pa.types.is_interval(kind)
+        if not is_fixed and kind not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
+            raise SchemaMismatch(
+                f"agg: the key {field.name!r} is of type {kind}; keys of an aggregate without windows are numbers, booleans, instants, texts or bytes: "
+                f"select(col({field.name!r}).cast(...), ...) before key_by converts it"
+            )
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        check_moves(name, kind, "agg without windows")
+
+
+def check_moves(name: str, kind: pa.DataType, where: str) -> None:
+    """Raises ``SchemaMismatch`` for a column of which Arrow cannot take some rows."""
+    try:
+        pa.nulls(1, kind).take(pa.array([0])).filter(pa.array([True]))
+    except pa.ArrowException as error:
+        raise SchemaMismatch(
+            f"{where}: the column {name!r} is of type {kind}, of which Arrow cannot take single rows: "
+            f"select(col({name!r}).cast(...), ...) before converts it"
+        ) from error
 
 
 def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
@@ -133,10 +166,26 @@ def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
 
 
 def key_fields(schema: pa.Schema, keys: Sequence[str]) -> list[pa.Field]:
-    """As they come out of an aggregation: without dictionaries."""
+    """As they come out of an aggregation: without dictionaries. Raises ``SchemaMismatch`` for a type that cannot be a key."""
     kinds = [schema.field(name).type for name in keys]
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    for name, kind in zip(keys, plain, strict=True):
+        _check_key(name, kind)
     return [pa.field(name, kind) for name, kind in zip(keys, plain, strict=True)]
+
+
+def _check_key(name: str, kind: pa.DataType) -> None:
+    check_moves(name, kind, "agg")
+    nothing = pa.nulls(1, kind)
+    try:
+        hash_columns([nothing])
+        nothing.dictionary_encode(null_encoding="encode")
+        if pa.types.is_floating(kind):
+            pc.add(nothing, nothing)
+    except (pa.ArrowException, SchemaMismatch) as error:
+        raise SchemaMismatch(
+            f"agg: the key {name!r} is of type {kind}, which cannot be a key: select(col({name!r}).cast(...), ...) before key_by converts it"
+        ) from error
 
 
 def distinct(fields: Sequence[pa.Field]) -> pa.Schema:
@@ -196,8 +245,8 @@ def approx_distinct(column: str | Expression) -> Aggregate:
 
 
 def quantile(column: str | Expression, share: float) -> Aggregate:
-    """The value that this share of the values does not exceed, to 1 % of its size. NaN is left out. Raises ``InvalidJob``
-    unless ``share`` is from 0 to 1."""
+    """The least value that is not exceeded by this share of the values (DuckDB's ``quantile_disc``), to 1 % of its size. NaN is left out. Raises
+    ``InvalidJob`` unless ``share`` is from 0 to 1."""
     if not 0.0 <= share <= 1.0:
         raise InvalidJob(f"quantile({column!r}, {share!r}): the share is from 0 to 1")
     name = _name_of(column)
@@ -205,8 +254,8 @@ def quantile(column: str | Expression, share: float) -> Aggregate:
 
 
 def median(column: str | Expression) -> Aggregate:
-    """``quantile`` of one half."""
-    return replace(quantile(column, 0.5), name=f"median_{_name_of(column)}")
+    """The value in the middle, to 1 % of its size; of an even number of values the mean of the two in the middle (DuckDB's ``median``). NaN is left out."""
+    return Aggregate("median", _name_of(column))
 
 
 def _name_of(column: str | Expression) -> str:

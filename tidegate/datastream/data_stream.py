@@ -74,7 +74,9 @@ class DataStream(RecordMethods):
     ) -> KeyedStream:
         """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
         if isinstance(key_selector, str):
-            return KeyedStream(self, column_key(self._columns("key_by"), [key_selector, *more]))
+            has_dicts = isinstance(self.get_type(), ArrowTypeInfo)
+            key = column_key(self._columns("key_by"), [key_selector, *more], has_dicts=has_dicts)
+            return KeyedStream(self, key)
         if not callable(getattr(key_selector, "get_key", key_selector)):
             raise InvalidJob(f"key_by needs a KeySelector, a function or column names, not {key_selector!r}")
         if more:
@@ -223,8 +225,8 @@ class KeyedStream(DataStream):
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
         check_aggregates(aggregates)
-        check_running(aggregates)
         schema = self._columns("agg")
+        check_running(aggregates, schema, keys)
         fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
         named = [(a.output_name, a.function, a.column) for a in aggregates]
         output_type = ArrowTypeInfo(distinct(fields))

@@ -9,7 +9,7 @@ graph is checked before anything runs), and computes one Arrow array from a reco
                └─ Alias(expression, "total")
 
 Arithmetic: ``+ - *`` wrap on integer overflow, as Arrow does; ``/`` is always a fraction (float64, or decimal);
-``//`` and ``%`` round down, as in Python.
+``//`` and ``%`` round down, as in Python. Values of different types: ``mixed_types``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.functions.mixed_types import Datum, called, floor_division, fraction, modulo
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
-__all__ = ["Expression", "call", "coalesce", "col", "if_else", "lit"]
+__all__ = ["Datum", "Expression", "call", "coalesce", "col", "if_else", "lit"]
 
 ScalarValue: TypeAlias = (
     "bool | int | float | str | bytes | Decimal | date | time | timedelta"
@@ -36,8 +37,10 @@ ScalarValue: TypeAlias = (
 Operand: TypeAlias = "Expression | ScalarValue | pa.Scalar"
 """What an operator of expressions takes: another expression, or a constant."""
 
-Datum: TypeAlias = pa.Array | pa.ChunkedArray | pa.Scalar
-"""What a function of ``pyarrow.compute`` takes and returns."""
+_OF_ROWS = frozenset(
+    {"cast", "dictionary_decode", "dictionary_encode", "run_end_decode", "run_end_encode", "utf8_zfill"}
+)
+"""Functions that Arrow does not count among those of single values, and which are."""
 
 
 class Expression(ABC):
@@ -62,9 +65,14 @@ class Expression(ABC):
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar: ...
 
     def compute(self, batch: pa.RecordBatch) -> pa.Array:
-        """One value for each row. Raises what the Arrow kernel raises (a division of an integer by zero, say)."""
+        """One value for each row. Raises what the Arrow kernel raises (a division of an integer by zero, say); ``SchemaMismatch`` where
+        there is not one for each row."""
         found = self._evaluate(batch)
-        return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
+        if isinstance(found, pa.Scalar):
+            return pa.repeat(found, batch.num_rows)
+        if len(found) != batch.num_rows:
+            raise SchemaMismatch(f"{self!r} gives {len(found)} values for {batch.num_rows} rows, not one for each")
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def output_field(self, schema: pa.Schema) -> pa.Field:
         """Name and type of the result on rows of this schema. Raises ``SchemaMismatch`` for a column that is not
@@ -73,7 +81,7 @@ class Expression(ABC):
             if name not in schema.names:
                 raise SchemaMismatch(f"no column {name!r} for {self!r}: the stream has {', '.join(schema.names)}")
         try:
-            kind = self._evaluate(_empty(schema)).type
+            kind = self.compute(_row_of_nulls(schema)).type
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             types = ", ".join(f"{n}: {schema.field(n).type}" for n in dict.fromkeys(self.columns()))
             raise SchemaMismatch(f"{self!r} does not fit the columns ({types or 'none'}): {error}") from error
@@ -84,8 +92,8 @@ class Expression(ABC):
         return Alias(self, name)
 
     def cast(self, kind: pa.DataType | str) -> Expression:
-        """Converts values to an Arrow type, given as such or by its name (``"int64"``). A value that does not fit fails
-        the job."""
+        """Converts values to an Arrow type, given as such or by its name (``"int64"``). Numbers become the nearest float; any other value that does
+        not fit fails the job."""
         return Call("cast", [self], {"target_type": pa.type_for_alias(kind) if isinstance(kind, str) else kind})
 
     def __getitem__(self, name: str) -> Expression:
@@ -105,7 +113,7 @@ class Expression(ABC):
 
     def is_in(self, values: Sequence[ScalarValue]) -> Expression:
         """Tells for each row whether the value is one of ``values``; the answer for null is null."""
-        found = Call("is_in", [self], {"value_set": pa.array(values)})
+        found = Call("is_in", [self], {"value_set": _constants(values)})
         return if_else(self.is_null(), pa.scalar(None, pa.bool_()), found)  # null is in no set, and not out of one
 
     def between(self, low: Operand, high: Operand) -> Expression:
@@ -213,7 +221,7 @@ class Literal(Expression):
     """A constant, repeated for every row."""
 
     def __init__(self, value: Operand) -> None:
-        self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+        self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else _constants([value])[0]
 
     @property
     def name(self) -> str:
@@ -264,8 +272,8 @@ class Call(Expression):
     def __init__(
         self, function: str, arguments: Sequence[Expression], options: Mapping[str, object] | None = None
     ) -> None:
-        if function not in _OURS and not callable(getattr(pc, function, None)):
-            raise InvalidJob(f"pyarrow.compute has no function {function!r}")
+        if function not in _OURS:
+            _check_function(function)
         self.function = function
         self.arguments = list(arguments)
         self.options = dict(options or {})
@@ -278,8 +286,11 @@ class Call(Expression):
         return [name for argument in self.arguments for name in argument.columns()]
 
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
-        function = _OURS.get(self.function) or getattr(pc, self.function)
-        return function(*[argument._evaluate(batch) for argument in self.arguments], **self.options)
+        arguments = [argument._evaluate(batch) for argument in self.arguments]
+        ours = _OURS.get(self.function)
+        if ours is not None:
+            return ours(*arguments)
+        return called(self.function, getattr(pc, self.function), arguments, self.options)
 
     def __repr__(self) -> str:
         options = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, pa.Array)]
@@ -326,7 +337,9 @@ def lit(value: Operand) -> Expression:
 
 
 def call(function: str, *arguments: Operand, **options: object) -> Expression:
-    """Any function of ``pyarrow.compute`` that gives one value for each row: ``call("utf8_upper", col("name"))``."""
+    """Any function of ``pyarrow.compute`` that gives one value for each row: ``call("utf8_upper", col("name"))``. Raises ``InvalidJob`` for others:
+    what they give depends on how the stream is cut into batches."""
+    function = "coalesce" if function == "fill_null" else function  # which would turn 0.5 into an integer in silence
     return Call(function, [lit(argument) for argument in arguments], options)
 
 
@@ -341,31 +354,37 @@ def coalesce(*arguments: Operand) -> Expression:
     return Call("coalesce", [lit(argument) for argument in arguments])
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+def _row_of_nulls(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], names=schema.names)
 
 
-def _fraction(left: Datum, right: Datum) -> Datum:
-    """``/``: integers become float64 first; decimals stay decimals."""
-    if pa.types.is_integer(left.type):
-        left = pc.cast(left, pa.float64(), safe=False) if not pa.types.is_decimal(right.type) else left
-    if pa.types.is_integer(right.type):
-        right = pc.cast(right, pa.float64(), safe=False) if not pa.types.is_decimal(left.type) else right
-    return pc.divide(left, right)
+def _constants(values: Sequence[Operand]) -> pa.Array:
+    """As Arrow infers their type; whole numbers from 2**63 on are uint64. Raises ``InvalidJob`` for what it has no type for."""
+    try:
+        try:
+            return pa.array(values)
+        except OverflowError:
+            return pa.array(values, pa.uint64())
+    except (OverflowError, pa.ArrowException) as error:
+        shown = ", ".join(map(repr, values))
+        raise InvalidJob(
+            f"{shown}: no type of columns has this value ({error}); whole numbers have 64 bits, use Decimal for larger ones"
+        ) from error
 
 
-def _floor_division(left: Datum, right: Datum) -> Datum:
-    """``//``: Arrow truncates toward zero; step down where the remainder has the other sign than the divisor."""
-    quotient = pc.divide(left, right)
-    if not pa.types.is_integer(quotient.type):
-        return pc.floor(quotient)
-    rest = pc.subtract(left, pc.multiply(quotient, right))
-    below = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(right, 0)))
-    return pc.subtract(quotient, pc.cast(below, quotient.type))
+def _check_function(name: str) -> None:
+    """Raises ``InvalidJob`` unless it gives one value for each row, which depends on that row alone."""
+    try:
+        kind = pc.get_function(name.rstrip("_")).kind if name not in _OF_ROWS else "scalar"
+    except KeyError:
+        kind = ""
+    if not kind or not callable(getattr(pc, name, None)):
+        raise InvalidJob(f"pyarrow.compute has no function {name!r}")
+    if kind != "scalar" or name == "random":
+        raise InvalidJob(
+            f"call({name!r}): this function of pyarrow.compute does not give one value for each row from that row alone (it is of kind {kind!r}), so its "
+            "result would depend on how the stream is cut into batches. Use aggregates of windows, or map_batches"
+        )
 
 
-def _modulo(left: Datum, right: Datum) -> Datum:
-    return pc.subtract(left, pc.multiply(_floor_division(left, right), right))
-
-
-_OURS = {"/": _fraction, "//": _floor_division, "%": _modulo}
+_OURS = {"/": fraction, "//": floor_division, "%": modulo}

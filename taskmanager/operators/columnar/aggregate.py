@@ -3,7 +3,7 @@
     batch ─▶ one partial for each key in it ─▶ slots of the keys ─▶ combined with what is there ─▶ emitted: keys, aggregates
 
 For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
-``tidegate.taskmanager.state.columnar.keyed``, one value column for each partial (an average has two).
+``tidegate.taskmanager.state.columnar.keyed``, one value column for each partial (an average has two or three).
 
 Large restored state is loaded key group by key group while the operator runs (``loading_beside``): rows of groups that are not loaded wait, and with
 them what comes behind them.
@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.operator_options import Aggregates
@@ -26,7 +25,13 @@ from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, Scatter, plan_of_rows
+from tidegate.taskmanager.operators.columnar.aggregate_plan import (
+    AggregatePlan,
+    Scatter,
+    input_rows,
+    plan_of_rows,
+    result_of,
+)
 from tidegate.taskmanager.operators.columnar.grouping import group
 from tidegate.taskmanager.operators.columnar.loading_beside import LoadingBeside
 from tidegate.taskmanager.state.base import FrozenState
@@ -151,7 +156,7 @@ class ColumnarAggregate(Operator):
     def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
         """The keys in ``data``, and what their partials are now."""
         plan, state = self._plan, self.state
-        partials = group(plan, data)
+        partials = group(plan, input_rows(plan, data))
         keys = partials.columns[: len(plan.keys)]
         located = state.rows.locate(keys)
         held = state.take(located)
@@ -240,12 +245,6 @@ def _results(plan: AggregatePlan, keys: Sequence[pa.Array], totals: Rows) -> pa.
         part.name: to_column(values, part.type, nulls)
         for part, (values, nulls) in zip(plan.partials, totals, strict=True)
     }
-    arrays, names = list(keys), list(plan.keys)
-    for result in plan.results:
-        names.append(result.name)
-        if len(result.parts) == 1:
-            arrays.append(columns[result.parts[0]])
-        else:
-            total, count = (columns[part].cast(pa.float64(), safe=False) for part in result.parts)
-            arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
+    arrays = [*keys, *(result_of(result, columns) for result in plan.results)]
+    names = [*plan.key_names, *(result.name for result in plan.results)]
     return pa.RecordBatch.from_arrays(arrays, names=names)

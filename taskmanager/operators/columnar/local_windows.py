@@ -23,7 +23,7 @@ from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, plan_of_rows, with_times
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, input_rows, plan_of_rows
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.grouping import Accumulators, collect, group_windows, ungrouped
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
@@ -100,7 +100,7 @@ class ColumnarWindowLocal(Operator):
             return
         plan = self._plan_for(batch.data.schema)
         stamps = timestamps_of(batch, self._name)
-        data = with_times(plan, batch.data, stamps)
+        data = input_rows(plan, batch.data, stamps)
         first = (int(stamps.min()) - self._offset_ms) // self._size_ms
         last = (int(stamps.max()) - self._offset_ms) // self._size_ms
         if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, data, stamps, first, last):
@@ -129,7 +129,7 @@ class ColumnarWindowLocal(Operator):
     # --- keys as codes: straight into arrays, across batches
 
     def _add_dense(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> bool:
-        columns = [data.column(name) for name in self._keys]
+        columns = [data.column(name) for name in plan.keys]
         values = _narrow(columns[0]) if len(columns) == 1 else None
         if values is not None:
             low, high = int(values.min()), int(values.max())

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.common.records.partial_names import HASH
 from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan
 from tidegate.taskmanager.operators.columnar.grouping import Accumulators, by_time
 from tidegate.taskmanager.operators.keys.key_codes import Codes, as_numpy, encode_keys
-from tidegate.taskmanager.state.columnar.session_windows.rows import END, HASH, START, HashFilter, hashes_of
+from tidegate.taskmanager.state.columnar.session_windows.rows import END, START, HashFilter, hashes_of
 from tidegate.taskmanager.state.columnar.window_runs import order_of_pairs, order_of_windows
 
 Int64s = npt.NDArray[np.int64]

@@ -21,17 +21,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.partial_names import WINDOW, internal_name
 from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.aggregate_plan import (
-    WINDOW,
     AggregatePlan,
+    input_rows,
     plan_of_partials,
     plan_of_rows,
     rows_of,
-    with_times,
 )
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.session_merging import (
@@ -74,7 +74,7 @@ class ColumnarSessionLocal(Operator):
             self._schema = batch.data.schema
             self._plan = plan_of_rows(self._name, self._keys, self._aggregates, self._schema, count_rows=True)
         stamps = timestamps_of(batch, self._name)
-        data = with_times(self._plan, batch.data, stamps)
+        data = input_rows(self._plan, batch.data, stamps)
         ends = np.where(stamps > END_OF_TIME - self._gap_ms, END_OF_TIME, stamps + self._gap_ms)
         self.context.output.emit(ArrowBatch(first_sessions(self._plan, data, stamps, ends)))
 
@@ -84,12 +84,22 @@ class ColumnarSession(Operator):
 
     works_on = "arrow"
 
-    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates, gap_ms: int | None = None) -> None:
-        """``gap_ms`` is that of the sessions that come; ``None``: it is not known."""
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        aggregates: Aggregates,
+        gap_ms: int | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:
+        """``gap_ms`` is that of the sessions that come; ``None``: it is not known. ``columns``: of partials, which say what is made of state of earlier
+        versions."""
         self._name = name
         self._keys = tuple(keys)
         self._aggregates = aggregates
-        self.form = SessionFormat(name, self._keys, gap_ms)
+        inside = tuple(map(internal_name, keys))
+        values = tuple(column for column in columns if column not in (WINDOW_START, WINDOW_END, *inside))
+        self.form = SessionFormat(name, inside, gap_ms, values)
         self._plan: AggregatePlan | None = None
         self._watermark = NO_WATERMARK
 

@@ -2,7 +2,8 @@
 
     scatter            state of a key (Arrow type)                          merged by
     first, last        struct(at, value)                                    the earliest, the latest
-    moments            struct(n, mean, m2)                                  Chan's formula: exact up to rounding
+    moments            struct(n, mean, m2)                                  Chan's formula: exact up to rounding. m2 below zero: minus
+                                                                            its root times 2**-600, where it is no float64
     distinct           list of the ``MOST_HASHES`` smallest hashes          union; exact below that many values
     buckets            list of (bucket, count), buckets of 2 % width        sum
 
@@ -12,6 +13,7 @@ All of it is sorting and scattering in numpy: nothing runs for each row or key i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 import numpy as np
@@ -40,6 +42,10 @@ _MIDDLE = 1 << 17
 _INFINITE = 1 << 20
 _FARTHEST = int(np.log(np.finfo(np.float64).max) / np.log(_GAMMA))
 """Logarithm of the largest number."""
+_LARGE = 2.0**400
+"""Squares of smaller numbers, and sums of as many as there are, are float64."""
+_SMALLER = 2.0**-600
+"""What larger ones are multiplied by: a power of two, so that nothing is rounded, and the square of what is rounded to zero is nothing beside theirs."""
 _MOST_HELD = 1 << 18
 """Rows between two compactions: a compaction sorts, which pays for itself over several batches of 65,536."""
 
@@ -98,17 +104,20 @@ def timed_type(kind: pa.DataType) -> pa.DataType:
 
 
 def finished(function: str, states: pa.Array) -> pa.Array:
-    """The results of ``first``, ``last``, ``stddev``, ``approx_distinct`` and ``quantile:<q>``."""
+    """The results of ``first``, ``last``, ``stddev``, ``approx_distinct``, ``median`` and ``quantile:<q>``."""
     name, _, argument = function.partition(":")
     match name:
         case "first" | "last":
             return pc.struct_field(states, "value")
         case "stddev":
             n, _, m2 = (as_numpy(part.fill_null(0.0)) for part in states.flatten())
-            with np.errstate(invalid="ignore", divide="ignore"):
-                return pa.array(np.sqrt(m2 / (n - 1)), mask=n < 2)
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                spread = np.sqrt(np.where(m2 < 0, m2**2, m2) / (n - 1))
+                return pa.array(np.where(m2 < 0, spread / _SMALLER, spread), mask=n < 2)
         case "approx_distinct":
             return _estimates(states)
+        case "median":
+            return _medians(states)
         case _:
             return _quantiles(states, float(argument))
 
@@ -165,11 +174,15 @@ class _ByTime:
 
 
 class _Moments:
+    """Means and squares of a code are kept times ``scale`` and its square, once a value is so large that squares could leave float64."""
+
     def __init__(self, cardinality: int, *, merges: bool) -> None:
         self._merges = merges
         self._n: Floats = np.zeros(cardinality)
         self._mean: Floats = np.zeros(cardinality)
         self._m2: Floats = np.zeros(cardinality)
+        self._scale: Floats | None = None
+        """``None``: 1 for all."""
 
     def add(self, codes: Codes, column: pa.Array) -> None:
         size = len(self._n)
@@ -178,8 +191,13 @@ class _Moments:
         else:
             mean = as_numpy(column).astype(np.float64)
             n, m2 = np.ones(len(mean)), np.zeros(len(mean))
-        counts = np.bincount(codes, n, size)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # infinite values have no spread
+            self._make_room(codes, mean, m2)
+            if self._scale is not None:
+                scale = self._scale[codes]
+                mean = mean * scale
+                m2 = np.where(m2 < 0, m2**2, m2 * scale * scale)
+            counts = np.bincount(codes, n, size)
             means = np.where(counts > 0, np.bincount(codes, n * mean, size) / counts, 0.0)
             squares = np.bincount(codes, m2 + n * (mean - means[codes]) ** 2, size)
             total = self._n + counts
@@ -190,8 +208,27 @@ class _Moments:
             self._n = total
 
     def take(self, present: Codes) -> pa.Array:
-        parts = [pa.array(part[present]) for part in (self._n, self._mean, self._m2)]
-        return pa.StructArray.from_arrays(parts, fields=list(_MOMENTS))
+        n, mean, m2 = (part[present] for part in (self._n, self._mean, self._m2))
+        if self._scale is not None:
+            scale = self._scale[present]
+            with np.errstate(over="ignore"):
+                mean, squares = mean / scale, m2 / scale / scale
+            m2 = np.where(np.isfinite(squares) | ~np.isfinite(m2), squares, -np.sqrt(m2))
+        return pa.StructArray.from_arrays([pa.array(part) for part in (n, mean, m2)], fields=list(_MOMENTS))
+
+    def _make_room(self, codes: Codes, mean: Floats, m2: Floats) -> None:
+        """Scales the codes that have a large value among these."""
+        is_large = (np.abs(mean) > _LARGE) | (m2 > _LARGE * _LARGE) | (m2 < 0)
+        large = codes[is_large & np.isfinite(mean)]
+        if not len(large):
+            return
+        if self._scale is None:
+            self._scale = np.ones(len(self._n))
+        new = np.unique(large)
+        new = new[self._scale[new] == 1]
+        self._scale[new] = _SMALLER
+        self._mean[new] *= _SMALLER
+        self._m2[new] *= _SMALLER * _SMALLER
 
 
 class _Pairs:
@@ -295,6 +332,10 @@ def hashes_of(column: pa.Array) -> npt.NDArray[np.uint64]:
     if pa.types.is_floating(column.type):
         one_zero = pc.add(column.cast(pa.float64()), 0.0)
         return _mixed(as_numpy(normalise_floats(one_zero)).view(np.uint64))
+    if pa.types.is_decimal(column.type):  # of one scale, so that equal numbers are equal bytes
+        width = column.type.byte_width
+        buffers = [None, column.buffers()[1]]
+        column = pa.Array.from_buffers(pa.binary(width), len(column), buffers, offset=column.offset)
     integers = integer_view(column)
     if integers is not None:
         return _mixed(as_numpy(integers).astype(np.int64, copy=False).view(np.uint64))
@@ -335,16 +376,39 @@ def _buckets_of(values: Floats) -> Int64s:
 
 
 def _quantiles(states: pa.Array, share: float) -> pa.Array:
+    """The least value that is not exceeded by this share of the values, which is SQL's ``percentile_disc``."""
+    return _by_rank(states, lambda totals: [_rank(share, totals)])
+
+
+def _medians(states: pa.Array) -> pa.Array:
+    """The value in the middle; of an even number of values the mean of the two."""
+    return _by_rank(states, lambda totals: [(totals - 1) // 2, totals // 2])
+
+
+def _rank(share: float, totals: Int64s) -> Int64s:
+    """Returns the rank, from 0 on. A product is rounded first: 0.07 * 100 is 7.000000000000001 in float64, and means 7."""
+    found: Int64s = np.ceil(np.round(share * totals, 9)).astype(np.int64) - 1
+    return found.clip(0)
+
+
+def _by_rank(states: pa.Array, ranks: Callable[[Int64s], list[Int64s]]) -> pa.Array:
+    """The means of the values of these ranks."""
     sizes = as_numpy(pc.list_value_length(states)).astype(np.int64)
     buckets, counts = (as_numpy(part) for part in states.flatten().flatten())
     ends = np.cumsum(sizes)
     reached = np.concatenate([[0], np.cumsum(counts)])
     before, totals = reached[ends - sizes], reached[ends] - reached[ends - sizes]
-    wanted = before + np.floor(share * np.maximum(totals - 1, 0)).astype(np.int64)
-    found = np.searchsorted(reached[1:], wanted, "right")
     empty = totals == 0
-    chosen = buckets[np.where(empty, 0, found)] if len(buckets) else np.zeros(len(sizes), np.int64)
-    logarithms = (np.abs(chosen) - _MIDDLE).clip(-_FARTHEST, _FARTHEST).astype(np.float64)
+    found = []
+    for rank in ranks(np.maximum(totals, 1)):
+        places = np.where(empty, 0, np.searchsorted(reached[1:], before + rank, "right"))
+        found.append(_values_of(buckets[places] if len(buckets) else np.zeros(len(sizes), np.int64)))
+    with np.errstate(invalid="ignore"):  # the mean of both infinities
+        return pa.array(np.sum([values / len(found) for values in found], axis=0), mask=empty)
+
+
+def _values_of(buckets: Int64s) -> Floats:
+    logarithms = (np.abs(buckets) - _MIDDLE).clip(-_FARTHEST, _FARTHEST).astype(np.float64)
     magnitudes = _GAMMA**logarithms * (2 / (_GAMMA + 1))
-    values = np.where(np.abs(chosen) == _INFINITE, np.inf, magnitudes) * np.sign(chosen)
-    return pa.array(values, mask=empty)
+    found: Floats = np.where(np.abs(buckets) == _INFINITE, np.inf, magnitudes) * np.sign(buckets)
+    return found

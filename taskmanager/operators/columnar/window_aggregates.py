@@ -10,13 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch
+from tidegate.common.records.partial_names import WINDOW
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import SchemaMismatch
-from tidegate.taskmanager.operators.columnar.aggregate_plan import JOINT_FUNCTIONS, WINDOW, AggregatePlan
-from tidegate.taskmanager.operators.columnar.sketch_aggregates import finished
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, result_of
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 
 WINDOW_START = "window_start"
@@ -29,18 +28,10 @@ def finish(
     """The results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
     starts = as_numpy(partials.column(WINDOW)) * slide_ms + offset_ms
     ends = np.where(starts > END_OF_TIME - size_ms, END_OF_TIME, starts + size_ms)
-    keys = plan.keys[1:]
-    names = [WINDOW_START, WINDOW_END, *keys]
-    arrays = [pa.array(starts), pa.array(ends), *(partials.column(name) for name in keys)]
-    for result in plan.results:
-        names.append(result.name)
-        if result.function.partition(":")[0] in JOINT_FUNCTIONS:
-            arrays.append(finished(result.function, partials.column(result.parts[0])))
-        elif len(result.parts) == 1:
-            arrays.append(partials.column(result.parts[0]))
-        else:
-            total, count = (partials.column(part).cast(pa.float64(), safe=False) for part in result.parts)
-            arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
+    columns = dict(zip(partials.schema.names, partials.columns, strict=True))
+    names = [WINDOW_START, WINDOW_END, *plan.key_names[1:], *(result.name for result in plan.results)]
+    arrays = [pa.array(starts), pa.array(ends), *(columns[name] for name in plan.keys[1:])]
+    arrays += [result_of(result, columns) for result in plan.results]
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 

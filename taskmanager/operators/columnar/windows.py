@@ -18,18 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.partial_names import WINDOW, internal_name
 from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.aggregate_plan import (
-    WINDOW,
     AggregatePlan,
     combined_by,
+    input_rows,
     plan_of_partials,
     plan_of_rows,
     rows_of,
-    with_times,
 )
 from tidegate.taskmanager.operators.columnar.dense_windows import DenseWindows
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
@@ -66,8 +66,9 @@ class ColumnarWindow(Operator):
         aggregates: Aggregates,
         takes_partials: bool,
         slide_ms: int | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
-        """``slide_ms`` divides ``size_ms``; ``None``: the windows tumble."""
+        """``slide_ms`` divides ``size_ms``; ``None``: the windows tumble. ``columns``: of partials, which say what is made of state of earlier versions."""
         self._name = name
         self._size_ms = size_ms
         self._slide_ms = slide_ms or size_ms
@@ -76,7 +77,9 @@ class ColumnarWindow(Operator):
         self._keys = tuple(keys)
         self._aggregates = aggregates
         times = WindowTimes(size_ms, offset_ms, self._slide_ms)
-        self.form = WindowFormat(name, WINDOW, self._keys, times, combined_by(aggregates))
+        inside = tuple(map(internal_name, keys))
+        values = tuple(column for column in columns if column not in (WINDOW_START, *inside))
+        self.form = WindowFormat(name, WINDOW, inside, times, combined_by(aggregates), values)
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._merging: AggregatePlan | None = None
@@ -122,7 +125,7 @@ class ColumnarWindow(Operator):
         if self._takes_partials:
             self._add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
         else:
-            data = with_times(self._plan, data, times)
+            data = input_rows(self._plan, data, times)
             rows = with_windows(pa.array(windows), data, self._plan.inputs)
             self._add(group_windows(self._plan.by_window(), rows))
 

@@ -26,6 +26,7 @@ from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.columnar.earlier_columns import KEY_PREFIX, VALUE_PREFIX, as_written_now
 from tidegate.taskmanager.state.columnar.fixed_width import to_numbers
 from tidegate.taskmanager.state.columnar.keyed_snapshot import (
     PIECE_ROWS,
@@ -46,8 +47,6 @@ from tidegate.taskmanager.state.files.segments import DELETED, StateDescription,
 from tidegate.taskmanager.state.ttl import Ttl
 
 STATE_NAME = "aggregates"
-KEY_PREFIX = "key."
-VALUE_PREFIX = "value."
 RESTORE_ROWS = 1 << 16
 """At once: as many as a batch has, which the index is made for."""
 
@@ -87,6 +86,7 @@ class ColumnarKeyedState:
         self._owned = owned
         self._schema = stored_schema(keys, values, expires=expiry is not None)
         self._key_columns = len(keys)
+        self._names = [field.name for field in keys], [field.name for field in values]
         self._expiry = expiry
         self._swept_to = 0
         self._eager_bytes, self._directory = memory.eager_bytes, memory.directory
@@ -250,13 +250,14 @@ class ColumnarKeyedState:
         """With the columns that are written now, and whether it had them already."""
         if batch.schema.remove_metadata().equals(self._schema, check_metadata=True):
             return batch, True
+        batch, written = as_written_now(batch, *self._names, self._operator), batch
         plan = evolve(batch.schema, self._schema)
         if isinstance(plan, Refusal):
             raise SchemaMismatch(
                 f"operator '{self._operator}', state '{STATE_NAME}' cannot be restored: {'; '.join(plan.reasons)}. Keep keys "
                 "and aggregates, or give the operator another uid"
             )
-        return plan.apply(batch), not plan.changes
+        return plan.apply(batch), not plan.changes and batch is written
 
 
 def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expires: bool = False) -> pa.Schema:

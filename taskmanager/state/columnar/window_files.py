@@ -27,6 +27,7 @@ from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide_appended
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.columnar.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
 from tidegate.taskmanager.state.columnar.window_buckets import FrozenBuckets
 from tidegate.taskmanager.state.columnar.window_runs import GroupsOf, Merge
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
@@ -42,8 +43,6 @@ from tidegate.taskmanager.state.files.segments import (
 
 STATE_NAME = "windows"
 KIND = "columnar_windows"
-KEY_PREFIX = "key."
-VALUE_PREFIX = "value."
 WINDOW_COLUMNS = ("window_start", "window_end")
 LAST_MS = (1 << 63) - 1
 """What an int64 holds."""
@@ -106,13 +105,15 @@ SESSIONS = "sessions"
 
 @dataclass(frozen=True, slots=True)
 class WindowFormat:
-    """Windows of one length. ``window`` names column 0 of their batches, the number of the window; ``keys`` names the key columns."""
+    """Windows of one length. ``window`` names column 0 of their batches, the number of the window; ``keys`` names the key columns; ``values`` the
+    others that are written now, which say what is made of those of earlier versions."""
 
     operator: str
     window: str
     keys: tuple[str, ...]
     times: WindowTimes
     combine: Mapping[str, str] | None = None
+    values: tuple[str, ...] = ()
 
     def hashes(self, rows: pa.RecordBatch) -> Groups:
         return hash_columns([rows.column(name) for name in self.keys])
@@ -141,6 +142,7 @@ class WindowFormat:
 
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
         self.check(data.schema)
+        data = as_written_now(data, self.keys, self.values, self.operator)
         names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
         columns = [self._numbers(data), *(data.column(n) for n in names)]
         return pa.RecordBatch.from_arrays(columns, [self.window, *(n.split(".", 1)[1] for n in names)])
@@ -170,7 +172,7 @@ class WindowFormat:
 def check_keys(form: PartialsFormat, schema: pa.Schema) -> None:
     """Raises ``SchemaMismatch`` when these are not the columns of such windows."""
     stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
-    if stored != list(form.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
+    if not are_keys(stored, form.keys) or not set(WINDOW_COLUMNS) <= set(schema.names):
         raise SchemaMismatch(
             f"operator '{form.operator}': the restored windows have the keys {stored}, the job's {list(form.keys)}: "
             "give the operator another uid, or restore with the job that wrote them"

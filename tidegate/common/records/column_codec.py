@@ -74,7 +74,7 @@ def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
     if pa.types.is_time(kind):
         return _checked_encoder(kind, _is_naive, "a datetime.time without a zone"), _decode_slowly
     if pa.types.is_floating(kind):
-        return _checked_encoder(kind, _is_no_bool, "a number"), _decode_plain
+        return _encode_floats(kind), _decode_plain
     fast = pa.types.is_boolean(kind) or pa.types.is_binary(kind)
     return (lambda values: arrow_array(values, kind)), _decode_plain if fast else _decode_slowly
 
@@ -85,7 +85,12 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
     is_integer = pa.types.is_integer(kind)
 
     def encode_inferring(values: Sequence[FieldValue]) -> pa.Array:
-        found = arrow_array(values)
+        try:
+            found = arrow_array(values)
+        except (OverflowError, pa.ArrowInvalid):  # Arrow infers no uint64 for Python's numbers from 2**63 on
+            if kind != pa.uint64():
+                raise
+            return arrow_array([_whole(value) for value in values], kind)
         if found.type == kind:
             return found
         seen = found.type
@@ -99,6 +104,40 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
         return found.cast(kind)
 
     return encode_inferring
+
+
+def _whole(value: FieldValue) -> int | None:
+    """As ``encode_inferring`` takes it. Raises ``Misfit`` for what is no whole number."""
+    if value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool)):
+        return None if value is None else int(value)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return int(value)
+    raise Misfit(value, "it is not a whole number")
+
+
+def _encode_floats(kind: pa.DataType) -> Encoder:
+    encode_checked = _checked_encoder(kind, _is_no_bool, "a number")
+
+    def encode_floats(values: Sequence[FieldValue]) -> pa.Array:
+        try:
+            return encode_checked(values)
+        except (OverflowError, pa.ArrowInvalid):  # whole numbers beyond 64 bits, of which some are floats too
+            return encode_checked([_as_float(value) for value in values])
+
+    return encode_floats
+
+
+def _as_float(value: FieldValue) -> FieldValue:
+    """A large whole number as the float that it is. Raises ``Misfit`` where it is none."""
+    if type(value) is not int or -(2**63) <= value < 2**63:
+        return value
+    try:
+        found = float(value)
+    except OverflowError:
+        found = 0.0
+    if int(found) != value:
+        raise Misfit(value, "no float has this value")
+    return found
 
 
 def _checked_encoder(kind: pa.DataType, fits: Callable[[FieldValue], bool], what: str) -> Encoder:

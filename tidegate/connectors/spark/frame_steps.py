@@ -320,7 +320,7 @@ def _aggregate(function: str, column: str | None, schema: pa.Schema) -> str:
         case "sum":
             return _sum(name, kind)
         case "avg":  # the sum of no value is null, and so is its average
-            return f"(CAST({_sum(name, kind)} AS DOUBLE) / CAST(nullif(count({name}), 0) AS DOUBLE))"
+            return f"({_sum_as_double(name, kind)} / CAST(nullif(count({name}), 0) AS DOUBLE))"
         case "min" | "max" if pa.types.is_floating(kind):  # where there is nothing but NaN, it is NaN
             return f"coalesce({function}(CASE WHEN NOT isnan({name}) THEN {name} END), {function}({name}))"
         case "min" | "max":
@@ -333,6 +333,18 @@ def _sum(name: str, kind: pa.DataType) -> str:
         return f"sum(CAST({name} AS DOUBLE))"
     if kind != pa.int64():  # it takes 2^32 rows to leave a BIGINT
         return f"sum(CAST({name} AS BIGINT))"
+    carried, low = _halves_of_sum(name)
+    return f"(shiftleft({carried}, 32) | {low})"
+
+
+def _sum_as_double(name: str, kind: pa.DataType) -> str:
+    """The nearest DOUBLE also where the sum is no BIGINT."""
+    if kind != pa.int64():
+        return f"CAST({_sum(name, kind)} AS DOUBLE)"
+    carried, low = _halves_of_sum(name)
+    return f"(CAST({carried} AS DOUBLE) * CAST('4294967296' AS DOUBLE) + CAST({low} AS DOUBLE))"
+
+
+def _halves_of_sum(name: str) -> tuple[str, str]:
     high, low = f"sum(shiftright({name}, 32))", f"sum({name} & CAST({_LOW_HALF} AS BIGINT))"
-    carried = f"({high} + shiftright({low}, 32))"
-    return f"(shiftleft({carried}, 32) | ({low} & CAST({_LOW_HALF} AS BIGINT)))"
+    return f"({high} + shiftright({low}, 32))", f"({low} & CAST({_LOW_HALF} AS BIGINT))"

@@ -31,6 +31,7 @@ from tidegate.datastream._streams.closeable_iterator import CloseableIterator, e
 from tidegate.datastream._streams.column_methods import ColumnMethods
 from tidegate.datastream._streams.operator_handle import DataStreamSink
 from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, fields_of, type_of
+from tidegate.datastream.aggregates import check_moves
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.functions import adapters
 from tidegate.functions import interfaces as functions
@@ -89,7 +90,10 @@ class RecordMethods(ColumnMethods):
     def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
         """Keeps the records for which the function, or the column expression, is true."""
         if isinstance(func, Expression):
-            field = func.output_field(self._columns("filter"))
+            schema = self._columns("filter")
+            field = func.output_field(schema)
+            for name, kind in zip(schema.names, schema.types, strict=True):
+                check_moves(name, kind, "filter")
             if not pa.types.is_boolean(field.type):
                 raise SchemaMismatch(f"filter needs a boolean expression, {func!r} is of type {field.type}")
             return self._transform("filter_columns", "Filter", {"predicate": func}, self.get_type())

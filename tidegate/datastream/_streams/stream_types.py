@@ -47,8 +47,9 @@ def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> 
     return replace(strategy, timestamp_column=None, timestamp_assigner=FieldTimestamp(position))
 
 
-def column_key(schema: pa.Schema, names: Sequence[FieldValue]) -> KeySpec:
-    """The key that ``key_by("column", ...)`` means. Raises ``InvalidJob`` or ``SchemaMismatch`` for names that are no columns."""
+def column_key(schema: pa.Schema, names: Sequence[FieldValue], *, has_dicts: bool = False) -> KeySpec:
+    """The key that ``key_by("column", ...)`` means. ``has_dicts``: nested rows are dicts, which cannot be keys. Raises ``InvalidJob`` or
+    ``SchemaMismatch`` for names that are no columns, and for columns that cannot be a key."""
     for name in names:
         if not isinstance(name, str):
             raise InvalidJob(f"key_by takes a selector and a TypeInformation, or column names; {name!r} is neither")
@@ -56,6 +57,12 @@ def column_key(schema: pa.Schema, names: Sequence[FieldValue]) -> KeySpec:
             raise SchemaMismatch(f"key_by: no column {name!r}: the stream has {', '.join(schema.names)}")
     if len(set(names)) != len(names):
         raise InvalidJob(f"key_by: a column is named twice: {list(names)}")
+    structs = [name for name in names if has_dicts and pa.types.is_struct(schema.field(name).type)]
+    if structs:
+        raise SchemaMismatch(
+            f"key_by: the column {structs[0]!r} is of type {schema.field(structs[0]).type}, which cannot be a key: select its fields before, such as "
+            f"col({structs[0]!r})['name']"
+        )
     key_type = _key_type(schema.field(names[0]).type) if len(names) == 1 else None
     return KeySpec(columns=tuple(names), key_type=key_type)
 

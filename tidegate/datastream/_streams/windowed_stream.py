@@ -11,10 +11,12 @@ aggregates before the exchange and merges behind it, and never leaves Arrow:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 import pyarrow as pa
 
+from tidegate.common.records.partial_names import internal_name
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream._graph.transformation import PartitionTransformation
@@ -249,6 +251,8 @@ class WindowedStream(WindowsOfStream):
     ) -> DataStream:
         """The local aggregation in the producer's chain, the exchange, and the merge behind it."""
         keyed, env = self._keyed_stream, self.get_execution_environment()
+        key = keyed.exchange_key()
+        key = replace(key, columns=tuple(map(internal_name, key.columns)))
         local = env.add_operator(
             kinds[0],
             "LocalWindowAggregate",
@@ -262,7 +266,7 @@ class WindowedStream(WindowsOfStream):
             local_type,
             input=local,
             partitioner=Partitioner.HASH,
-            key=keyed.exchange_key(),
+            key=key,
         )
         made = env.add_operator(
             kinds[1],
@@ -270,7 +274,7 @@ class WindowedStream(WindowsOfStream):
             {**of_window, "input": "partial"},
             output_type,
             (exchange,),
-            keyed.exchange_key(),
+            key,
         )
         return keyed._behind(made)
 
@@ -334,9 +338,8 @@ def _aggregate_types(
     check_aggregates(aggregates)
     named = key_fields(schema, keys)
     start, end = (pa.field(name, pa.int64()) for name in WINDOW_TIMES)
+    inside = [field.with_name(internal_name(field.name)) for field in named]
     partials = [field for aggregate in aggregates for field in aggregate.partial_fields(schema)]
     results = [aggregate.output_field(schema) for aggregate in aggregates]
-    return (
-        Types.SCHEMA(distinct([*(pa.field(name, pa.int64()) for name in times), *named, *partials])),
-        ArrowTypeInfo(distinct([start, end, *named, *results])),
-    )
+    output_type = ArrowTypeInfo(distinct([start, end, *named, *results]))
+    return Types.SCHEMA(pa.schema([*(pa.field(name, pa.int64()) for name in times), *inside, *partials])), output_type

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidegate.datastream.sql.engine import text_of
 from tidegate.datastream.sql.query import Node, Query, column_ref, replaced
-from tidegate.datastream.sql.translation import column_name, is_moment
+from tidegate.datastream.sql.translation import column_path, is_moment
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import Json
 
@@ -38,7 +38,8 @@ def with_columns(node: Json, query: Query, schema: pa.Schema) -> Json:
         if one["class"] != "COLUMN_REF" or is_moment(one, schema):
             return None
         try:
-            return column_ref(column_name(one, schema, query.table_names))
+            name, fields = column_path(one, schema, query.table_names)
+            return column_ref(name, *fields)
         except SchemaMismatch:
             return None
 
@@ -58,8 +59,11 @@ def without_aliases(query: Query, schema: pa.Schema, items: Sequence[tuple[str, 
 
 
 def _name_of(node: Node, query: Query, schema: pa.Schema) -> str:
-    """A column is called as the stream calls it, however the query writes it."""
-    return str(node["column_names"][-1]) if is_moment(node, schema) else column_name(node, schema, query.table_names)
+    """A column or field is called as the stream calls it, however the query writes it."""
+    if is_moment(node, schema):
+        return str(node["column_names"][-1])
+    name, fields = column_path(node, schema, query.table_names)
+    return fields[-1] if fields else name
 
 
 def _resolved_group(node: Node, query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node:

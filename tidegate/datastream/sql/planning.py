@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.common.time import Time
-from tidegate.datastream.aggregates import Aggregate
+from tidegate.datastream.aggregates import Aggregate, key_fields
 from tidegate.datastream.sql.aggregation import HUGEINT, check_aggregate, check_result, parts_of, parts_together
 from tidegate.datastream.sql.engine import (
     aggregate_names,
@@ -30,7 +30,7 @@ from tidegate.datastream.sql.engine import (
 from tidegate.datastream.sql.event_time import is_event_time
 from tidegate.datastream.sql.names import named_items, resolved_groups, with_columns, without_aliases
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, hugeint, parse, plain, replaced, walk
-from tidegate.datastream.sql.translation import column_name, is_moment, translated
+from tidegate.datastream.sql.translation import column_name, column_or_field, column_path, is_moment, translated
 from tidegate.datastream.sql.zones import window_shift_ms, zone_of
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
@@ -41,7 +41,7 @@ from tidegate.datastream.window import (
 from tidegate.functions.expressions import Expression, col, lit
 from tidegate.functions.sql.duckdb_values import DuckDbColumns, DuckDbValues
 from tidegate.functions.sql.kernels import Exact
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import AssignedWindow, Record
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _expressions(
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
         if not is_moment(node, schema) and not _is_lambda_parameter(node, nodes):
-            column_name(node, schema, query.table_names)
+            column_path(node, schema, query.table_names)
     zone = zone_of(stream.get_execution_environment())
     found: list[Expression | None] = [
         None if n["class"] != "COLUMN_REF" or is_moment(n, schema) else _handed_on(n, query, schema) for n in nodes
@@ -154,15 +154,16 @@ def _expressions(
     read = [_read(nodes[i], schema) for i in open_places]
     kinds = types_of(query, texts, _only(schema, read), zone) if texts else []
     left: list[tuple[int, str, pa.DataType]] = []
+    own = _free_prefix(schema)
     for i, text, kind, columns in zip(open_places, texts, kinds, read, strict=True):
         kernels = translated(nodes[i], schema, query.table_names)
         if kernels is not None and kernels.output_field(schema).type == kind:
             found[i] = Exact(kernels, DuckDbValues([text], [kind], columns, zone))
         else:
             left.append((i, text, kind))
-            found[i] = col(f"__sql_{len(left) - 1}")
+            found[i] = col(f"{own}{len(left) - 1}")
     if left:
-        fields = [pa.field(f"__sql_{n}", kind) for n, (_, _, kind) in enumerate(left)]
+        fields = [pa.field(f"{own}{n}", kind) for n, (_, _, kind) in enumerate(left)]
         wider = pa.schema([*schema, *fields])
         columns = _only(schema, [_read(nodes[i], schema) for i, _, _ in left]).names
         function = DuckDbColumns([text for _, text, _ in left], wider, zone, columns)
@@ -170,8 +171,16 @@ def _expressions(
     return stream, [one for one in found if one is not None]
 
 
+def _free_prefix(schema: pa.Schema) -> str:
+    """Begins names that no column of the stream has, in whatever case."""
+    prefix = "__sql_"
+    while any(name.lower().startswith(prefix) for name in schema.names):
+        prefix += "_"
+    return prefix
+
+
 def _handed_on(node: Node, query: Query, schema: pa.Schema) -> Expression:
-    return col(column_name(node, schema, query.table_names))
+    return column_or_field(node, schema, query.table_names)
 
 
 def _read(node: Node, schema: pa.Schema) -> list[str]:
@@ -286,10 +295,9 @@ def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Re
 
 
 def _check_key(kind: pa.DataType, query: Query) -> None:
-    plain_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        pa.array([], plain_kind).dictionary_encode(null_encoding="encode")
-    except pa.ArrowException as error:
+        key_fields(pa.schema([("key", kind)]), ["key"])
+    except SchemaMismatch as error:
         raise InvalidJob(f"sql: a column of type {kind} cannot be in GROUP BY: {query.text}") from error
 
 
@@ -327,7 +335,9 @@ def _behind(grouping: _Grouping, node: Node) -> Node:
     made = {"window_start", "window_end", *(name for name, _ in grouping.keys)}
     made |= {name for _, name in grouping.aggregates}
     for inside in walk(found):
-        if inside["class"] == "COLUMN_REF" and inside["column_names"][-1] not in made:
+        if inside["class"] == "COLUMN_REF" and (
+            len(inside["column_names"]) > 1 or inside["column_names"][0] not in made
+        ):
             name = ".".join(inside["column_names"])
             raise InvalidJob(f"sql: {name} must be in GROUP BY or in an aggregate: {grouping.query.text}")
     return found

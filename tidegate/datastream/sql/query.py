@@ -88,9 +88,10 @@ def plain(node: Json) -> Json:
     return [plain(child) for child in node] if isinstance(node, list) else node
 
 
-def column_ref(name: str) -> Node:
-    """Builds the node of DuckDB's syntax tree that refers to a column."""
-    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": [name]}
+def column_ref(name: str, *fields: str) -> Node:
+    """Builds the node of DuckDB's syntax tree that refers to a column, or to a field in it."""
+    names = [name, *fields]
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": names}
 
 
 def hugeint(name: str) -> Node:

@@ -103,15 +103,47 @@ def is_moment(node: Node, schema: pa.Schema) -> bool:
     return len(node["column_names"]) == 1 and name in _MOMENTS and name not in map(str.lower, schema.names)
 
 
-def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
-    """The column that a COLUMN_REF means, whose case does not count. Raises ``SchemaMismatch``."""
-    *qualifier, name = node["column_names"]
-    if len(qualifier) > 1 or any(part.lower() not in tables for part in qualifier):
-        raise SchemaMismatch(f"sql: no table {'.'.join(qualifier)!r}: the stream is called {' or '.join(tables)}")
-    found = [one for one in schema.names if one.lower() == name.lower()]
+def column_path(node: Node, schema: pa.Schema, tables: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The column that a COLUMN_REF means, and the fields in it, one in the other: ``input.st.a.b`` is the column st, and a, b. Case does not count. Raises
+    ``SchemaMismatch``."""
+    parts = list(node["column_names"])
+    has_table = len(parts) > 1 and parts[0].lower() in tables and bool(_alike(parts[1], schema.names))
+    name, *fields = parts[1:] if has_table else parts
+    found = _alike(name, schema.names)
+    if len(found) != 1 and fields:
+        raise SchemaMismatch(
+            f"sql: no table or column {name!r}: the stream is called {' or '.join(tables)} and has {', '.join(schema.names)}"
+        )
     if len(found) != 1:
         raise SchemaMismatch(f"sql: no column {name!r}: the stream has {', '.join(schema.names)}")
-    return str(found[0])
+    kind, path = schema.field(found[0]).type, list[str]()
+    for field in fields:
+        inside = [kind.field(at).name for at in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+        named = _alike(field, inside)
+        if len(named) != 1:
+            has = f"which has {', '.join(inside)}" if inside else f"which is {kind}"
+            raise SchemaMismatch(f"sql: no field {field!r} in {'.'.join([found[0], *path])!r}, {has}")
+        path.append(named[0])
+        kind = kind.field(named[0]).type
+    return found[0], tuple(path)
+
+
+def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
+    """The column that a COLUMN_REF means. Raises ``SchemaMismatch``, also for a field of one."""
+    name, fields = column_path(node, schema, tables)
+    if fields:
+        raise SchemaMismatch(f"sql: a column is needed, not a field of one: {'.'.join([name, *fields])}")
+    return name
+
+
+def column_or_field(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expression:
+    """What a COLUMN_REF gives, as it is. Raises ``SchemaMismatch``."""
+    name, fields = column_path(node, schema, tables)
+    return reduce(lambda found, field: found[field], fields, col(name))
+
+
+def _alike(name: str, names: Sequence[str]) -> list[str]:
+    return [one for one in names if one.lower() == name.lower()]
 
 
 class _Translation:
@@ -122,7 +154,7 @@ class _Translation:
     def of(self, node: Node) -> _Term:
         match node["class"]:
             case "COLUMN_REF":
-                return self._column(column_name(node, self._schema, self._tables))
+                return self._column(column_or_field(node, self._schema, self._tables))
             case "CONSTANT":
                 return _Literal(node["literal"]["kind"], node["literal"].get("text", ""))
             case "COMPARISON" if node["type"] in _COMPARISONS:
@@ -150,15 +182,15 @@ class _Translation:
             case _:
                 raise Untranslatable
 
-    def _column(self, name: str) -> _Term:
-        kind = self._schema.field(name).type
+    def _column(self, found: Expression) -> _Term:
+        kind = found.output_field(self._schema).type
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            return _Typed(cast_to(col(name), pa.string()), pa.string())
+            return _Typed(cast_to(found, pa.string()), pa.string())
         if pa.types.is_dictionary(kind):
             if kind.value_type != pa.string():
                 raise Untranslatable
-            return _Typed(cast_to(col(name), pa.string()), pa.string())
-        return _Typed(col(name), kind)
+            return _Typed(cast_to(found, pa.string()), pa.string())
+        return _Typed(found, kind)
 
     def _case(self, node: Node) -> _Term:
         checks = node["case_checks"]

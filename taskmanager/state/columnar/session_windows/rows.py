@@ -3,6 +3,8 @@ snapshotted like them.
 
     window_end · window_start · hash of the key · keys · partial columns
 
+Hashes of the keys decide about key groups too: each watermark asks for them, so they are kept.
+
 Every row is a session from its start to its end, until rows of a key that touch are merged. Its end never lies behind that of the session which it belongs to, so
 when event time has passed that, all rows of the session are taken; what is taken is either a whole session, or touches a row that is still held (``HashFilter``
 finds the few that may). That goes back with an end that is raised to what is known of its session.
@@ -18,13 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.keys.hashing import hash_columns
+from tidegate.common.records.partial_names import HASH
 from tidegate.model.errors import SchemaMismatch
+from tidegate.taskmanager.state.columnar.earlier_columns import KEY_PREFIX, VALUE_PREFIX, as_written_now
 from tidegate.taskmanager.state.columnar.window_files import (
-    KEY_PREFIX,
     KIND,
     SESSIONS,
     STATE_NAME,
-    VALUE_PREFIX,
     WINDOW_COLUMNS,
     WINDOWS,
     check_keys,
@@ -32,8 +34,6 @@ from tidegate.taskmanager.state.columnar.window_files import (
 from tidegate.taskmanager.state.files.segments import Groups, StateDescription, metadata_of
 
 START, END = WINDOW_COLUMNS
-HASH = "__hash"
-"""The column of hashes of the keys, which decide about key groups too: each watermark asks for them, so they are kept."""
 SLOTS_OF_HASH = 32
 """With so many slots for each hash, one in 32 of the others passes the filter."""
 LEAST_BITS, MOST_BITS = 10, 22
@@ -46,12 +46,14 @@ _FIBONACCI = np.uint32(0x9E3779B1)
 
 @dataclass(frozen=True, slots=True)
 class SessionFormat:
-    """Sessions of an operator. ``values`` are all columns beside ``keys`` and those of this module."""
+    """Sessions of an operator. ``values`` are all columns beside ``keys`` and those of this module that are written now, which say what is made of
+    those of earlier versions."""
 
     operator: str
     keys: tuple[str, ...]
     gap_ms: int | None = None
     """What rows of these sessions were written with: sessions of another gap are restored, and end when they said."""
+    values: tuple[str, ...] = ()
 
     @property
     def combine(self) -> Mapping[str, str] | None:
@@ -89,6 +91,7 @@ class SessionFormat:
 
     def partials(self, data: pa.RecordBatch) -> pa.RecordBatch:
         self.check(data.schema)
+        data = as_written_now(data, self.keys, self.values, self.operator)
         names = [n for n in data.schema.names if n.startswith((KEY_PREFIX, VALUE_PREFIX))]
         plain = [*WINDOW_COLUMNS, *(n.split(".", 1)[1] for n in names)]
         columns = [data.column(n) for n in (*WINDOW_COLUMNS, *names)]

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from tidegate.common.records.partial_names import HASH
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import restored_chain
@@ -14,7 +15,7 @@ from tidegate.taskmanager.machines.state.spilling import decide_limits
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.columnar.session_windows.changes import SessionChanges
 from tidegate.taskmanager.state.columnar.session_windows.files import FrozenSessions, read_sessions
-from tidegate.taskmanager.state.columnar.session_windows.rows import HASH, SessionFormat
+from tidegate.taskmanager.state.columnar.session_windows.rows import SessionFormat
 from tidegate.taskmanager.state.columnar.window_files import STATE_NAME, Since
 from tidegate.taskmanager.state.columnar.window_runs import Merge
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, plan_of_partials, plan_of_rows
+from tidegate.common.records.partial_names import WINDOW
+from tidegate.taskmanager.operators.columnar.aggregate_plan import plan_of_partials, plan_of_rows
 from tidegate.taskmanager.operators.columnar.grouping import Accumulators
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -145,7 +148,7 @@ def test_many_values_are_estimated() -> None:
 
 def test_quantiles_of_any_numbers() -> None:
     numbers = [-1e300, -5.0, -1e-300, 0.0, 0.0, 1e-300, 7.0, math.inf, math.nan]
-    for share, exact in ((0.0, -1e300), (0.15, -5.0), (0.4, 0.0), (0.9, 7.0), (1.0, math.inf)):
+    for share, exact in ((0.0, -1e300), (0.15, -5.0), (0.4, 0.0), (0.85, 7.0), (0.9, math.inf), (1.0, math.inf)):
         aggregates = [("q", f"quantile:{share}", "v")]
         window = start(spec("columnar_window", options=options(input="raw") | {"aggregates": aggregates}))
         data = pa.RecordBatch.from_pydict({"k": [1] * len(numbers), "v": numbers})
@@ -176,3 +179,77 @@ def test_names_types_and_refusals() -> None:
         with pytest.raises(SchemaMismatch):
             wrong.output_field(schema)
     assert count().output_field(schema).type == pa.int64()
+
+
+def aggregated(function: str, values: list[float | int | None], kind: pa.DataType) -> Any:
+    """The result of one window, of partials that are merged."""
+    aggregates = [("a", function, "v")]
+    local = start(spec("columnar_window_local", options=options(input="raw") | {"aggregates": aggregates}))
+    window = start(spec("columnar_window", options=options(input="partial") | {"aggregates": aggregates}))
+    for value in values:
+        data = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([value], kind)], names=["k", "v"])
+        local.operator.process(ArrowBatch(data, pa.array([1])), 0)
+        local.operator.prepare_snapshot(1)
+    for batch in local.out.batches:
+        window.operator.process(batch, 0)
+    window.operator.on_watermark(END_OF_TIME)
+    (row,) = window.out.values()
+    return row["a"]
+
+
+SHARES = (0.0, 0.01, 0.07, 0.1, 0.25, 0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 10, 50, 100])
+def test_quantiles_of_small_groups_are_duckdbs(size: int) -> None:
+    values = [3**i % 1009 + 1 for i in range(size)]
+    rows = ", ".join(f"({value})" for value in values)
+    for share in SHARES:
+        relation = duckdb.sql(f"SELECT quantile_disc(v, {share}), median(v) FROM (VALUES {rows}) AS t(v)")
+        assert relation is not None
+        ((exact, middle),) = relation.fetchall()
+        assert aggregated(f"quantile:{share}", values, pa.int64()) == pytest.approx(exact, rel=RELATIVE_ERROR), share
+    assert aggregated("median", values, pa.int64()) == pytest.approx(middle, rel=RELATIVE_ERROR)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e300, 2e300],
+        [1.7e308, -1.7e308, 0.0],
+        [1e300, 1e300, 1e300],
+        [1e200, 1.0, 2.0],
+        [1e-300, 3e-300],
+        [2.0**62, 2.0**62 + 2048],
+        [1.0],
+    ],
+)
+def test_the_spread_of_any_numbers_is_that_of_python(values: list[float]) -> None:
+    found = aggregated("stddev", list(values), pa.float64())
+    if len(values) == 1:
+        assert found is None
+    else:
+        scale = max(map(abs, values))
+        exact = float(
+            Fraction(statistics.stdev([Fraction(value) / Fraction(scale) for value in values])) * Fraction(scale)
+        )
+        assert found == pytest.approx(exact, rel=1e-9)
+
+
+def test_large_and_small_numbers_of_several_keys_do_not_touch_each_other() -> None:
+    window = start(spec("columnar_window", options=options(input="raw") | {"aggregates": [("a", "stddev", "v")]}))
+    data = pa.RecordBatch.from_pydict({"k": [1, 1, 2, 2, 3, 3], "v": [1e300, 3e300, 1.0, 3.0, math.inf, 1.0]})
+    window.operator.process(ArrowBatch(data, pa.array([1] * 6)), 0)
+    window.operator.on_watermark(END_OF_TIME)
+    found = {row["k"]: row["a"] for row in window.out.values()}
+    assert (found[1], found[2]) == (pytest.approx(2**0.5 * 1e300), pytest.approx(2**0.5))
+    assert math.isnan(found[3])
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.decimal128(38, 2), pa.decimal256(50, 2), pa.decimal32(5, 2), pa.decimal64(12, 2)], ids=str
+)
+def test_decimals_are_counted(kind: pa.DataType) -> None:
+    values = pa.array([Decimal("1.50"), Decimal("-1.5"), Decimal("1.5"), Decimal("0")], kind)
+    assert len(set(hashes_of(values).tolist())) == 3
+    assert hashes_of(values.slice(1)).tolist() == hashes_of(values).tolist()[1:]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, plan_of_rows
+from tidegate.taskmanager.operators.columnar.aggregate_plan import AggregatePlan, input_rows, plan_of_rows
 from tidegate.taskmanager.operators.columnar.grouping import encoded, group
 from tidegate.taskmanager.operators.keys import key_codes
 
@@ -51,6 +51,7 @@ def by_key(batch: pa.RecordBatch) -> pa.Table:
 def test_sorted_rows_have_the_same_partials(with_nulls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows(with_nulls)
     plan: AggregatePlan = plan_of_rows("w", ["k"], AGGREGATES, data.schema)
+    data = input_rows(plan, data)
     expected = by_key(group(plan, data))
     assert encoded(plan, data).rows_by_key is None
     monkeypatch.setattr(key_codes, "MIN_SORTED_ROWS", 1)

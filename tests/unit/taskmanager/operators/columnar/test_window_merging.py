@@ -7,7 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, plan_of_partials
+from tidegate.common.records.partial_names import WINDOW
+from tidegate.taskmanager.operators.columnar.aggregate_plan import plan_of_partials
 from tidegate.taskmanager.operators.columnar.grouping import group_windows
 from tidegate.taskmanager.operators.columnar.window_merging import MOST_PARTS, merge, stretches
 

@@ -14,13 +14,14 @@ import pytest
 
 from tests.unit.taskmanager.state.columnar.stores import PartsStore, Store
 from tidegate.common.keys.hashing import hash_columns, key_groups
+from tidegate.common.records.partial_names import WINDOW
 from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, OperatorState, SnapshotType
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import range_of, subtask_of
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
+from tidegate.taskmanager.operators.columnar.aggregate_plan import combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.columnar import restored_windows, stored_windows, window_buckets, windows

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidegate.common.records.partial_names import WINDOW
 from tidegate.model.errors import ConfigurationError, StorageError
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.operators.columnar.aggregate_plan import WINDOW, combined_by, plan_of_partials
+from tidegate.taskmanager.operators.columnar.aggregate_plan import combined_by, plan_of_partials
 from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.state.columnar.spill_files import SpillFiles
 from tidegate.taskmanager.state.columnar.window_buckets import Spilling, WindowBuckets

@@ -10,10 +10,12 @@ from decimal import Decimal
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tidegate.common.keys.hashing import hash_columns, hash_key
+from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.records.record_codec import decode, encode, records_of
 from tidegate.common.records.record_text import record_text
@@ -211,3 +213,40 @@ def test_a_key_hashes_alike_as_a_value_and_as_a_column(type_info: TypeInformatio
     column = encode(type_info, [key]).column(0)
     assert hash_key(key) == int(hash_columns([column])[0])
     assert hash_key(decode(type_info, encode(type_info, [key]))[0]) == hash_key(key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.uint64(), [2**63, 2**64 - 1, None, 0]),
+        (pa.uint64(), [np.uint64(2**63), 1]),
+        (pa.uint64(), [2**63, 2.0]),
+        (pa.list_(pa.uint64()), [[2**63], None]),
+        (pa.struct([("a", pa.uint64())]), [{"a": 2**64 - 1}]),
+        (pa.float64(), [2**63, 2**70, 1.5]),
+    ],
+    ids=str,
+)
+def test_whole_numbers_from_2_to_the_63_on_travel(kind: pa.DataType, values: list[Any]) -> None:
+    type_info = ArrowTypeInfo(pa.schema([("v", kind)]))
+    data = encode(type_info, [Row(v=value) for value in values])
+    assert [row["v"] for row in decode(type_info, data)] == values
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.uint64(), [2**64]),
+        (pa.uint64(), [2**63, -1]),
+        (pa.uint64(), [2**63, True]),
+        (pa.uint64(), [2**63, 1.5]),
+        (pa.int64(), [2**63]),
+        (pa.float64(), [2**70 + 1]),
+        (pa.float64(), [10**400]),
+    ],
+    ids=str,
+)
+def test_numbers_that_a_column_has_not_are_refused(kind: pa.DataType, values: list[Any]) -> None:
+    type_info = ArrowTypeInfo(pa.schema([("v", kind)]))
+    with pytest.raises(SchemaMismatch, match="does not fit type"):
+        encode(type_info, [Row(v=value) for value in values])
