@@ -29,7 +29,7 @@ class Told:
 
 
 def key_of(values: Sequence[Any]) -> Key:
-    """Returns what keys are told apart by: NaN is one, 0.0 and -0.0 are two."""
+    """Returns a key such that equal ones are one key: NaN is one, 0.0 and -0.0 are two."""
     return tuple(repr(value) if isinstance(value, float) else value for value in values)
 
 
