@@ -1,7 +1,7 @@
 """What is emitted has the value that it had then, and what a function is given is its own: for every function, output and backend.
 
 Each function here emits one object again and again and changes it in between, or changes what it is given. The truth is PyFlink 2.3's:
-``[0]``, ``[0, 1]``, ``[0, 1, 2]``, recorded by running these functions with it.
+``[0]``, ``[0, 1]``, ``[0, 1, 2]``, as a function that emits one list, one that emits its state and an aggregate that returns its accumulator gave with it.
 """
 
 from __future__ import annotations
