@@ -78,7 +78,7 @@ class World:
         return Path(self.location).exists()
 
     def two_shared_files(self) -> tuple[str, ...]:
-        paths = tuple(f"{self.shared}/state-{number}" for number in range(2))
+        paths = tuple(f"{self.shared}/count-{JOB}_{'b' * 32}_0_0-1-{number:016x}" for number in range(2))
         for path in paths:
             Path(path).write_bytes(b"1")
         return paths
