@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from tests.conformance.postgres_types import WRITTEN
 from tests.contract.formats.avro_cases import KINDS
+from tests.contract.formats.file_types import KINDS as KINDS_OF_FILES
+from tests.contract.formats.file_types import RECORDED, REFUSED, SAME
 from tests.contract.formats.record_avro import ANSWERS
 from tests.contract.formats.test_avro_resolutions import ONLY_HERE, OTHERS
 from tests.contract.protobuf.cases import message_type
@@ -19,6 +22,7 @@ from tidegate.connectors.formats.avro_type import parse
 from tidegate.connectors.formats.protobuf_type import check_row, is_repeated
 from tidegate.connectors.formats.protobuf_type import row_type as row_type_of
 from tidegate.connectors.postgres.values import TAKEN, family_of
+from tidegate.connectors.spark.query import check_rows
 from tidegate.model.errors import InvalidJob
 
 
@@ -194,5 +198,52 @@ _PROTOBUF_RULES = """
 - An unsigned number above the largest signed one of its size is negative, as in Java; read as a larger type it is what was written.
 - An enum is its name, of several names of one number (`allow_alias`) the first; a number that it does not have is `UNRECOGNIZED`. An integer column has its number.
 """
-SECTIONS: tuple[Callable[[], Iterator[str]], ...] = (_postgres, _avro, _protobuf)
+
+
+def _files() -> Iterator[str]:
+    yield "## Files"
+    yield ""
+    yield "`FileSink` and `FileSource` with the same schema (`tests/contract/formats/test_file_types.py` writes the values of each type, reads them and compares). ✓: the value that was written. –: refused"
+    yield "when the job is submitted. For ORC, which `FileSink` writes and Spark reads (`from_spark`), the table has what Arrow reads. Avro files are [above](#avro)."
+    yield ""
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    yield f"| in the stream | {' | '.join(recorded)} |"
+    yield f"|---|{'---|' * len(recorded)}"
+    for kind in KINDS_OF_FILES:
+        ways = (recorded[name][kind] for name in recorded)
+        yield f"| `{kind}` | {' | '.join({SAME: '✓', REFUSED: '–'}.get(way, way.replace('as ', 'as `') + '`') for way in ways)} |"
+    yield ""
+    yield from _FILE_RULES.strip().splitlines()
+
+
+_FILE_RULES = """
+- **JSON**: binary is base64, as in Flink; a number keeps its digits, and one that the column cannot hold is a bad line. **CSV**: nested columns and binary have no text there.
+- A column with `nullable=False` has no null: a null in it is a bad line, or a refusal at submission where the footer of a Parquet file tells.
+- Kafka, and files of messages, carry bytes: what is in them is of the format, JSON and CSV by the rules here, [Avro](#avro), [Protobuf](#protobuf), or bytes and texts as they are.
+"""
+
+
+def _spark() -> Iterator[str]:
+    yield "## Spark"
+    yield ""
+    yield "What `to_spark` gives to Spark, and what `from_spark` and `from_spark_stream` give of that, as PySpark itself maps it (`tests/e2e/test_spark_session.py` asks a real Spark for"
+    yield "each type of the first column)."
+    yield ""
+    yield "| in the stream | in Spark | from Spark |"
+    yield "|---|---|---|"
+    refused = []
+    for kind, values in KINDS_OF_FILES.items():
+        try:
+            check_rows(pa.schema([("v", values.type)]), takes_times=True)
+        except InvalidJob:
+            refused.append(f"`{kind}`")
+            continue
+        in_spark = from_arrow_type(values.type)
+        yield f"| `{kind}` | `{in_spark.simpleString()}` | `{to_arrow_type(in_spark, timezone='UTC')}` |"
+    yield ""
+    yield f"Refused when the job is submitted: {', '.join(refused)}, also inside of structs, lists and maps. Times need `spark.sql.timeType.enabled`. Spark has microseconds: a column that loses nanoseconds is"
+    yield "named once in the log. The name of a column is one name, with a dot or a blank in it too."
+
+
+SECTIONS: tuple[Callable[[], Iterator[str]], ...] = (_postgres, _avro, _protobuf, _files, _spark)
 """In the order of the page."""
