@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.accessible import faint_texts, faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, long_pipeline, pipeline, pipeline_scene, take
-from tests.browser.views import VIEWS, api, settled, url_of
+from tests.browser.views import VIEWS, api, forgive_unreadable_state, settled, url_of
 from tests.contract.rest.scene import Scene, waiting_for_three
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, until_triggered
 from tidegate.jobmanager.machines.events import JobCancelRequested
@@ -22,7 +22,9 @@ from tidegate.pb.taskmanager_pb2 import InjectFaultRequest
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_every_view_is_accessible_and_fits(stage: Stage, open_page: OpenPage, width: int, theme: str) -> None:
+def test_every_view_is_accessible_and_fits(
+    stage: Stage, open_page: OpenPage, troubles: list[str], width: int, theme: str
+) -> None:
     stage.do(lambda: until_triggered(stage.scene.cluster, 9))
     stage.look()
     for view in VIEWS:
@@ -35,6 +37,7 @@ def test_every_view_is_accessible_and_fits(stage: Stage, open_page: OpenPage, wi
             expect(tab).to_be_in_viewport(ratio=0.9)  # its line lies on the border
         assert "tidegate" in page.title()
         page.close()
+    forgive_unreadable_state(troubles)
 
 
 def test_the_cluster_is_as_the_api_says(stage: Stage, open_page: OpenPage) -> None:
@@ -253,7 +256,7 @@ def test_what_users_named_is_text(open_page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_job_of_many_vertices_with_long_names_fits(open_page: OpenPage, width: int) -> None:
+def test_a_job_of_many_vertices_with_long_names_fits(open_page: OpenPage, troubles: list[str], width: int) -> None:
     scene = Scene(running_job(long_pipeline(40), {**CHECKPOINTED}, slots=8))
     until_triggered(scene.cluster, 1)
     take(scene.cluster, 1)
@@ -268,6 +271,7 @@ def test_a_job_of_many_vertices_with_long_names_fits(open_page: OpenPage, width:
                 f"{address} is wider than {width}"
             )
             page.close()
+        forgive_unreadable_state(troubles)
 
 
 def test_a_vertex_none_of_whose_subtasks_has_acknowledged_says_so_beyond_those_that_are_listed(

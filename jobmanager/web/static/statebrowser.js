@@ -14,7 +14,8 @@ export function stateTab({ data, where, kept, render }) {
   if (!checkpoints) return h("p", { key: "wait", class: "muted" }, "Asking the JobManager …");
   const complete = checkpoints.history.filter((item) => item.status === "COMPLETED" && !item.discarded);
   const state = (kept[`state-${job.id}`] ||= { checkpoint: null, overview: null, error: "", chosen: null, key: "", rows: null, wait: false });
-  const wanted = where.item === undefined ? (state.checkpoint ?? complete[0]?.id) : Number(where.item);
+  const own = state.error ? (complete[0]?.id ?? state.checkpoint) : (state.checkpoint ?? complete[0]?.id); // the newest one may have replaced what was asked for
+  const wanted = where.item === undefined ? own : Number(where.item);
   if (wanted !== undefined && wanted !== state.checkpoint) open(state, job, wanted, render);
   return [
     h(
