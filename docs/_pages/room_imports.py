@@ -30,7 +30,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports() -> Graph:
-    """Returns what each module imports when it runs: at its top or within a function, but not for type checkers."""
+    """Returns what each module imports: at its top, within a function, and for type checkers."""
     return {name: frozenset(_imported(path)) - {name} for name, path in modules().items()}
 
 
@@ -107,7 +107,5 @@ def _imported(path: Path) -> Iterator[str]:
                 yield from {full if full in modules() else str(node.module)} & modules().keys()
         elif isinstance(node, ast.Import):
             yield from {alias.name for alias in node.names} & modules().keys()
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            waiting += node.orelse
         else:
             waiting += [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.expr)]

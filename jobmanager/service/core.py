@@ -48,8 +48,9 @@ from tidegate.jobmanager.service.high_availability.services import HighAvailabil
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
+from tidegate.jobmanager.service.task_managers.calls import TaskManagerCall
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
-from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerCall, TaskManagerOutbox, dial
+from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerOutbox, dial
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration

@@ -25,7 +25,7 @@ from tidegate.taskmanager.service.inspection import InspectionService, ReadStack
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection
 from tidegate.taskmanager.service.kv_states import start_kv_states
 from tidegate.taskmanager.service.reporting.printing import Printer
-from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _TOKEN_BYTES = 16

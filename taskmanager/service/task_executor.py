@@ -37,9 +37,9 @@ from tidegate.taskmanager.service.identity import Identity
 from tidegate.taskmanager.service.inspection import StackSamples, ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
-from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
 from tidegate.taskmanager.service.subtasks.deployer import Deployer
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
+from tidegate.taskmanager.service.subtasks.subtask_stream import SubtaskStream
 from tidegate.wire.convert import attempt_report_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 

@@ -18,12 +18,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
-from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.taskmanager.exchange.addresses import is_unix, ports_of
 from tidegate.taskmanager.machines.task_events import StoredEdges
@@ -32,10 +30,11 @@ from tidegate.taskmanager.spark.cluster.resources import check_resources, profil
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.jvm import JavaObject, discard
 from tidegate.taskmanager.spark.partitions import StoringPartition, SubtaskPartition
-from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions, spark_operators
+from tidegate.taskmanager.spark.query import query_partitions, spark_operators
 from tidegate.taskmanager.spark.session import Session, last_lines
 from tidegate.taskmanager.spark.shuffle.stored_outputs import StoredOutputs
 from tidegate.taskmanager.spark.streams.service import SparkDoor
+from tidegate.taskmanager.spark.submission import SparkSubmission
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -47,25 +46,6 @@ CANCEL_AFTER_KILL_S = 0.5
 CORES_POLL_S = 0.2
 """Chosen, not measured: small beside the seconds in which Spark starts another executor."""
 OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSubmission:
-    """One attempt to run. ``settings`` are those of ``WorkerSettings``, as texts."""
-
-    attempt: AttemptId
-    task_name: str
-    parallelism: int
-    token: str
-    settings: Mapping[str, str] = field(default_factory=dict)
-    query: SubmittedQuery | None = None
-    """For ``from_spark``."""
-    stored: StoredEdges | None = None
-    """For a job whose exchanges block."""
-    resources: SlotResources | None = None
-    """What its slot is to have."""
-    slot_bytes: int = 0
-    """Memory of a slot of this TaskManager; 0: not bounded."""
 
 
 class SparkDeployer:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cloudpickle
@@ -22,25 +21,15 @@ from tidegate.connectors.spark.source import SparkSource, owned_directory, read_
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.model.errors import TidegateError, UserFunctionError
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
+from tidegate.taskmanager.spark.submission import SparkSubmission, SubmittedQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.taskmanager.spark.deploy import SparkSubmission
     from tidegate.taskmanager.spark.jvm import JavaObject
 
 MARKER_POLL_S = 0.1
 """Chosen, not measured: how late a subtask sees that the query's result is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubmittedQuery:
-    """``load`` gives the pickled operators of the vertex that are Spark's, by operator id; it is called, and opened, in the
-    attempt's thread of this Spark driver: the one place of a TaskManager's own process that runs user code."""
-
-    load: Callable[[], bytes]
-    configuration: Mapping[str, str]
-    is_restored: bool
 
 
 def spark_operators(query: SubmittedQuery) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Imports go one way, between modules and between the rooms of a folder. Those for type checkers alone do not count."""
+"""Imports go one way, between modules and between the folders of a package. Those for type checkers count too."""
 
 from __future__ import annotations
 

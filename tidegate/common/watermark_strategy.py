@@ -175,6 +175,11 @@ class FunctionTimestampAssigner(TimestampAssigner):
         return self.function(value, record_timestamp)
 
 
+def makes_watermarks(strategy: WatermarkStrategy | None) -> bool:
+    """Tells whether a strategy makes any watermark but the last."""
+    return strategy is not None and (strategy.max_out_of_orderness_ms is not None or strategy.generator is not None)
+
+
 def check_timestamp_type(name: str, kind: pa.DataType) -> None:
     """Raises ``SchemaMismatch`` when a column of this type cannot be event time."""
     if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):

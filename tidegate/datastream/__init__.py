@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from tidegate.common.names.finding import finding
 from tidegate.common.names.flink_1 import flink_1
-from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator
-from tidegate.datastream._streams.connected_streams import ConnectedStreams
-from tidegate.datastream._streams.windowed_stream import AllWindowedStream, WindowedStream
 from tidegate.datastream.async_data_stream import AsyncDataStream
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpoint_storage import (
@@ -20,7 +17,17 @@ from tidegate.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
-from tidegate.datastream.data_stream import CachedDataStream, DataStream, DataStreamSink, KeyedStream
+from tidegate.datastream.data_stream import (
+    AllWindowedStream,
+    BroadcastConnectedStream,
+    BroadcastStream,
+    CachedDataStream,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from tidegate.datastream.slot_sharing_group import MemorySize, SlotSharingGroup

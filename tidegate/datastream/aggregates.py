@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.common.keys.hashing import hash_columns
 from tidegate.common.records.partial_names import count_of, high_of, internal_name, sum_of
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.functions.expressions import Column, Expression
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -197,6 +198,23 @@ def distinct(fields: Sequence[pa.Field]) -> pa.Schema:
             f"agg would give the column {twice[0]!r} twice: rename an aggregate with alias(), or a key before"
         )
     return pa.schema(fields)
+
+
+WINDOW_TIMES = ("window_start", "window_end")
+
+
+def partial_and_result_types(
+    schema: pa.Schema, keys: list[str], aggregates: tuple[Aggregate, ...], times: Sequence[str]
+) -> tuple[TypeInformation, TypeInformation]:
+    """Types of the stream of partial aggregates, which begins with the columns ``times``, and of the results."""
+    check_aggregates(aggregates)
+    named = key_fields(schema, keys)
+    start, end = (pa.field(name, pa.int64()) for name in WINDOW_TIMES)
+    inside = [field.with_name(internal_name(field.name)) for field in named]
+    partials = [field for aggregate in aggregates for field in aggregate.partial_fields(schema)]
+    results = [aggregate.output_field(schema) for aggregate in aggregates]
+    output_type = ArrowTypeInfo(distinct([start, end, *named, *results]))
+    return Types.SCHEMA(pa.schema([*(pa.field(name, pa.int64()) for name in times), *inside, *partials])), output_type
 
 
 def count(column: str | Expression | None = None) -> Aggregate:

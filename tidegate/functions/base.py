@@ -1,30 +1,426 @@
-"""The base of all user functions, and what ``open`` gives them (PyFlink: ``pyflink.datastream.functions``, which re-exports it)."""
+"""The base of all user functions, what ``open`` gives them, and the state that they name by descriptors (PyFlink:
+``pyflink.datastream.functions`` and ``pyflink.datastream.state``, which re-export it).
+
+They name each other, so they are one module: ``Function.open`` takes a ``RuntimeContext``, whose ``get_reducing_state`` takes a
+``ReducingStateDescriptor``, which holds a ``ReduceFunction``, which is a ``Function``.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.common.externalresource import ExternalResourceInfo
-from tidegate.functions.state import (
-    AggregatingState,
-    AggregatingStateDescriptor,
-    ListState,
-    ListStateDescriptor,
-    MapState,
-    MapStateDescriptor,
-    ReducingState,
-    ReducingStateDescriptor,
-    ValueState,
-    ValueStateDescriptor,
-)
+from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
+from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
-from tidegate.model.values import MapKey, Record, StateValue
+from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Accumulated, MapKey, Record, StateValue
 
-__all__ = ["EventListener", "Function", "KeyedStateStore", "RuntimeContext", "TaskEventListener"]
+__all__ = [
+    "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "BroadcastState",
+    "EventListener",
+    "Function",
+    "KeyedStateStore",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
+    "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "RuntimeContext",
+    "State",
+    "StateDescriptor",
+    "TaskEventListener",
+    "ValueState",
+    "ValueStateDescriptor",
+]
+
+_TTL_IS_NOT_QUERYABLE = (
+    "expires, and queryable state with a time-to-live is not supported (as in Flink): take one of the two away"
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class Function(ABC):  # noqa: B024  (its methods are hooks)
+    """Base of all user functions."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
+        """Before the first record, in the subtask."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """After the last record, also when the subtask failed."""
+
+
+class ReduceFunction(Function):
+    """Combines two values of one key into one (PyFlink: ``ReduceFunction``)."""
+
+    @abstractmethod
+    def reduce(self, value1: Record, value2: Record) -> Record:
+        """Returns the combination of what was reduced so far and the next value."""
+
+
+class AggregateFunction(Function):
+    """Folds records into an accumulator for each key and window (PyFlink: ``AggregateFunction``).
+
+    Methods may change the accumulator and return it, or return a new one::
+
+        class Mean(AggregateFunction):
+            def create_accumulator(self):
+                return 0, 0
+
+            def add(self, value, accumulator):
+                return accumulator[0] + value, accumulator[1] + 1
+
+            def get_result(self, accumulator):
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, acc_a, acc_b):
+                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Accumulated:
+        """Returns the accumulator of no records."""
+
+    @abstractmethod
+    def add(self, value: Record, accumulator: Accumulated) -> Accumulated:
+        """Returns the accumulator with one more record."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Accumulated) -> Record:
+        """Returns what is emitted for an accumulator."""
+
+    @abstractmethod
+    def merge(self, acc_a: Accumulated, acc_b: Accumulated) -> Accumulated:
+        """Returns one accumulator for two; only windows that merge, such as sessions, call it."""
+
+
+class State(ABC):
+    """State of the current key."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Removes the state of the current key."""
+
+
+class ValueState(State, Generic[T]):
+    """One value per key; ``None`` when there is none."""
+
+    @abstractmethod
+    def value(self) -> T | None:
+        """Returns the value, or ``None`` when there is none."""
+
+    @abstractmethod
+    def update(self, value: T) -> None:
+        """Sets the value; ``None`` removes it."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State to which values are added, and that gives a result of them (PyFlink: ``AppendingState``)."""
+
+    @abstractmethod
+    def get(self) -> OUT:
+        """Returns the result of everything that was added, or ``None`` when nothing was."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Adds a value."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """AppendingState whose contents can be merged, as session windows need."""
+
+
+class ReducingState(MergingState[T, T]):
+    """What is added is combined by a ReduceFunction."""
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """What is added goes into an accumulator of an AggregateFunction; ``get`` is its result."""
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list per key (PyFlink: ``ListState``). ``get`` gives an empty iterable when nothing was added."""
+
+    @abstractmethod
+    def update(self, values: Iterable[T]) -> None:
+        """Replaces the elements. ``None`` raises ``TypeError``: ``update([])`` and ``clear`` remove them."""
+
+    @abstractmethod
+    def add_all(self, values: Iterable[T]) -> None:
+        """Appends the elements. ``None`` raises ``TypeError``."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class MapState(State, Generic[K, V]):
+    """A map per key, whose entries are read and written one by one (PyFlink: ``MapState``)."""
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """Returns the value at a map key, or ``None``."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Sets the value at a map key; a value may be ``None``, and is there then. Raises ``TypeError`` for the key ``None``."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a dict, or of pairs. Raises ``TypeError`` for anything else, and for the key ``None``."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes the entry at a map key, if there is one."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Tells whether there is an entry at a map key."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all pairs of map key and value."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """Returns all map keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """Returns all values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Tells whether there is no entry."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class ReadOnlyBroadcastState(State, Generic[K, V]):
+    """Entries of which every subtask has a copy, as the side that is not broadcast sees them (PyFlink:
+    ``ReadOnlyBroadcastState``). They belong to no key."""
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """Returns the value of an entry, or ``None``."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Tells whether there is an entry of this name."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all pairs of name and value."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """Returns the names of all entries."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """Returns the values of all entries."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Tells whether there is no entry."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """Entries of which every subtask has a copy, as the broadcast side sees them (PyFlink: ``BroadcastState``). All
+    subtasks must make the same changes in the same order."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Sets an entry."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a mapping."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Removes an entry, if there is one."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class StateDescriptor:
+    """Name and type of a state. ``type_info`` is the type of what is kept for one key."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        if not name:
+            raise InvalidJob(f"a {type(self).__name__} needs a name that is not empty")
+        if not isinstance(type_info, TypeInformation):
+            raise InvalidJob(f"state {name!r}: {type_info!r} is no TypeInformation; use one of Types")
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+        self._queryable_name: str | None = None
+
+    def get_name(self) -> str:
+        """Returns the name, which is unique among the states of an operator."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself.
+        Raises ``InvalidJob`` for state that is queryable."""
+        if ttl_config.is_enabled() and self._queryable_name is not None:
+            raise InvalidJob(f"state {self.name!r} {_TTL_IS_NOT_QUERYABLE}")
+        self._ttl_config = ttl_config if ttl_config.is_enabled() else None
+
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """``None``: it lives for ever."""
+        return self._ttl_config
+
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Clients may ask for this state while the job runs, by a name that is unique in the job (Flink:
+        ``StateDescriptor.setQueryable``). Raises ``InvalidJob`` when it has another such name or expires."""
+        if not queryable_state_name:
+            raise InvalidJob(f"state {self.name!r}: the name by which clients ask for it is empty")
+        if self._ttl_config is not None:
+            raise InvalidJob(f"state {self.name!r} {_TTL_IS_NOT_QUERYABLE}")
+        if self._queryable_name not in (None, queryable_state_name):
+            raise InvalidJob(
+                f"state {self.name!r} is queryable as {self._queryable_name!r} already, not as {queryable_state_name!r}"
+            )
+        self._queryable_name = queryable_state_name
+
+    def is_queryable(self) -> bool:
+        """Tells whether clients may ask for it."""
+        return self._queryable_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """Returns the name by which clients ask for it; ``None`` when they may not."""
+        return self._queryable_name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Names a state of one value per key, and its type."""
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Names a state of a list per key, and the type of its elements."""
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, ListTypeInfo(elem_type_info))
+        self.elem_type_info = elem_type_info
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Names a state of a map per key, or a broadcast state, and the types of its keys and values."""
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__(name, MapTypeInfo(key_type_info, value_type_info))
+        self.key_type_info = key_type_info
+        self.value_type_info = value_type_info
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """``reduce_function`` is a ReduceFunction or a callable of two values."""
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Record, Record], Record],
+        type_info: TypeInformation,
+    ) -> None:
+        super().__init__(name, type_info)
+        if not callable(getattr(reduce_function, "reduce", reduce_function)):
+            raise InvalidJob(f"state {name!r}: neither a ReduceFunction nor a callable: {reduce_function!r}")
+        self._reduce_function = reduce_function
+
+    def get_reduce_function(self) -> ReduceFunction | Callable[[Record, Record], Record]:
+        """Returns the function that combines two values."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """``state_type_info`` is the type of the accumulator."""
+
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+        super().__init__(name, state_type_info)
+        if not hasattr(agg_function, "create_accumulator"):
+            raise InvalidJob(f"state {name!r}: not an AggregateFunction: {agg_function!r}")
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """Returns the function that folds values into the accumulator."""
+        return self._agg_function
+
+
+class OperatorStateStore(ABC):
+    """Operator state by descriptor. Elements have the type of the descriptor on disk; with
+    ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
+        """Returns a list whose elements are dealt evenly to the subtasks when the parallelism changes."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
+        """Returns a list of which every subtask receives all elements at a restore."""
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
+        """Returns a map of which every subtask has an equal copy."""
+
+    @abstractmethod
+    def get_registered_state_names(self) -> Set[str]:
+        """List and union state: restored, or asked for."""
+
+    @abstractmethod
+    def get_registered_broadcast_state_names(self) -> Set[str]:
+        """Returns the names of the broadcast states that were requested so far."""
 
 
 class KeyedStateStore(ABC):
@@ -135,16 +531,6 @@ class RuntimeContext(KeyedStateStore):
         ``TaskEventListener`` pass it on up. Raises ``UnknownEvent`` for another type, ``UserError`` for one that is too large,
         ``InvalidJob`` outside of process functions.
         """
-
-
-class Function(ABC):  # noqa: B024  (its methods are hooks)
-    """Base of all user functions."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
-        """Before the first record, in the subtask."""
-
-    def close(self) -> None:  # noqa: B027  (optional hook)
-        """After the last record, also when the subtask failed."""
 
 
 class EventListener(ABC):

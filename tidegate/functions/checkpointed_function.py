@@ -13,12 +13,8 @@ Operator state belongs to a subtask, not to a key. When the job comes back with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
-from tidegate.functions.state import OperatorStateStore
-
-if TYPE_CHECKING:
-    from tidegate.functions.interfaces import KeyedStateStore
+from tidegate.functions.base import KeyedStateStore, OperatorStateStore
 
 __all__ = [
     "CheckpointListener",

@@ -12,7 +12,15 @@ from typing import TypeAlias
 
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
-from tidegate.functions.base import EventListener, Function, KeyedStateStore, RuntimeContext, TaskEventListener
+from tidegate.functions.base import (
+    AggregateFunction,
+    EventListener,
+    Function,
+    KeyedStateStore,
+    ReduceFunction,
+    RuntimeContext,
+    TaskEventListener,
+)
 from tidegate.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -38,7 +46,7 @@ from tidegate.functions.window_functions import (
     WindowFunction,
 )
 from tidegate.metrics import MetricGroup
-from tidegate.model.values import Accumulated, Key, Record
+from tidegate.model.values import Key, Record
 
 __all__ = [
     "AggregateFunction",
@@ -108,50 +116,6 @@ class FilterFunction(Function):
     @abstractmethod
     def filter(self, value: Record) -> bool:
         """Returns whether ``value`` stays."""
-
-
-class ReduceFunction(Function):
-    """Combines two values of one key into one (PyFlink: ``ReduceFunction``)."""
-
-    @abstractmethod
-    def reduce(self, value1: Record, value2: Record) -> Record:
-        """Returns the combination of what was reduced so far and the next value."""
-
-
-class AggregateFunction(Function):
-    """Folds records into an accumulator for each key and window (PyFlink: ``AggregateFunction``).
-
-    Methods may change the accumulator and return it, or return a new one::
-
-        class Mean(AggregateFunction):
-            def create_accumulator(self):
-                return 0, 0
-
-            def add(self, value, accumulator):
-                return accumulator[0] + value, accumulator[1] + 1
-
-            def get_result(self, accumulator):
-                return accumulator[0] / accumulator[1]
-
-            def merge(self, acc_a, acc_b):
-                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
-    """
-
-    @abstractmethod
-    def create_accumulator(self) -> Accumulated:
-        """Returns the accumulator of no records."""
-
-    @abstractmethod
-    def add(self, value: Record, accumulator: Accumulated) -> Accumulated:
-        """Returns the accumulator with one more record."""
-
-    @abstractmethod
-    def get_result(self, accumulator: Accumulated) -> Record:
-        """Returns what is emitted for an accumulator."""
-
-    @abstractmethod
-    def merge(self, acc_a: Accumulated, acc_b: Accumulated) -> Accumulated:
-        """Returns one accumulator for two; only windows that merge, such as sessions, call it."""
 
 
 class KeySelector(Function):

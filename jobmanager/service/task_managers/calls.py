@@ -23,8 +23,19 @@ from tidegate.wire.convert import attempt_from_text, deployment_to_bytes, error_
 from tidegate.wire.convert_events import operator_event_to_pb
 
 if TYPE_CHECKING:
-    from tidegate.jobmanager.service.task_managers.outbox import TaskManagerCall
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
+
+TaskManagerCall = (
+    AllocateSlot
+    | FreeSlot
+    | SubmitTask
+    | ConnectTask
+    | CancelTask
+    | TriggerCheckpoint
+    | ConfirmCheckpoint
+    | AbortCheckpoint
+    | SendOperatorEvent
+)
 
 Errors = tuple[ErrorInfo | None, dict[AttemptId, ErrorInfo]]
 

@@ -20,37 +20,18 @@ import grpc.aio
 
 from tidegate.aio.rpc import error_of_rpc, open_channel
 from tidegate.jobmanager.machines.commands import (
-    AbortCheckpoint,
-    AllocateSlot,
-    CancelTask,
     ConfirmCheckpoint,
-    ConnectTask,
-    FreeSlot,
-    SendOperatorEvent,
     SubmitTask,
-    TriggerCheckpoint,
 )
 from tidegate.jobmanager.machines.events import CallAnswered
 from tidegate.jobmanager.service.storage.inline_state import Reading
-from tidegate.jobmanager.service.task_managers.calls import send
+from tidegate.jobmanager.service.task_managers.calls import TaskManagerCall, send
 from tidegate.model.errors import ErrorInfo, TidegateError, Unreachable
 from tidegate.model.ids import AttemptId
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
 
 if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
-
-TaskManagerCall = (
-    AllocateSlot
-    | FreeSlot
-    | SubmitTask
-    | ConnectTask
-    | CancelTask
-    | TriggerCheckpoint
-    | ConfirmCheckpoint
-    | AbortCheckpoint
-    | SendOperatorEvent
-)
 
 TRIES = 3
 """Chosen, not measured: a connection that breaks while it is used is made anew; a TaskManager that is gone is seen by its heartbeats."""

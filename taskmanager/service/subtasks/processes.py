@@ -13,11 +13,11 @@ from typing import Protocol
 from tidegate.model.ids import AllocationId, AttemptId, JobId
 from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
-from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmission
+from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer
 from tidegate.taskmanager.spark.memory.limits import WorkerSettings
-from tidegate.taskmanager.spark.query import SubmittedQuery
 from tidegate.taskmanager.spark.session import Session
 from tidegate.taskmanager.spark.stacks import read_by_signal
+from tidegate.taskmanager.spark.submission import SparkSubmission, SubmittedQuery
 from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 BLOB_TIMEOUT_S = 60.0

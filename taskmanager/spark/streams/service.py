@@ -135,7 +135,10 @@ class SparkDoor:
         if isinstance(found, SparkSink):
             return WriteRequests(found, partial(frame_of_rows, session_for_rows(self._session.sql())))
         if isinstance(found, SparkFrameJob):
-            return FrameRequests(found.sink, partial(frame_of_job, self._session.sql(), found))
+            frame = partial(
+                frame_of_job, self._session.sql(), found.source, found.steps, found.schema, found.parallelism
+            )
+            return FrameRequests(found.sink, frame)
         raise InternalError(
             f"{self._task_name}: operator {opening.operator_id} asks the Spark driver, but is {found!r:.100}"
         )

@@ -31,7 +31,7 @@ from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnect
 from tidegate.taskmanager.service.jobmanager.leader_retrieval import LeaderRetrieval, StandaloneLeaderRetrieval
 from tidegate.taskmanager.service.registration import keep_registered
 from tidegate.taskmanager.service.servicer import TaskManagerService
-from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.deploy import OnEnd

@@ -15,8 +15,9 @@ from tidegate.taskmanager.machines.task_events import TaskFailed
 from tidegate.taskmanager.service import watches
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.watches import end_process, watch
-from tidegate.taskmanager.spark.deploy import SparkSubmission, error_of_job
+from tidegate.taskmanager.spark.deploy import error_of_job
 from tidegate.taskmanager.spark.memory.machine import MachineMemory
+from tidegate.taskmanager.spark.submission import SparkSubmission
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
-from tidegate.connectors.spark.frame_steps import GroupBy, KeepRows, Select, quoted
+from tidegate.connectors.spark.frame_steps import FrameStep, GroupBy, KeepRows, Select, quoted
 from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
 from tidegate.connectors.spark.spark_errors import explained
 from tidegate.connectors.spark.stream_plan import JavaObject, check_plan
@@ -26,8 +26,6 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from tidegate.connectors.spark.frame_job import SparkFrameJob
 
 _QUIET_LOG4J = """\
 rootLogger.level = error
@@ -277,18 +275,21 @@ def numbered(frame: DataFrame) -> DataFrame:
     return frame.toDF(*[f"c{index}" for index in range(len(frame.columns))])
 
 
-def frame_of_job(spark: SparkSession, job: SparkFrameJob) -> DataFrame:
-    """Returns the DataFrame of a job that Spark runs as one, in a session of its own with the settings under which the query was analysed.
+def frame_of_job(
+    spark: SparkSession, source: SparkSource, steps: Sequence[FrameStep], schema: pa.Schema, parallelism: int
+) -> DataFrame:
+    """Returns the DataFrame of a job that Spark runs as one (``frame_job``), in a session of its own with the settings under which the query was
+    analysed. ``schema``: what the operators promise; ``parallelism``: into so many parts the query was cut then.
 
     Raises ``SchemaMismatch`` where Spark gives other columns than the operators promise.
     """
     from pyspark.sql import functions
 
-    session = session_like_everywhere(spark.newSession(), job.parallelism)
-    for key, value in pinned(job.parallelism).items():
+    session = session_like_everywhere(spark.newSession(), parallelism)
+    for key, value in pinned(parallelism).items():
         session.conf.set(key, value)
-    frame = job.source.spark_query(session)
-    for step in job.steps:
+    frame = source.spark_query(session)
+    for step in steps:
         match step:
             case KeepRows(condition=condition):
                 frame = frame.where(condition)
@@ -298,8 +299,8 @@ def frame_of_job(spark: SparkSession, job: SparkFrameJob) -> DataFrame:
                 made = [functions.expr(text).alias(name) for name, text in columns]
                 frame = frame.groupBy(*map(quoted, keys)).agg(*made)
     found = frame.limit(0).toArrow().schema
-    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in job.schema]:
-        raise SchemaMismatch(f"Spark gives the columns {columns_of(found)}, and the operators {columns_of(job.schema)}")
+    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+        raise SchemaMismatch(f"Spark gives the columns {columns_of(found)}, and the operators {columns_of(schema)}")
     return frame
 
 

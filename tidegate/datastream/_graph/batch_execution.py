@@ -17,19 +17,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
+from tidegate.datastream._graph.stream_node import StreamNode
 from tidegate.functions.adapters import FinalReduce
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options import ExecutionOptions
 from tidegate.model.options.job import BatchShuffleMode
-
-if TYPE_CHECKING:
-    from tidegate.datastream._graph.stream_graph import StreamNode
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.stream_graph import StreamGraph
+from tidegate.datastream._graph.stream_node import StreamEdge, StreamNode
 from tidegate.datastream._graph.transformation import ChainingStrategy
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import OperatorId, hex_id

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tidegate.common import Types
 from tidegate.connectors.base import Sink
-from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.stream_graph import StreamGraph
+from tidegate.datastream._graph.stream_node import StreamEdge, StreamNode
 from tidegate.datastream._graph.transformation import ChainingStrategy
 from tidegate.model.graph import Partitioner
 

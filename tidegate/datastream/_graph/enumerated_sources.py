@@ -5,25 +5,21 @@ EnumeratorSource ── CUSTOM: each record names its reader ──▶ enumerate
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.common.watermark_strategy import WatermarkStrategy, makes_watermarks
 from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
 from tidegate.connectors.source.enumerator_host import EnumeratorSource, UserSource
 from tidegate.connectors.source.protocol import as_named, reader_of
 from tidegate.connectors.source.reader_host import ReadersSource
+from tidegate.datastream._graph.program_builder import ProgramBuilder
 from tidegate.datastream._graph.transformation import ChainingStrategy, OperatorTransformation, PartitionTransformation
 from tidegate.functions.adapted.custom_partitioning import CustomTarget
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec
 
-if TYPE_CHECKING:
-    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-
 
 def add_enumerated_source(
-    env: StreamExecutionEnvironment,
+    env: ProgramBuilder,
     source: UserSource,
     strategy: WatermarkStrategy | None,
     name: str,
@@ -49,8 +45,3 @@ def add_enumerated_source(
     found = env.add_operator("enumerated_source", name, reading, output_type, (to_readers,))
     found.chaining = ChainingStrategy.HEAD
     return found
-
-
-def makes_watermarks(strategy: WatermarkStrategy | None) -> bool:
-    """Whether a strategy makes any but the last."""
-    return strategy is not None and (strategy.max_out_of_orderness_ms is not None or strategy.generator is not None)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.common.watermark_strategy import WatermarkStrategy, makes_watermarks
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
 from tidegate.connectors.source.enumerator_host import EnumeratorSource
@@ -26,11 +26,11 @@ from tidegate.connectors.split_discovery import source_split
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream._graph.dependencies import shipped_dependencies
-from tidegate.datastream._graph.enumerated_sources import makes_watermarks
 from tidegate.datastream._graph.group_resources import slot_resources_of
 from tidegate.datastream._graph.local_modules import shipped_files
 from tidegate.datastream._graph.program_pickling import pickle_for_spark, pickle_program
-from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.stream_graph import StreamGraph
+from tidegate.datastream._graph.stream_node import StreamEdge, StreamNode
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
 from tidegate.model.configuration import Configuration

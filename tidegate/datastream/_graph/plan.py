@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 
-from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.stream_graph import StreamGraph
+from tidegate.datastream._graph.stream_node import StreamEdge, StreamNode
 from tidegate.model.graph import Partitioner
 from tidegate.model.values import JsonObject
 

@@ -18,7 +18,8 @@ from tidegate.connectors.spark.frame_job import SparkFrameJob
 from tidegate.connectors.spark.frame_steps import FrameStep, NotTheSame, group_by, select, where
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.source import SparkSource
-from tidegate.datastream._graph.stream_graph import StreamGraph, StreamNode
+from tidegate.datastream._graph.stream_graph import StreamGraph
+from tidegate.datastream._graph.stream_node import StreamNode
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import Partitioner
 from tidegate.model.options import SparkOptions

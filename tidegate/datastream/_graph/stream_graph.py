@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Source
 from tidegate.datastream._graph.batch_execution import to_batch
+from tidegate.datastream._graph.stream_node import StreamEdge, StreamNode
 from tidegate.datastream._graph.transformation import (
-    ChainingStrategy,
     OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
@@ -29,52 +29,7 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, Partitioner
 from tidegate.model.ids import hex_id
-from tidegate.model.program import KeySpec, OperatorKind
-from tidegate.model.values import UserObject
-
-
-@dataclass(frozen=True)
-class StreamEdge:
-    """``type_info`` is the type of what travels: that of the side output when ``tag`` is set."""
-
-    source: int
-    target: int
-    partitioner: Partitioner
-    type_info: TypeInformation
-    input_index: int = 0
-    key: KeySpec | None = None
-    tag: str = ""
-    shown_as: str = ""
-
-
-@dataclass
-class StreamNode:
-    """An operator with nothing left open. ``node_id`` counts from 0 in the order of the program."""
-
-    node_id: int
-    kind: OperatorKind
-    name: str
-    options: dict[str, UserObject]
-    output_type: TypeInformation | None
-    parallelism: int
-    max_parallelism: int | None
-    slot_sharing_group: str
-    chaining: ChainingStrategy
-    key: KeySpec | None
-    second_key: KeySpec | None
-    uid: str
-    uid_hash: str = ""
-    buffer_timeout_ms: int | None = None
-    is_non_parallel: bool = False
-    """It runs in one subtask only."""
-    inputs: list[StreamEdge] = field(default_factory=list)
-    outputs: list[StreamEdge] = field(default_factory=list)
-
-    @property
-    def display_name(self) -> str:
-        """As Flink shows it."""
-        prefix = {"source": "Source: ", "enumerated_source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
-        return prefix + self.name
+from tidegate.model.program import KeySpec
 
 
 @dataclass

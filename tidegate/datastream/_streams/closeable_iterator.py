@@ -10,7 +10,6 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,14 +19,12 @@ from tidegate.connectors.collect import CollectedResults, CollectSink
 from tidegate.connectors.collect.client import ResultGuarantee
 from tidegate.connectors.collect.messages import TOKEN_BYTES
 from tidegate.datastream._graph.executor import current_executor
+from tidegate.datastream._graph.program_builder import ProgramBuilder
 from tidegate.datastream._graph.transformation import ChainingStrategy, Transformation
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import VertexId
 from tidegate.model.values import Record
-
-if TYPE_CHECKING:
-    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = ["CloseableIterator"]
 
@@ -82,7 +79,7 @@ class CloseableIterator:
 
 
 def execute_and_collect(
-    env: StreamExecutionEnvironment, stream: Transformation, type_info: TypeInformation, job_name: str | None
+    env: ProgramBuilder, stream: Transformation, type_info: TypeInformation, job_name: str | None
 ) -> CloseableIterator:
     """Submits the program with a collecting sink behind ``stream``."""
     executor = current_executor()
@@ -108,7 +105,7 @@ class _Sink:
         return self._control.result_address(self._vertex_id)
 
 
-def _guarantee(env: StreamExecutionEnvironment) -> ResultGuarantee:
+def _guarantee(env: ProgramBuilder) -> ResultGuarantee:
     checkpoints = env.get_checkpoint_config()
     if not checkpoints.is_checkpointing_enabled():
         return ResultGuarantee.NOT_RESTARTABLE

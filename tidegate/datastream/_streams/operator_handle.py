@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, Self
 
 from tidegate.common.execution_config import check_max_parallelism, check_parallelism
 from tidegate.datastream._graph.transformation import (
@@ -18,19 +18,13 @@ from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.model.errors import InvalidJob
 from tidegate.model.whole_numbers import whole_number
 
-if TYPE_CHECKING:
-    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-
 __all__ = ["DataStreamSink", "OperatorHandle"]
-
-Self = TypeVar("Self", bound="OperatorHandle")
 
 
 class OperatorHandle:
     """The settings of one operator: name, uid, parallelism, chaining, slot sharing."""
 
-    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
-        self._env = env
+    def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation
 
     def _operator(self, setting: str) -> OperatorTransformation:
@@ -40,7 +34,7 @@ class OperatorHandle:
             )
         return self._transformation
 
-    def name(self: Self, name: str) -> Self:
+    def name(self, name: str) -> Self:
         """Names the operator in plans, logs, metrics and the web page."""
         self._operator("name()").name = name
         return self
@@ -49,14 +43,14 @@ class OperatorHandle:
         """Returns the operator's name."""
         return self._operator("get_name()").name
 
-    def uid(self: Self, uid: str) -> Self:
+    def uid(self, uid: str) -> Self:
         """Identifies the operator's state across versions of the program. Must be unique in the job."""
         if not uid:
             raise InvalidJob(f"operator {self.get_name()!r}: a uid must not be empty")
         self._operator("uid()").uid = uid
         return self
 
-    def set_uid_hash(self: Self, uid_hash: str) -> Self:
+    def set_uid_hash(self, uid_hash: str) -> Self:
         """The operator's id itself, 32 hexadecimal digits, as logs and savepoints show it: for a job whose ids were generated
         and whose program has changed since. Goes before ``uid``."""
         if not re.fullmatch("[0-9a-f]{32}", uid_hash):
@@ -66,7 +60,7 @@ class OperatorHandle:
         self._operator("set_uid_hash()").uid_hash = uid_hash
         return self
 
-    def set_parallelism(self: Self, parallelism: int) -> Self:
+    def set_parallelism(self, parallelism: int) -> Self:
         """Sets the number of the operator's subtasks. Raises ``InvalidJob`` for more than 1 where the operator cannot
         be parallel."""
         operator = self._operator("set_parallelism()")
@@ -75,12 +69,12 @@ class OperatorHandle:
         operator.parallelism = parallelism
         return self
 
-    def set_max_parallelism(self: Self, max_parallelism: int) -> Self:
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Sets the number of key groups of the operator, which no later rescale can exceed."""
         self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
         return self
 
-    def set_buffer_timeout(self: Self, timeout_millis: int) -> Self:
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """The longest time (ms) that a record of this operator waits for its batch to fill; -1: batches leave only when
         they are full. In a chain the shortest counts."""
         timeout_millis = whole_number(timeout_millis, f"operator {self.get_name()!r}: set_buffer_timeout")
@@ -89,17 +83,17 @@ class OperatorHandle:
         self._operator("set_buffer_timeout()").buffer_timeout_ms = timeout_millis
         return self
 
-    def set_description(self: Self, description: str) -> Self:
+    def set_description(self, description: str) -> Self:
         """Describes the operator in the plan, where the name would be too short."""
         self._operator("set_description()").description = description
         return self
 
-    def disable_chaining(self: Self) -> Self:
+    def disable_chaining(self) -> Self:
         """The operator runs alone in its task."""
         self._operator("disable_chaining()").chaining = ChainingStrategy.NEVER
         return self
 
-    def slot_sharing_group(self: Self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Operators of one group may share a slot, which has the resources of the group. The default is the group of the inputs, if they agree."""
         operator = self._operator("slot_sharing_group()")
         name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()

@@ -11,13 +11,14 @@ assigned: the first argument of ``TUMBLE`` is its column.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol, Self, TypeVar
 
 import pyarrow as pa
 
 from tidegate.common.time import Time
+from tidegate.datastream._graph.transformation import Transformation
 from tidegate.datastream.aggregates import Aggregate, key_fields
 from tidegate.datastream.sql.aggregation import HUGEINT, check_aggregate, check_result, parts_of, parts_together
 from tidegate.datastream.sql.engine import (
@@ -44,18 +45,47 @@ from tidegate.functions.sql.kernels import Exact
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import AssignedWindow, Record
 
-if TYPE_CHECKING:
-    from tidegate.datastream.data_stream import DataStream
-
 _BOUNDS = {"": "window_start", "_start": "window_start", "_end": "window_end"}
 _WINDOWS = ("tumble", "hop", "session")
 _WINDOW = {kind + bound: column for kind in _WINDOWS for bound, column in _BOUNDS.items()}
 _ALL = "__all"
 
 
-def sql_stream(stream: DataStream, text: str) -> DataStream:
-    """Raises ``InvalidJob``, ``SchemaMismatch``."""
-    query = parse(text)
+class ColumnStream(Protocol):
+    """The methods of ``DataStream`` that a query becomes; each returns another stream."""
+
+    @property
+    def _transformation(self) -> Transformation: ...
+
+    def _columns(self, method: str) -> pa.Schema: ...
+
+    def filter(self, func: Expression) -> Self:
+        """Keeps the rows for which the expression is true."""
+
+    def select(self, *columns: str | Expression) -> Self:
+        """Returns the columns named or computed."""
+
+    def map_batches(self, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Self:
+        """Applies a function to whole batches; ``schema``: the columns that it returns."""
+
+    def name(self, name: str) -> Self:
+        """Names the operator."""
+
+    def _window_aggregates(
+        self,
+        keys: Sequence[str],
+        window: WindowAssigner[Record, AssignedWindow],
+        aggregates: Sequence[Aggregate],
+    ) -> Self: ...
+
+
+S = TypeVar("S", bound=ColumnStream)
+
+
+def sql_stream(stream: S, text: str, configuration: Mapping[str, str]) -> S:
+    """Returns the stream that a query makes of this one, with the options of its environment. Raises ``InvalidJob``, ``SchemaMismatch``,
+    ``ConfigurationError``."""
+    query = parse(text, zone_of(configuration))
     _check_names(_columns(stream), text)
     _check_functions(query)
     _check_places_of_aggregates(query)
@@ -111,11 +141,11 @@ def _parameters_of(node: Node) -> list[list[str]]:
     return [one["column_names"] for one in walk(node["lhs"]) if one["class"] == "COLUMN_REF"]
 
 
-def _columns(stream: DataStream) -> pa.Schema:
+def _columns(stream: ColumnStream) -> pa.Schema:
     return stream._columns("sql")
 
 
-def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataStream:
+def _filtered(stream: S, query: Query, condition: Node | None) -> S:
     if condition is None:
         return stream
     width = len(_columns(stream).names)
@@ -126,7 +156,7 @@ def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataS
     return kept if len(names) == width else kept.select(*names[:width])
 
 
-def _selected(stream: DataStream, query: Query, items: Sequence[tuple[str, Node]]) -> DataStream:
+def _selected(stream: S, query: Query, items: Sequence[tuple[str, Node]]) -> S:
     names = [name for name, _ in items]
     lower = [name.lower() for name in names]
     twice = sorted({name for name in names if lower.count(name.lower()) > 1})
@@ -136,16 +166,14 @@ def _selected(stream: DataStream, query: Query, items: Sequence[tuple[str, Node]
     return stream.select(*[one.alias(name) for name, one in zip(names, expressions, strict=True)])
 
 
-def _expressions(
-    stream: DataStream, query: Query, nodes: Sequence[Node], form: str = "{}"
-) -> tuple[DataStream, list[Expression]]:
+def _expressions(stream: S, query: Query, nodes: Sequence[Node], form: str = "{}") -> tuple[S, list[Expression]]:
     """Expressions for the nodes, and the stream with the further columns that some of them read. ``form``: of the SQL that
     DuckDB computes; a condition is the condition of a CASE there, which looks no further where a part of it is false."""
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
         if not is_moment(node, schema) and not _is_lambda_parameter(node, nodes):
             column_path(node, schema, query.table_names)
-    zone = zone_of(stream.get_execution_environment())
+    zone = query.zone
     found: list[Expression | None] = [
         None if n["class"] != "COLUMN_REF" or is_moment(n, schema) else _handed_on(n, query, schema) for n in nodes
     ]
@@ -225,7 +253,7 @@ class _Grouping:
         return None
 
 
-def _windowed(stream: DataStream, query: Query) -> DataStream:
+def _windowed(stream: S, query: Query) -> S:
     schema = _columns(stream)
     named = named_items(query, schema)
     groups = resolved_groups(query, schema, named)
@@ -236,7 +264,7 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
             "HOP(time column, slide, size) or SESSION(time column, gap): "
             f"{query.text}"
         )
-    window, time = _window_of(windows[0], query, schema, zone_of(stream.get_execution_environment()))
+    window, time = _window_of(windows[0], query, schema, query.zone)
     if not is_event_time(stream._transformation, time):
         raise InvalidJob(
             f"sql: the event time of this stream is not known to be its column {time!r}, and windows are of event time; "
@@ -260,10 +288,10 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     return _selected(_filtered(made, query, condition), query, results)
 
 
-def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Record, AssignedWindow]) -> DataStream:
+def _aggregated(rows: S, grouping: _Grouping, window: WindowAssigner[Record, AssignedWindow]) -> S:
     """One row for each window and key: the bounds, the keys, the results of aggregates."""
     query, nodes = grouping.query, [node for node, _ in grouping.aggregates]
-    zone = zone_of(rows.get_execution_environment())
+    zone = query.zone
     read = _only(_columns(rows), [_read(node, _columns(rows)) for node in nodes])
     results = types_of_aggregates(query, [text_of(query, node) for node in nodes], read, zone)
     keys = [name for name, _ in grouping.keys]
@@ -284,8 +312,8 @@ def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Re
     if not keys:
         keys, columns = [_ALL], [lit(0).alias(_ALL), *columns]
     before, aggregates = parts_together(parts)
-    made = rows.select(*columns, *before).key_by(*keys).window(window)
-    found = made.agg(*(aggregates or [Aggregate("count", None, "__rows")]))
+    made = rows.select(*columns, *before)
+    found = made._window_aggregates(keys, window, aggregates or [Aggregate("count", None, "__rows")])
     for (node, name), part, kind in zip(grouping.aggregates, parts, results, strict=True):
         check_result(part, _columns(found), kind, node, query.text)
         if kind == HUGEINT:
@@ -343,7 +371,7 @@ def _behind(grouping: _Grouping, node: Node) -> Node:
     return found
 
 
-def _with_times(stream: DataStream, zone: str | None) -> DataStream:
+def _with_times(stream: S, zone: str | None) -> S:
     """The bounds of the window as instants, like the column that they are of."""
     kind = pa.timestamp("ms", zone)
     schema = _columns(stream)

@@ -32,11 +32,13 @@ class Query:
     where: Node | None
     groups: tuple[Node, ...]
     having: Node | None
+    zone: str
+    """The time zone of instants (``zones``)."""
     tree: Node
     """The whole, to be filled with other select lists (``engine``)."""
 
 
-def parse(text: str) -> Query:
+def parse(text: str, zone: str) -> Query:
     """Raises ``InvalidJob``."""
     (answer,) = planner().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0]
     tree = json.loads(answer)
@@ -56,6 +58,7 @@ def parse(text: str) -> Query:
         node["where_clause"],
         tuple(node["group_expressions"]),
         node["having"],
+        zone,
         tree,
     )
 

@@ -7,8 +7,8 @@ which windows over instants begin: a window of a day at midnight there. Timestam
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -18,18 +18,14 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.options import TableOptions
 from tidegate.model.options.table import fixed_offset
 
-if TYPE_CHECKING:
-    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-
 _FIRST_DAY = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAYS = 70 * 365
 """From 1970 past 2037, where the tables of time zones end."""
 
 
-def zone_of(env: StreamExecutionEnvironment) -> str:
-    """As the environment is configured now. Raises ``ConfigurationError``."""
-    configured = env._configuration.to_dict()
-    return Configuration.from_strings(configured).get(TableOptions.LOCAL_TIME_ZONE)
+def zone_of(configuration: Mapping[str, str]) -> str:
+    """Returns the zone that the options of an environment set. Raises ``ConfigurationError``."""
+    return Configuration.from_strings(configuration).get(TableOptions.LOCAL_TIME_ZONE)
 
 
 def labelled(kind: pa.DataType, zone: str) -> pa.DataType:

@@ -16,7 +16,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
-from tidegate.datastream._streams.windowed_stream import WindowedStream
+from tidegate.datastream.data_stream import WindowedStream
 from tidegate.datastream.window import (
     EventTimeTrigger,
     SlidingEventTimeWindows,

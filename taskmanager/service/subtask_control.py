@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tidegate.aio.listening import port_error
 from tidegate.aio.pool import Pool
@@ -23,6 +23,8 @@ from tidegate.pb import common_pb2, subtask_pb2
 from tidegate.taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.subtasks.subtask_stream import SubtaskStream
+from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     attempt_from_text,
@@ -31,9 +33,6 @@ from tidegate.wire.convert import (
     error_to_pb,
 )
 from tidegate.wire.convert_events import operator_event_from_pb
-
-if TYPE_CHECKING:
-    from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _log = logging.getLogger(__name__)
 
@@ -57,29 +56,6 @@ class KvStatePort(Protocol):
 
 
 Align = Callable[[common_pb2.AlignWatermarkRequest], Awaitable[common_pb2.AlignWatermarkResponse]]
-
-
-class SubtaskStream:
-    """Messages for one subtask, in order, until ``close``. A message is in the socket when ``send`` returns, if there is room."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    def send(self, message: subtask_pb2.ToSubtask) -> None:
-        self.pass_on(frames.frame(message))
-
-    def pass_on(self, mail: bytes) -> None:
-        """Sends a message in its frame. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
-        if not self._writer.is_closing():
-            self._writer.write(mail)
-
-    async def room(self) -> None:
-        """Until the subtask has read most of what was sent. Raises ``ConnectionError``."""
-        await self._writer.drain()
-
-    def close(self) -> None:
-        """What was sent before goes out, then the stream ends."""
-        self._writer.close()
 
 
 class SubtaskControl:

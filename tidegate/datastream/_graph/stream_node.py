@@ -1,0 +1,55 @@
+"""`StreamNode` and `StreamEdge`: an operator of a stream graph with its final settings, and what leads from one to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.datastream._graph.transformation import ChainingStrategy
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import UserObject
+
+
+@dataclass(frozen=True)
+class StreamEdge:
+    """``type_info`` is the type of what travels: that of the side output when ``tag`` is set."""
+
+    source: int
+    target: int
+    partitioner: Partitioner
+    type_info: TypeInformation
+    input_index: int = 0
+    key: KeySpec | None = None
+    tag: str = ""
+    shown_as: str = ""
+
+
+@dataclass
+class StreamNode:
+    """An operator with nothing left open. ``node_id`` counts from 0 in the order of the program."""
+
+    node_id: int
+    kind: OperatorKind
+    name: str
+    options: dict[str, UserObject]
+    output_type: TypeInformation | None
+    parallelism: int
+    max_parallelism: int | None
+    slot_sharing_group: str
+    chaining: ChainingStrategy
+    key: KeySpec | None
+    second_key: KeySpec | None
+    uid: str
+    uid_hash: str = ""
+    buffer_timeout_ms: int | None = None
+    is_non_parallel: bool = False
+    """It runs in one subtask only."""
+    inputs: list[StreamEdge] = field(default_factory=list)
+    outputs: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def display_name(self) -> str:
+        """As Flink shows it."""
+        prefix = {"source": "Source: ", "enumerated_source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
+        return prefix + self.name
