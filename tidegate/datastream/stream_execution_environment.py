@@ -12,6 +12,10 @@ __all__ = ["StreamExecutionEnvironment"]
 __getattr__ = finding(
     __name__,
     elsewhere("tidegate.common.io", "InputFormat"),
+    elsewhere("tidegate.common", "Configuration JobClient JobExecutionResult TypeInformation WatermarkStrategy"),
+    elsewhere("tidegate.connectors.base", "Source"),
+    elsewhere("tidegate.datastream.data_stream", "DataStream"),
+    elsewhere("tidegate.datastream.execution_mode", "RuntimeExecutionMode"),
     elsewhere("tidegate.functions.java_functions", "SourceFunction"),
     elsewhere("tidegate.common.typeinfo", "Types"),
     elsewhere("tidegate.common.execution_config", "ExecutionConfig"),
