@@ -14,7 +14,6 @@ with its cluster, but for checkpoints that a job retained (`cli/embedded/own_fil
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.aio.listening import is_loopback
 from tidegate.aio.process import read_pid_file
 from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead, temporary_root
 from tidegate.model.configuration import Configuration
@@ -101,7 +101,7 @@ class ClusterFiles:
         checkpoints go, or where TaskManagers of other machines may come, which do not have this disk."""
         options = CheckpointingOptions
         is_said = configuration.is_set(options.DIRECTORY) or configuration.get(options.STORAGE) is not None
-        if is_said or not _is_loopback(configuration.get(JobManagerOptions.BIND_HOST)):
+        if is_said or not is_loopback(configuration.get(JobManagerOptions.BIND_HOST)):
             return []
         return [f"{options.DIRECTORY.key}={self.checkpoints}"]
 
@@ -251,10 +251,3 @@ def own_only(directory: Path) -> None:
     found = directory.stat()
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
         directory.chmod(stat.S_IRWXU)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

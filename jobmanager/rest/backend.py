@@ -28,6 +28,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.store.client_places import ClientPlace
 from tidegate.wire.task_metrics import ReadingSpan
 
 
@@ -47,7 +48,7 @@ class Snapshots(Protocol):
         self,
         job_id: JobId,
         snapshot_type: SnapshotType,
-        target_directory: str | None = None,
+        target_directory: ClientPlace | None = None,
         *,
         is_full: bool = False,
         request_id: str = "",
@@ -78,6 +79,7 @@ class Core(Protocol):
     @property
     def watchers(self) -> Changes: ...
     async def ask(self, asked: Asked) -> None: ...
+    async def place_of_client(self, location: str) -> ClientPlace: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
 
@@ -106,6 +108,7 @@ class Backend:
     configuration: Configuration
     snapshots: Snapshots
     ask: Callable[[Asked], Awaitable[None]]
+    place_of_client: Callable[[str], Awaitable[ClientPlace]]
     has_savepoint_directory: Callable[[JobId], bool]
     watch: Callable[[JobId | None], AbstractContextManager[asyncio.Event]]
     dispose: Callable[[str], Awaitable[None]]

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from tidegate.aio.driver import Driver
@@ -60,6 +61,7 @@ from tidegate.model.options import RuntimeOptions
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.client_places import ClientPlace
 
 _log = logging.getLogger("jobmanager")
 _journal = logging.getLogger("jobmanager.journal")
@@ -89,7 +91,7 @@ class JobManagerCore:
         self.process, self.kv_states = OwnProcess(), KvStateLocationRegistry()
         self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
         self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._is_ended)
-        self._blobs = blobs
+        self._blobs, self._storage, self._pool = blobs, storage, pool
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
         self._may_commit.set()
@@ -132,6 +134,10 @@ class JobManagerCore:
         """What a client wants of a job; this JobManager or the next one does it. Raises ``Unreachable`` once another one leads."""
         await self._asked.keep(asked)
         self.post(asked)
+
+    async def place_of_client(self, location: str) -> ClientPlace:
+        """The place to use for one that a client named. Raises ``Misuse`` where that may not be."""
+        return await self._pool.submit(partial(self._storage.place_of_client, location))
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
         self._begin(submitted, submitted.graph.job_id, directories)

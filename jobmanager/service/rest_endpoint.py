@@ -68,6 +68,7 @@ class RestEndpoint:
             core.configuration,
             core.snapshots,
             core.ask,
+            core.place_of_client,
             core.has_savepoint_directory,
             core.watchers.watch,
             outside.dispose,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 import socket
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from tidegate.aio.listening import is_loopback
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import TaskManagerId
 from tidegate.model.options import JobManagerOptions, TaskManagerOptions
@@ -58,16 +58,6 @@ def find_host(configuration: Configuration) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return socket.gethostname()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def make_identity(configuration: Configuration, host: str, port: int) -> Identity:

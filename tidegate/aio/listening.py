@@ -9,6 +9,7 @@ it on the other, would leave its clients talking to that one.
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 
@@ -34,6 +35,14 @@ def listen(host: str, port: int) -> list[socket.socket]:
             if port != 0 or error.errno != errno.EADDRINUSE or left == 0:
                 raise
     raise AssertionError("unreachable")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine only."""
+    try:
+        return host == _LOCALHOST or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def port_error(host: str, port: int, what: str, error: OSError) -> ExternalError:

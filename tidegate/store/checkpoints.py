@@ -10,16 +10,26 @@ location is ``memory:``: state travels inline and manifests live in this object.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
-from tidegate.model.errors import ON_DAMAGE, CorruptData, StorageError, TidegateError
+from tidegate.model.errors import ON_DAMAGE, CorruptData, Misuse, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.store.client_places import ClientPlace, ClientPlaces
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
-from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error, unreadable
+from tidegate.store.locations import (
+    MEMORY_SCHEME,
+    is_local,
+    normalized,
+    open_files,
+    reason_of,
+    storage_error,
+    unreadable,
+)
 from tidegate.store.segments import is_shared_name, written_by
 from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
@@ -39,11 +49,31 @@ class ManifestWrite:
 
 
 class CheckpointStorage:
-    """Locations, manifests and their removal. Thread-safe for different checkpoints."""
+    """Locations, manifests and their removal. Thread-safe for different checkpoints. ``client_places``: where those may be that clients name."""
 
-    def __init__(self, local: LocalFiles | None = None) -> None:
+    def __init__(self, local: LocalFiles | None = None, client_places: ClientPlaces | None = None) -> None:
         self._local = local or LocalFiles()
+        self._client_places = client_places or ClientPlaces()
         self._memory = MemoryFiles()
+
+    def place_of_client(self, location: str) -> ClientPlace:
+        """The place to use for one that a client named. Raises ``Misuse`` where that may not be."""
+        return self._client_places.place_of(location)
+
+    def create_location_of_client(
+        self, directory: str, job_id: JobId, checkpoint_id: CheckpointId, kind: SnapshotType
+    ) -> str:
+        """As ``create_location``, for a savepoint whose target a client named. It is looked at here again, and once the directory was made:
+        links may have changed meanwhile. Raises ``Misuse`` too."""
+        place = self.place_of_client(directory)
+        location = self.create_location(place, job_id, checkpoint_id, kind)
+        if not self._is_where_it_says(location):
+            files, path = self._open(location)
+            files.delete_empty(path)
+            raise Misuse(
+                f"{directory} was replaced by a link while a savepoint was begun there; name another directory"
+            )
+        return location
 
     def check_writable(self, directory: str) -> None:
         """Raises ``StorageError`` with path and reason when nothing can be written there."""
@@ -170,10 +200,12 @@ class CheckpointStorage:
 
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
-        location, manifest = self._manifest_at(path)
-        manifest = self._moved(location, manifest)
-        check_sizes(manifest, location, self._sizes, self._kind_of)
-        return location, manifest
+        return self._whole(*self._manifest_at(path))
+
+    def read_checkpoint_of_client(self, path: str) -> tuple[str, CheckpointManifest]:
+        """As ``read_checkpoint``, for a path that came from another process: it and all that its manifest names are where clients may be. Raises
+        ``Misuse`` too."""
+        return self._whole(*self._manifest_of_client(path))
 
     def read_manifest(self, location: str) -> CheckpointManifest:
         """What stands in ``_metadata`` of a checkpoint that was completed: without one it is damaged, as it is without a segment.
@@ -184,10 +216,14 @@ class CheckpointStorage:
         except (FileNotFoundError, NotADirectoryError):
             raise CorruptData(f"{place} of a completed checkpoint is missing; {ON_DAMAGE}") from None
 
-    def location_of(self, path: str) -> str:
-        """Returns the directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or
-        damaged. Raises as ``read_checkpoint`` does."""
-        return self._manifest_at(path)[0]
+    def location_of_client(self, path: str) -> str:
+        """Returns the directory behind a path that a client gave, which must hold a checkpoint or savepoint, whole or
+        damaged. Raises as ``read_checkpoint_of_client`` does."""
+        return self._manifest_of_client(path)[0]
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Two locations are the same place, by whichever links they are named."""
+        return one == other or (is_local(one) and is_local(other) and os.path.realpath(one) == os.path.realpath(other))
 
     def shared_by_nobody_else(self, location: str) -> list[str]:
         """Shared files of the checkpoint's job (``../shared``) that the checkpoint names and no other one beside it does; none when any of these
@@ -259,6 +295,24 @@ class CheckpointStorage:
                 files.delete_tree(path)
         except OSError as error:
             raise storage_error("remove", location, error) from error
+
+    def _is_where_it_says(self, location: str) -> bool:
+        try:
+            return self.place_of_client(location) == location
+        except Misuse:
+            return False
+
+    def _whole(self, location: str, manifest: CheckpointManifest) -> tuple[str, CheckpointManifest]:
+        manifest = self._moved(location, manifest)
+        check_sizes(manifest, location, self._sizes, self._kind_of)
+        return location, manifest
+
+    def _manifest_of_client(self, path: str) -> tuple[str, CheckpointManifest]:
+        """The file is looked at, and not only its directory: it may be a link itself."""
+        place = self.place_of_client(path).removesuffix(f"/{METADATA_FILE}")
+        location, manifest = self._manifest_at(self.place_of_client(f"{place}/{METADATA_FILE}"))
+        self._client_places.check_manifest(manifest, location)
+        return location, manifest
 
     def _manifest_at(self, path: str) -> tuple[str, CheckpointManifest]:
         location = normalized(path).removesuffix(f"/{METADATA_FILE}")

@@ -8,7 +8,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from tidegate.model.errors import ON_DAMAGE, Misuse, StorageError, StorageUnusable
+from tidegate.model.errors import ON_DAMAGE, StorageError, StorageUnusable
 from tidegate.store.files import Files, LocalFiles, MemoryFiles
 
 MEMORY_SCHEME = "memory:"
@@ -24,27 +24,17 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 def normalized(location: str) -> str:
     """Returns a location in its usual spelling: local ones as absolute paths, none with a slash at the end."""
-    if location.startswith("file:"):
-        location = unquote(urlsplit(location).path)
-    if _SCHEME.match(location):
-        return location.rstrip("/")
+    scheme = _SCHEME.match(location)
+    if scheme is not None and scheme[0].lower() == "file:":
+        location, scheme = unquote(urlsplit(location).path), None
+    if scheme is not None:
+        return f"{scheme[0].lower()}{location[scheme.end() :]}".rstrip("/")
     return os.path.abspath(os.path.expanduser(location))
 
 
-def check_location_of_client(location: str) -> None:
-    """Refuses a location, named by a client, that is more than a place: a query can send requests to another host, and a user and a password are
-    secrets. Raises ``Misuse``, which does not repeat them."""
-    if not _SCHEME.match(location):
-        return
-    try:
-        parts = urlsplit(location)
-    except ValueError:
-        raise Misuse("the location is not a URI; known are paths, file:, s3:, gs: and hdfs:") from None
-    if parts.query or parts.fragment or "@" in parts.netloc:
-        raise Misuse(
-            f"a location of scheme {parts.scheme!r} with a query, a fragment, a user or a password is refused: name the place alone, and configure how it is reached "
-            "in the environment of the cluster's processes"
-        )
+def has_scheme(location: str) -> bool:
+    """It is a URI, and not a path."""
+    return _SCHEME.match(location) is not None
 
 
 def is_memory(location: str) -> bool:

@@ -160,7 +160,8 @@ class SnapshotHandlers:
         """Until it is over. Raises what made it fail."""
         if self._backend.views.job(job_id) is None:
             raise UnknownJob(f"Could not find Flink job ({job_id})")
-        begun = self._backend.snapshots.begin(job_id, snapshot_type, directory, is_full=is_full, request_id=request_id)
+        target = None if directory is None else await self._backend.place_of_client(directory)
+        begun = self._backend.snapshots.begin(job_id, snapshot_type, target, is_full=is_full, request_id=request_id)
         await self._backend.ask(begun)
         return await self._end_of(job_id, begun.request_id)
 

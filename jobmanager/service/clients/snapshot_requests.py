@@ -15,7 +15,7 @@ from tidegate.jobmanager.machines.events import SnapshotRequested
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import Misuse, Unreachable
 from tidegate.model.ids import JobId
-from tidegate.store.locations import check_location_of_client
+from tidegate.store.client_places import ClientPlace
 
 KEPT_MS = 300_000
 """Flink's default of ``rest.async.store-duration``."""
@@ -32,15 +32,12 @@ class SnapshotRequests:
         self,
         job_id: JobId,
         snapshot_type: SnapshotType,
-        target_directory: str | None = None,
+        target_directory: ClientPlace | None = None,
         *,
         is_full: bool = False,
         request_id: str = "",
     ) -> SnapshotRequested:
-        """The event to ask the JobManager with; its ``request_id``, which the client may have chosen, is the name of the request from now on. Raises
-        ``Misuse`` for a target that is no plain place."""
-        if target_directory is not None:
-            check_location_of_client(target_directory)
+        """The event to ask the JobManager with; its ``request_id``, which the client may have chosen, is the name of the request from now on."""
         request = SnapshotRequested(
             job_id, request_id or secrets.token_hex(16), snapshot_type, target_directory, is_full
         )

@@ -14,6 +14,7 @@ from tidegate.jobmanager.machines.events import FoundCheckpoint, JobSubmitted, R
 from tidegate.jobmanager.machines.settings import job_settings
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
+from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, TidegateError, VersionMismatch
 from tidegate.model.graph import JobGraph
@@ -24,9 +25,10 @@ from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.store.locations import check_location_of_client
 from tidegate.wire.convert import graph_from_pb
 from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION
+
+ReadCheckpoint = Callable[[str], tuple[str, CheckpointManifest]]
 
 
 class Submission:
@@ -50,9 +52,11 @@ class Submission:
         """The submission as an event. Raises the ``TidegateError`` that refuses it."""
         _check_versions(request)
         graph, configuration, directories = self._read(request)
+        await self._check_directories(directories)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
-        restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
+        mode = configuration.get(StateRecoveryOptions.CLAIM_MODE)
+        restore = await self._read_restore(request, mode, self._storage.read_checkpoint_of_client)
         if restore is not None:
             kept = kept_manifest(restore.manifest, job_settings(configuration.to_strings()).checkpoints)
             check_restore(graph, kept, allow_non_restored=restore.allow_non_restored_state)
@@ -72,7 +76,8 @@ class Submission:
         graph, configuration, directories = self._read(request)
         found = await self._pool.submit(partial(find, graph.job_id, directories))
         try:
-            restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
+            mode = configuration.get(StateRecoveryOptions.CLAIM_MODE)
+            restore = await self._read_restore(request, mode, self._storage.read_checkpoint)
         except TidegateError:
             if all(checkpoint.manifest is None for checkpoint in found):
                 raise
@@ -109,11 +114,19 @@ class Submission:
         if self._is_known(graph.job_id):
             raise _duplicate(graph)
 
-    async def _read_restore(self, request: pb.SubmitJobRequest, claim_mode: ClaimMode) -> RestoreFrom | None:
+    async def _check_directories(self, directories: JobDirectories) -> None:
+        """Those that the job names. Raises ``Misuse``."""
+        own = JobDirectories.of(self._cluster)
+        for directory in {directories.checkpoints, directories.savepoints} - {own.checkpoints, own.savepoints}:
+            if directory is not None:
+                await self._pool.submit(partial(self._storage.place_of_client, directory))
+
+    async def _read_restore(
+        self, request: pb.SubmitJobRequest, claim_mode: ClaimMode, read: ReadCheckpoint
+    ) -> RestoreFrom | None:
         if not request.restore_path:
             return None
-        check_location_of_client(request.restore_path)
-        location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
+        location, manifest = await self._pool.submit(partial(read, request.restore_path))
         manifest = drop_inline_state(manifest)
         return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
 

@@ -15,7 +15,6 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.store.locations import check_location_of_client
 from tidegate.wire.convert import ack_of, error_to_pb
 
 _REQUEST_ID = re.compile(r"[0-9a-f]{32}")
@@ -31,15 +30,15 @@ class Disposal:
 
     async def dispose(self, path: str) -> None:
         """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it,
-        and for a path that is no plain place."""
-        check_location_of_client(path)
-        location = await self._pool.submit(partial(self._storage.location_of, path))
+        and for a path that a client may not name."""
+        location = await self._pool.submit(partial(self._storage.location_of_client, path))
         for job in self._core.machine.jobs():
             checkpoints = self._core.machine.checkpoints(job.job_id)
             if job.state.is_terminal or checkpoints is None:
                 continue
             needed = (checkpoints.last_completed, checkpoints.last_restored)
-            if any(checkpoint is not None and checkpoint.location == location for checkpoint in needed):
+            is_same = partial(self._storage.is_same, location)
+            if any([c is not None and await self._pool.submit(partial(is_same, c.location)) for c in needed]):
                 raise Misuse(f"{location} is what job {job.job_id} would recover from; cancel or stop the job first")
         unshared = await self._pool.submit(partial(self._storage.shared_by_nobody_else, location))
         await self._pool.submit(partial(self._storage.discard, location))
@@ -89,8 +88,9 @@ class SnapshotServicer(JobManagerClientServiceServicer):
                     "No savepoint directory configured. You can either specify a directory or configure a default "
                     "via key 'execution.checkpointing.savepoint-dir'."
                 )
+            target = await self._core.place_of_client(directory) if directory else None
             if not self._core.snapshots.is_known(job_id, request_id):
-                begun = self._core.snapshots.begin(job_id, kind, directory or None, request_id=request_id)
+                begun = self._core.snapshots.begin(job_id, kind, target, request_id=request_id)
                 request_id = begun.request_id
                 await self._core.ask(begun)
         except TidegateError as error:

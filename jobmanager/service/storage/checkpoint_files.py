@@ -174,23 +174,18 @@ class CheckpointFiles:
     async def _create(self, command: CreateLocation) -> LocationCreated:
         job_id, checkpoint_id = command.job_id, command.checkpoint_id
         places = self._directories.get(job_id, JobDirectories(None, None))
-        directory = places.checkpoints
-        if command.snapshot_type.is_savepoint:
-            directory = command.target_directory or places.savepoints
-        call = partial(
-            self._storage.create_location,
-            directory,
-            job_id,
-            checkpoint_id,
-            command.snapshot_type,
-            create_subdir=places.create_subdir,
-        )
+        kind, target = command.snapshot_type, command.target_directory
+        create = self._storage.create_location
+        directory = places.savepoints if kind.is_savepoint else places.checkpoints
+        call = partial(create, directory, job_id, checkpoint_id, kind, create_subdir=places.create_subdir)
+        if kind.is_savepoint and target is not None:
+            call = partial(self._storage.create_location_of_client, target, job_id, checkpoint_id, kind)
         try:
             await self._jobs.reserve_id(job_id, checkpoint_id)
             location = await self._pool.submit(call)
-            if command.snapshot_type.is_savepoint:
+            if kind.is_savepoint:
                 await self._jobs.note_savepoint(job_id, checkpoint_id, location)
-            shared = self._storage.shared_location(location, command.snapshot_type)
+            shared = self._storage.shared_location(location, kind)
             return LocationCreated(job_id, checkpoint_id, location, shared_location=shared)
         except Deposed:
             raise

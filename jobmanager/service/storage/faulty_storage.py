@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import time
 
+from tidegate.aio.listening import is_loopback
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import CheckpointId, JobId
-from tidegate.model.options import RuntimeOptions
+from tidegate.model.options import (
+    CheckpointingOptions,
+    HighAvailabilityOptions,
+    JobManagerOptions,
+    RestOptions,
+    RuntimeOptions,
+)
 from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
+from tidegate.store.client_places import ClientPlaces, with_roots
 
 
 def make_storage(configuration: Configuration) -> CheckpointStorage:
     """A faulty one where faults may be made on purpose."""
-    return FaultyStorage() if configuration.get(RuntimeOptions.ALLOW_FAULTS) else CheckpointStorage()
+    places = client_places(configuration)
+    if configuration.get(RuntimeOptions.ALLOW_FAULTS):
+        return FaultyStorage(places)
+    return CheckpointStorage(client_places=places)
+
+
+def client_places(configuration: Configuration) -> ClientPlaces:
+    """Below the directories of the cluster's configuration. A JobManager that only its own machine can reach lets clients name whatever is on this
+    machine, and buckets, unless the configuration lists directories."""
+    option = configuration.get
+    listed = option(JobManagerOptions.CLIENT_DIRECTORIES)
+    own = (
+        CheckpointingOptions.DIRECTORY,
+        CheckpointingOptions.SAVEPOINT_DIRECTORY,
+        HighAvailabilityOptions.STORAGE_DIR,
+    )
+    is_alone = is_loopback(option(JobManagerOptions.BIND_HOST)) and is_loopback(option(RestOptions.BIND_ADDRESS))
+    return with_roots([*map(option, own), *(listed or ())], any_here=listed is None and is_alone)
 
 
 class FaultyStorage(CheckpointStorage):
     """Called in threads of the storage pool, which may block; ``slow`` and ``fill`` by the loop."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, places: ClientPlaces | None = None) -> None:
+        super().__init__(client_places=places)
         self._delay_s = self._slow_until_s = self._full_until_s = 0.0
 
     def slow(self, delay_ms: int, for_ms: int) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tidegate.aio.listening import is_loopback
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.taskmanager.service.external_resources import declared_in, discover
-from tidegate.taskmanager.service.identity import is_loopback
 from tidegate.taskmanager.spark.cluster.settings import SessionSettings, is_embedded
 from tidegate.taskmanager.spark.executors.check import check_executors, described
 from tidegate.taskmanager.spark.jvm import end_group

@@ -22,6 +22,8 @@ from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import Accumulator, SampledStack, SampleStacksOptions, TaskMetrics
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.client_places import ClientPlace
 from tidegate.wire.task_metrics import BUSY_TIME, RESIDENT_MEMORY, ReadingSpan
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
@@ -183,6 +185,9 @@ class Scene:
 
     async def ask(self, asked: Asked) -> None:
         self.post(asked)
+
+    async def place_of_client(self, location: str) -> ClientPlace:
+        return CheckpointStorage().place_of_client(location)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:
         return self.savepoint_directory

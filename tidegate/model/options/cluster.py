@@ -64,6 +64,14 @@ class JobManagerOptions:
     BIND_HOST = option(
         "jobmanager.bind-host", STRING, "localhost", "Interface that it listens on; 0.0.0.0: all.", deviation=_SHIPPED
     )
+    CLIENT_DIRECTORIES = optional(
+        "tidegate.client-directories",
+        LIST,
+        "Directories and URIs below which clients may name places: targets of savepoints, what is restored, claimed or removed, and directories of jobs; "
+        "`/` is all of this machine. What lies below the cluster's own `execution.checkpointing.dir`, `execution.checkpointing.savepoint-dir` and "
+        "`high-availability.storageDir` is always allowed. Not set: everything on this machine and every bucket while `jobmanager.bind-host` and "
+        "`rest.bind-address` are loopback, and otherwise nothing more.",
+    )
     FAILOVER_STRATEGY = option(
         "jobmanager.execution.failover-strategy",
         choice(FailoverStrategy),

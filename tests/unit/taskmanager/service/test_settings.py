@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.aio.listening import is_loopback
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.taskmanager.service.identity import control_socket, data_listen, find_host, is_loopback, make_identity
+from tidegate.taskmanager.service.identity import control_socket, data_listen, find_host, make_identity
 from tidegate.taskmanager.service.subtasks.spark_service import session_settings
 from tidegate.taskmanager.spark.cluster.settings import session_properties
 

@@ -349,7 +349,7 @@ def test_a_fifo_as_metadata_does_not_hold_the_reader(tmp_path: Path, suffix: str
     storage, location = saved(tmp_path)
     (location / "_metadata").unlink()
     os.mkfifo(location / "_metadata")
-    for read in (storage.read_checkpoint, storage.location_of, storage.shared_by_nobody_else):
+    for read in (storage.read_checkpoint, storage.location_of_client, storage.shared_by_nobody_else):
         with pytest.raises(CorruptData, match=r"chk-7/_metadata cannot be read: it is a FIFO, not a file"):
             read(str(location))
     with pytest.raises(CorruptData, match="it is a FIFO"):
