@@ -23,6 +23,7 @@ from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
 from tidegate.taskmanager.machines.credit import BufferDebloater, ReceiverCredit, SenderCredit
 from tidegate.taskmanager.machines.incremental_snapshot import Increments
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
+from tidegate.taskmanager.machines.snapshot_write import SnapshotWrite
 from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.machines.subtask import SubtaskLife
@@ -45,6 +46,7 @@ EVENTS: Mapping[type[Machine], tuple[str, ...]] = {
     ReceiverCredit: ("open", "on_received", "on_consumed", "on_asked", "decide_grant"),
     SenderCredit: ("should_ask", "on_sent", "on_credit"),
     SnapshotCoordinator: ("on",),
+    SnapshotWrite: ("begin", "on"),
     SourcePause: ("on_barrier", "on_waited", "on_settled"),
     SplitWatermarks: ("assigned", "expected", "seen", "advanced", "marked", "retired", "passed", "watermark"),
     SubtaskLife: ("on",),

@@ -1,11 +1,12 @@
 """The subtask's part of a checkpoint, from the barrier to the acknowledgement, and what comes back later.
 
-    (not seen) ── requested ──▶ RUNNING ── written ──▶ COMPLETED (acknowledged)
+    (not seen) ── requested ──▶ RUNNING ── written ──▶ COMPLETED (``SnapshotWrite`` acknowledged it)
         │                          ├────── failed ───▶ DISCARDED (declined)
         └ aborted: remembered      └────── aborted ──▶ DISCARDED (silent)
 
 Laws. An id at or below the last one seen is ignored. The barrier is sent first, then the state is frozen. Exactly one of
-acknowledge and decline leaves for one id, and none after it was aborted here or the subtask stopped. A checkpoint that was
+acknowledge (by ``snapshot_write``) and decline leaves for one id, and none after it was aborted here or the subtask stopped: a write that is
+given up is canceled before anything else is said of it. A checkpoint that was
 aborted before it started is passed on as a cancel barrier and never acknowledged. Confirm n stands for everything up to n;
 ids at or below the last confirmed are skipped; an abort names a completed checkpoint whose confirm was missed.
 
@@ -20,9 +21,8 @@ from enum import Enum
 from typing import assert_never
 
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, DeclineReason, SubtaskSnapshot
+from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.ids import AttemptId, CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class AlignmentAborted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWritten:
+    """The asynchronous part is done, and acknowledged."""
+
     checkpoint_id: int
-    snapshot: SubtaskSnapshot
-    metrics: CheckpointMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class BroadcastBarrier:
 
 @dataclass(frozen=True, slots=True)
 class FreezeState:
-    """Freeze the operators' state, then write it in the background: ``SnapshotWritten`` or ``SnapshotFailed`` follows."""
+    """Freeze the operators' state, then write it in the background (``SnapshotWrite``): ``SnapshotWritten`` or ``SnapshotFailed`` follows."""
 
     barrier: Barrier
 
@@ -120,7 +120,6 @@ SnapshotCommand = (
     | BroadcastBarrier
     | FreezeState
     | BroadcastCancelBarrier
-    | Acknowledgement
     | Decline
     | CancelWrite
     | NotifyComplete
@@ -142,8 +141,7 @@ class WriteState(Enum):
 class SnapshotCoordinator:
     """``restored_id``: the checkpoint this attempt was restored from (0: none); it counts as seen and confirmed."""
 
-    def __init__(self, attempt: AttemptId, *, restored_id: int = 0) -> None:
-        self._attempt = attempt
+    def __init__(self, *, restored_id: int = 0) -> None:
         self._last_id = restored_id
         self._restored_id = restored_id
         self._last_confirmed = restored_id
@@ -179,10 +177,9 @@ class SnapshotCoordinator:
                 return self._on_requested(event)
             case AlignmentAborted(checkpoint_id, reason):
                 return self._on_alignment_aborted(checkpoint_id, reason)
-            case SnapshotWritten(checkpoint_id, snapshot, metrics):
-                if not self._settle(checkpoint_id, WriteState.COMPLETED):
-                    return []
-                return [Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics)]
+            case SnapshotWritten(checkpoint_id):
+                self._settle(checkpoint_id, WriteState.COMPLETED)
+                return []
             case SnapshotFailed(checkpoint_id, error):
                 if not self._settle(checkpoint_id, WriteState.DISCARDED):
                     return []

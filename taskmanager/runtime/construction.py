@@ -164,7 +164,7 @@ class SubtaskBuilder:
         self._watch(assembled.chain, outputs, gate)
         snapshots = SnapshotDriver(
             services,
-            coordinator=SnapshotCoordinator(services.attempt, restored_id=restored_id),
+            coordinator=SnapshotCoordinator(restored_id=restored_id),
             chain=assembled.chain,
             barriers=BarrierSender(outputs, self._outgoing_edges()),
             target=SnapshotTarget(

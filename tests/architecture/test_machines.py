@@ -14,7 +14,7 @@ from tests.invariants import EVENTS
 
 FILES = sorted(path for room in ("jobmanager", "taskmanager") for path in (ROOT / room / "machines").rglob("*.py"))
 SNAPSHOTS = sorted((ROOT / "taskmanager" / "runtime" / "checkpointing").glob("*.py"))
-"""What drives the machine of snapshots from two threads keeps to the same rule."""
+"""What drives the machines of snapshots keeps to the same rule: a second thread reports to one of them."""
 
 WITHOUT_INVARIANTS = {
     "CheckpointCommands": "builds commands",
@@ -72,6 +72,7 @@ PAIRS = {
     "PendingCheckpoint": "jobmanager/machines/checkpoint/test_pending_checkpoint.py",
     "SlotTable": "taskmanager/machines/test_slots.py",
     "SnapshotCoordinator": "taskmanager/machines/test_snapshot_pairs.py",
+    "SnapshotWrite": "taskmanager/machines/test_snapshot_write_pairs.py",
     "SubtaskLife": "taskmanager/machines/test_subtask.py",
     "TaskManagerMachine": "taskmanager/machines/test_task_manager_pairs.py",
     "TaskTable": "taskmanager/machines/test_tasks.py",

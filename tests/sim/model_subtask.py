@@ -48,7 +48,7 @@ class ModelSubtask:
         self._on_over = on_over
         restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
         self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
-        self.snapshots = snap.SnapshotCoordinator(deployment.attempt, restored_id=restored_id)
+        self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
         producers = [p for i in deployment.inputs for p in i.producers]
         self.alignment = ExactlyOnceBarrierHandler(range(len(producers)), last_id=restored_id)
         self.inputs: dict[int, Channel] = {}
@@ -326,8 +326,6 @@ class ModelSubtask:
                 self._freeze(command.barrier)
             case snap.BroadcastCancelBarrier():
                 self.outputs.broadcast(CancelBarrier(command.checkpoint_id))
-            case Acknowledgement():
-                self.acknowledge(command)
             case snap.Decline():
                 number = CheckpointId(command.checkpoint_id)
                 self.context.watch.on_declined(self.attempt, command.checkpoint_id)
@@ -385,7 +383,9 @@ class ModelSubtask:
             flight.snapshot = snapshot
             return
         whole = self.flights.complete(checkpoint_id, snapshot)
-        self._snapshot(snap.SnapshotWritten(checkpoint_id, whole, CheckpointMetrics()))
+        if checkpoint_id in self.snapshots.writing:
+            self.acknowledge(Acknowledgement(self.attempt, CheckpointId(checkpoint_id), whole, CheckpointMetrics()))
+            self._snapshot(snap.SnapshotWritten(checkpoint_id))
 
     def _on_channels_persisted(self, checkpoint_id: int) -> None:
         flight = self.flights.of(checkpoint_id)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from tidegate.model.channel_events import UserEvent, WatermarkEvent
-from tidegate.model.checkpoint import ChannelStateHandle, OperatorSnapshot, SubtaskSnapshot
+from tidegate.model.checkpoint import ChannelStateHandle, OperatorSnapshot
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import OperatorId
 from tidegate.taskmanager.exchange.base import InFlightItem
@@ -97,18 +97,6 @@ def write_channels(store: SegmentStore, contents: Iterable[ChannelContent]) -> d
         for operator_id in inputs | outputs
         if inputs.get(operator_id) or outputs.get(operator_id)
     }
-
-
-def with_channels(snapshot: SubtaskSnapshot, channels: dict[OperatorId, OperatorSnapshot]) -> SubtaskSnapshot:
-    operators = dict(snapshot.operators)
-    for operator_id, found in channels.items():
-        state = operators.get(operator_id, OperatorSnapshot())
-        operators[operator_id] = replace(
-            state,
-            input_channels=(*state.input_channels, *found.input_channels),
-            output_channels=(*state.output_channels, *found.output_channels),
-        )
-    return SubtaskSnapshot(operators)
 
 
 def read_channel(

@@ -1,50 +1,41 @@
-"""Carries out what ``machines.snapshot`` decides: barriers, freezing, the asynchronous write, acknowledgements, commits.
+"""Carries out what ``machines.snapshot`` and ``machines.snapshot_write`` decide: barriers, freezing, the asynchronous write, acknowledgements, commits.
 
-    request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background: write segments │ mail: release, acknowledge
+    request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background: write, report │ mail: release
     └──────────── synchronous part, subtask's thread ──────┘
 
-    acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
-                  │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
-
-Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. The
-background shares one thing with the subtask's thread, the ``Answer``: who takes it gives it. The last piece of work acknowledges at
-once, since the subtask may be busy with a batch for long; all else comes back as a mail. Events are taken one after the other:
-one that arises while commands are carried out waits until they are.
+Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. The background writes, and
+reports to the machine of its write (``_report``); the acknowledgement is sent by the thread whose report was the last that was missing. All else
+is decided in the subtask's thread, to which the end of each piece of work comes as a mail. Events are taken one after the other: one that arises
+while commands are carried out waits until they are.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import (
-    Acknowledgement,
-    Alignment,
-    CheckpointMetrics,
-)
+from tidegate.model.checkpoint import Acknowledgement, Alignment, CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.errors import ErrorInfo, TidegateError
-from tidegate.model.ids import CheckpointId, OperatorId
 from tidegate.store.segments import InlineSegmentStore
 from tidegate.taskmanager.machines import snapshot as m
+from tidegate.taskmanager.machines import snapshot_write as w
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import (
-    OF_CHANNELS,
     AlignmentFigures,
-    Answer,
     AsyncPart,
+    FrozenOperators,
     OpenStore,
-    Part,
     SnapshotWriter,
     one_by_one,
+    write_operators,
 )
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, has_timeout
-from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, with_channels, write_channels
+from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, write_channels
 from tidegate.taskmanager.runtime.services import SubtaskServices
-from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 CLOSE_TIMEOUT_MS = 2_000.0
@@ -92,7 +83,6 @@ class SnapshotDriver:
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, AsyncPart] = {}
-        self._answers: dict[int, Answer] = {}
         self._events: deque[m.SnapshotEvent] = deque()
         self._is_busy = False
 
@@ -140,8 +130,8 @@ class SnapshotDriver:
         """Give frozen states back, after the background is done with them."""
         self.stop()
         if self._writer.close(CLOSE_TIMEOUT_MS):
-            for write in list(self._writes.values()):
-                self._release(write)
+            for write in self._writes.values():
+                write.release()
             self._writes.clear()
 
     def inputs_persisted(
@@ -149,15 +139,16 @@ class SnapshotDriver:
     ) -> None:
         """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
         write = self._writes.get(checkpoint_id)
-        if write is not None and Part.INPUTS in write.waits_for:
-            write.add_inputs(contents, alignment_ms, waited_for)
-            self._part_ready(write, Part.INPUTS)
+        if write is not None:
+            self._report(write, w.InputsPersisted(contents, alignment_ms, waited_for))
+            self._look_after(write)
 
     def look_at_outputs(self) -> None:
         """Announced barriers may have left meanwhile."""
         for write in list(self._writes.values()):
-            if Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
-                self._part_ready(write, Part.OUTPUTS)
+            if write.awaits(w.Part.OUTPUTS) and not self._barriers.holds(write.checkpoint_id):
+                self._report(write, w.OutputsPassed())
+                self._look_after(write)
 
     def _carry_out(self, command: m.SnapshotCommand) -> None:
         match command:
@@ -172,9 +163,6 @@ class SnapshotDriver:
                 self._freeze(barrier)
             case m.BroadcastCancelBarrier(checkpoint_id):
                 self._barriers.cancel(checkpoint_id)
-            case Acknowledgement():
-                if self._takes_answer(command.checkpoint_id):
-                    self._acknowledge(command)
             case m.Decline():
                 self.decline(command)
             case m.CancelWrite(checkpoint_id):
@@ -191,7 +179,7 @@ class SnapshotDriver:
                 assert_never(command)
 
     def _acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """Called by the thread that took the answer, whichever that is."""
+        """From the thread that reported the last part, whichever that is."""
         told = {"checkpoint_id": acknowledgement.checkpoint_id}
         self._probe("before-ack", told)
         self._port.acknowledge(acknowledgement)
@@ -220,135 +208,111 @@ class SnapshotDriver:
             unaligned=barrier.options.alignment is Alignment.UNALIGNED,
             waited_for=figures.waited_for,
         )
-        waits_for = {Part.STATE, Part.INPUTS} if figures.persists else {Part.STATE}
-        write = AsyncPart(barrier, frozen, metrics, now_ms, waits_for, in_flight)
-        self._writes[checkpoint_id], self._answers[checkpoint_id] = write, write.answer
+        awaits = {w.Part.INPUTS} if figures.persists else set()
         if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
-            waits_for.add(Part.OUTPUTS)
+            awaits.add(w.Part.OUTPUTS)
             at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
             self._alarms.schedule(at_ms, lambda _: self._on_time_up(checkpoint_id))
+        machine = w.SnapshotWrite(self._attempt, checkpoint_id, metrics, now_ms, awaits=awaits, in_flight=in_flight)
+        self._writes[checkpoint_id] = write = AsyncPart(barrier, frozen, machine)
         self._probe("frozen", {"checkpoint_id": checkpoint_id})
-        if frozen and self._copies is None and self._is_small(frozen):
+        self._begin(write)
+
+    def _begin(self, write: AsyncPart) -> None:
+        """The state first: the background writes one piece after the other."""
+        if not write.frozen:
+            self._report(write, w.StateWritten(SubtaskSnapshot()))
+        elif self._copies is None and self._is_small(write.frozen):
             self._write_inline(write)
-        elif frozen:
-            is_last = waits_for == {Part.STATE} and not in_flight
-            self._writer.submit(
-                lambda: self._write(write, frozen, is_last=is_last), lambda error: self._on_state(write, error)
-            )
         else:
-            write.end_without_state()
-            self._on_state(write, None)
+            self._writer.submit(lambda: self._write(write), lambda error: self._on_state_ended(write, error))
+        self._carry_out_of_write(write, write.begin(self._clock.monotonic_ms()))
+        self._look_after(write)
 
-    def _on_time_up(self, checkpoint_id: int) -> None:
-        write = self._writes.get(checkpoint_id)
-        if write is not None and Part.OUTPUTS in write.waits_for:
-            write.add_overtaken(self._barriers.prioritise(write.barrier))
-            self._part_ready(write, Part.OUTPUTS)
-
-    def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
+    def _is_small(self, frozen: FrozenOperators) -> bool:
         sizes = [state.size_limit_bytes() for _, state in frozen]
         return all(size is not None and size <= self._inline_bytes for size in sizes)
 
     def _write_inline(self, write: AsyncPart) -> None:
         """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
+        store = InlineSegmentStore()
         try:
-            write.write(InlineSegmentStore(), write.frozen, one_by_one)
+            snapshot = write_operators(write.frozen, store, one_by_one)
         except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
-            self._on_state(write, error)
+            self._on_state_ended(write, error)
             return
-        self._on_state(write, None)
+        self._report(write, w.StateWritten(snapshot, store.written_bytes))
+        self._on_state_ended(write, None)
 
-    def _write(self, write: AsyncPart, frozen: list[tuple[OperatorId, FrozenState]], *, is_last: bool) -> None:
+    def _write(self, write: AsyncPart) -> None:
         """In the background. What takes long is waiting for disks, so the operators are written at the same time."""
-        if write.canceled:
+        if write.is_over:
             return
-        store = self._open_store(write.options, self._attempt, write.checkpoint_id)
-        copies = None if write.options.snapshot_type.is_savepoint else self._copies
+        options, checkpoint_id = write.barrier.options, write.checkpoint_id
+        store = self._open_store(options, self._attempt, checkpoint_id)
+        copies = None if options.snapshot_type.is_savepoint else self._copies
         if copies is not None:
-            store = copies.store(store, write.checkpoint_id)
-        snapshot = write.write(store, frozen, self._writer.write_states)
+            store = copies.store(store, checkpoint_id)
+        snapshot = write_operators(write.frozen, store, self._writer.write_states)
         if copies is not None:
-            copies.complete(write.checkpoint_id, snapshot)
-        if is_last:
-            self._answer(write)
+            copies.complete(checkpoint_id, snapshot)
+        self._report(write, w.StateWritten(snapshot, store.written_bytes))
 
-    def _on_state(self, write: AsyncPart, error: BaseException | None) -> None:
-        self._release(write)
-        self._on_part(write, Part.STATE, error)
-
-    def _write_channels(self, write: AsyncPart, contents: list[ChannelContent]) -> None:
-        """In the background, behind the state of the same snapshot: with that it has all, unless its state failed."""
-        if write.canceled:
+    def _write_channels(self, write: AsyncPart, contents: Sequence[ChannelContent]) -> None:
+        """In the background."""
+        if write.is_over:
             return
-        store = self._open_store(write.options, self._attempt, write.checkpoint_id)
-        write.wrote_channels(write_channels(store, contents))
-        self._answer(write)
+        store = self._open_store(write.barrier.options, self._attempt, write.checkpoint_id)
+        self._report(write, w.ChannelsWritten(write_channels(store, contents)))
 
-    def _answer(self, write: AsyncPart) -> None:
-        """In the background, when all is there."""
-        if write.snapshot is not None and write.answer.take():
-            snapshot = with_channels(write.snapshot, write.channels)
-            number = CheckpointId(write.checkpoint_id)
-            self._acknowledge(Acknowledgement(self._attempt, number, snapshot, self._final_metrics(write)))
+    def _report(self, write: AsyncPart, event: w.WriteEvent[ChannelContent]) -> None:
+        """From the thread that has the result, which acknowledges if that was the last: the subtask may be busy with a batch for long."""
+        self._carry_out_of_write(write, write.on(event, self._clock.monotonic_ms()))
 
-    def _on_part(self, write: AsyncPart, part: Part, error: BaseException | None) -> None:
-        if error is not None:
-            write.cancel()
-            if self._takes_answer(write.checkpoint_id):
-                self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
-        self._part_ready(write, part)
+    def _carry_out_of_write(self, write: AsyncPart, commands: Sequence[w.WriteCommand[ChannelContent]]) -> None:
+        for command in commands:
+            match command:
+                case w.WriteChannels(contents):
+                    self._writer.submit(
+                        partial(self._write_channels, write, contents), lambda error: self._on_ended(write, error)
+                    )
+                case Acknowledgement():
+                    self._acknowledge(command)
+                case _:
+                    assert_never(command)
 
-    def _part_ready(self, write: AsyncPart, part: Part) -> None:
-        """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
-        write.waits_for.discard(part)
-        if write.canceled:
-            self._forget_if_over(write)
-            return
-        if write.in_flight and not write.waits_for & OF_CHANNELS:
-            contents = write.take_in_flight()
-            write.waits_for.add(Part.CHANNELS)
-            self._writer.submit(
-                lambda: self._write_channels(write, contents), lambda error: self._on_part(write, Part.CHANNELS, error)
-            )
-        if not write.waits_for and write.snapshot is not None:
-            self._forget_if_over(write)
-            snapshot = with_channels(write.snapshot, write.channels)
-            self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
+    def _on_time_up(self, checkpoint_id: int) -> None:
+        write = self._writes.get(checkpoint_id)
+        if write is not None and write.awaits(w.Part.OUTPUTS):
+            self._report(write, w.OutputsPassed(self._barriers.prioritise(write.barrier)))
+            self._look_after(write)
 
-    def _takes_answer(self, checkpoint_id: int) -> bool:
-        """For the subtask's thread: the background gives none from now on. ``False``: it gave it, or there was none."""
-        answer = self._answers.pop(checkpoint_id, None)
-        return answer is not None and answer.take()
+    def _on_state_ended(self, write: AsyncPart, error: BaseException | None) -> None:
+        write.release()
+        self._on_ended(write, error)
+
+    def _on_ended(self, write: AsyncPart, error: BaseException | None) -> None:
+        """A piece of work has ended; without an error it has reported."""
+        if error is not None and not write.is_over:
+            self._report(write, w.WriteCanceled())
+            self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+        self._look_after(write)
+
+    def _look_after(self, write: AsyncPart) -> None:
+        """A write that is over is forgotten once its states were given back; the coordinator hears that it was acknowledged."""
+        is_settled = write.is_over and not write.frozen
+        if is_settled and self._writes.pop(write.checkpoint_id, None) is not None and write.is_acknowledged:
+            self.on(m.SnapshotWritten(write.checkpoint_id))
 
     def _cancel(self, checkpoint_id: int) -> None:
-        self._takes_answer(checkpoint_id)
         write = self._writes.get(checkpoint_id)
         if write is not None:
-            write.cancel()
-            self._forget_if_over(write)
-
-    def _final_metrics(self, write: AsyncPart) -> CheckpointMetrics:
-        in_flight = sum(channels.size_bytes for channels in write.channels.values())
-        return replace(
-            write.metrics,
-            async_ms=self._clock.monotonic_ms() - write.began_ms,
-            bytes_persisted=write.written_bytes + in_flight,
-            in_flight_bytes=in_flight,
-        )
+            self._report(write, w.WriteCanceled())
+            self._look_after(write)
 
     def _tidy(self, work: Callable[[], None]) -> None:
         """Behind the writes that are under way."""
         self._writer.submit(work, lambda error: None)
-
-    def _release(self, write: AsyncPart) -> None:
-        for _, state in write.take_frozen():
-            state.release()
-
-    def _forget_if_over(self, write: AsyncPart) -> None:
-        """Forgets a write once nothing is under way for it, and what it had frozen was given back."""
-        under_way = {Part.STATE, Part.CHANNELS} if write.canceled else set(Part)
-        if not write.frozen and not write.waits_for & under_way:
-            self._writes.pop(write.checkpoint_id, None)
 
 
 def _storage_info(error: BaseException) -> ErrorInfo:

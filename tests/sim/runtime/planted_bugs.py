@@ -24,6 +24,7 @@ from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartit
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import snapshot as s
+from tidegate.taskmanager.machines import snapshot_write as sw
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.barrier_states import Aligning, BarrierState, Persisting
 from tidegate.taskmanager.machines.credit import SenderCredit
@@ -31,7 +32,6 @@ from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing import barriers, replay
-from tidegate.taskmanager.runtime.checkpointing.async_part import Answer
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
 from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
 from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
@@ -150,6 +150,31 @@ def _takes_the_first_mail_and_loses_the_rest(mailbox: Mailbox) -> list[Mail]:
 
 def _acknowledges_for_the_next_attempt(attempt: Any, *rest: Any) -> Acknowledgement:
     return Acknowledgement(replace(attempt, attempt=attempt.attempt + 1), *rest)
+
+
+def _acknowledges_what_failed(write: sw.SnapshotWrite[Any], event: Any, now_ms: float) -> Sequence[Any]:
+    if isinstance(event, sw.WriteCanceled) and not write.is_over:
+        write._stage = sw.WriteStage.DONE
+        write._awaits.clear()
+        write._in_flight.clear()
+        return [write._acknowledgement(now_ms)]
+    return _on_write(write, event, now_ms)
+
+
+def _waits_for_the_state_alone(write: sw.SnapshotWrite[Any], now_ms: float) -> Sequence[Any]:
+    if write.stage is sw.WriteStage.IN_FLIGHT:
+        write._awaits.clear()
+        write._in_flight.clear()
+    return _advance(write, now_ms)
+
+
+def _waits_for_data_in_flight_alone(write: sw.SnapshotWrite[Any], now_ms: float) -> Sequence[Any]:
+    if not write._awaits and not write._in_flight:
+        write._stage = sw.WriteStage.IN_FLIGHT
+    return _advance(write, now_ms)
+
+
+_on_write, _advance = sw.SnapshotWrite.on, sw.SnapshotWrite._advance
 
 
 def _reads_all_batches_twice(source: SegmentSource, handle: ChannelStateHandle) -> tuple[Any, Sequence[Any]]:
@@ -290,11 +315,21 @@ PLANTS = (
         frozenset({LIVENESS}),
         patched(Mailbox, "take_all", _takes_the_first_mail_and_loses_the_rest),
     ),
-    Plant("an answer is given twice", frozenset({3}), patched(Answer, "take", lambda answer: True)),
+    Plant("a failed write is acknowledged", frozenset({3}), patched(sw.SnapshotWrite, "on", _acknowledges_what_failed)),
+    Plant(
+        "a snapshot is acknowledged before its state is written",
+        _EXACT,
+        patched(sw.SnapshotWrite, "_advance", _waits_for_data_in_flight_alone),
+    ),
+    Plant(
+        "a snapshot is acknowledged without its data in flight",
+        _IN_FLIGHT,
+        patched(sw.SnapshotWrite, "_advance", _waits_for_the_state_alone),
+    ),
     Plant(
         "another attempt is acknowledged",
         frozenset({6}),
-        patched(s, "Acknowledgement", _acknowledges_for_the_next_attempt),
+        patched(sw, "Acknowledgement", _acknowledges_for_the_next_attempt),
     ),
     Plant("what was in flight is replayed twice", _DOUBLED, patched(replay, "read_channel", _reads_all_batches_twice)),
     Plant(

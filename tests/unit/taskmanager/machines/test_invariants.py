@@ -10,7 +10,7 @@ import pytest
 
 from tests.invariants import Machine
 from tests.submitted import submitted
-from tidegate.model.checkpoint import SegmentHandle, StateHandle
+from tidegate.model.checkpoint import CheckpointMetrics, SegmentHandle, StateHandle
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
@@ -18,6 +18,7 @@ from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines import async_wait as aw
 from tidegate.taskmanager.machines import credit, slots, subtask
 from tidegate.taskmanager.machines import snapshot as snap
+from tidegate.taskmanager.machines import snapshot_write as sw
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.incremental_snapshot import Delta, Increments, SegmentChain
@@ -43,6 +44,10 @@ def queue(*events: aw.AsyncWaitEvent, ordered: bool = False) -> aw.AsyncWaitQueu
     for event in events:
         found.on(event)
     return found
+
+
+def write() -> sw.SnapshotWrite[str]:
+    return sw.SnapshotWrite(ATTEMPT, 5, CheckpointMetrics(), 0.0, awaits={sw.Part.INPUTS})
 
 
 def sender() -> credit.SenderCredit:
@@ -138,16 +143,17 @@ CASES: list[tuple[str, Callable[[], Machine]]] = [
     ("a delta begins at", lambda: increments(Delta(1, 2), epoch=1)),
     (
         r"checkpoints \[3\] are written",
-        lambda: broken(snap.SnapshotCoordinator(ATTEMPT), _writes={3: snap.WriteState.RUNNING}),
+        lambda: broken(snap.SnapshotCoordinator(), _writes={3: snap.WriteState.RUNNING}),
     ),
-    (r"remembers the aborts of \[2\]", lambda: broken(snap.SnapshotCoordinator(ATTEMPT, restored_id=2), _aborted={2})),
-    ("remembers 65 aborts", lambda: broken(snap.SnapshotCoordinator(ATTEMPT), _aborted=set(range(1, 66)))),
-    ("forgot that 4 is restored", lambda: broken(snap.SnapshotCoordinator(ATTEMPT, restored_id=4), _last_confirmed=1)),
+    ("was acknowledged without", lambda: broken(write(), _stage=sw.WriteStage.DONE)),
+    ("is written before all of it is known", lambda: broken(write(), _awaits={sw.Part.INPUTS, sw.Part.CHANNELS})),
+    ("nobody writes the data in flight", lambda: broken(write(), _awaits=set(), _in_flight=["a batch"])),
+    (r"remembers the aborts of \[2\]", lambda: broken(snap.SnapshotCoordinator(restored_id=2), _aborted={2})),
+    ("remembers 65 aborts", lambda: broken(snap.SnapshotCoordinator(), _aborted=set(range(1, 66)))),
+    ("forgot that 4 is restored", lambda: broken(snap.SnapshotCoordinator(restored_id=4), _last_confirmed=1)),
     (
         "has stopped, and writes",
-        lambda: broken(
-            snap.SnapshotCoordinator(ATTEMPT), _last_id=3, _stopped=True, _writes={3: snap.WriteState.RUNNING}
-        ),
+        lambda: broken(snap.SnapshotCoordinator(), _last_id=3, _stopped=True, _writes={3: snap.WriteState.RUNNING}),
     ),
     ("100.0 are the most", lambda: broken(SourcePause(0.1, 0.0), _rest_ms=101.0)),
     ("and should never", lambda: broken(SourcePause(0.0, 0.0), _rest_ms=1.0)),
@@ -186,7 +192,7 @@ def test_a_broken_invariant_is_found(message: str, make: Callable[[], Machine]) 
 
 
 @pytest.mark.parametrize(
-    "make", [queue, sender, receiver, increments, splits, valve, slot_table, task_table, task_manager]
+    "make", [queue, sender, receiver, increments, splits, valve, slot_table, task_table, task_manager, write]
 )
 def test_none_is_found_where_nothing_is_broken(make: Callable[[], Machine]) -> None:
     make().check_invariants()

@@ -8,9 +8,8 @@ import pytest
 
 from tests.pairs import answer, assert_every_pair, cells
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointMetrics, CheckpointOptions, DeclineReason, SubtaskSnapshot
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.taskmanager.machines.snapshot import (
     AbortReceived,
     AlignmentAborted,
@@ -23,7 +22,7 @@ from tidegate.taskmanager.machines.snapshot import (
 )
 
 BARRIER = Barrier(5, 1000, CheckpointOptions("mem"))
-WRITTEN = SnapshotWritten(5, SubtaskSnapshot(), CheckpointMetrics())
+WRITTEN = SnapshotWritten(5)
 EVENTS: dict[str, SnapshotEvent] = {
     "its barrier": BARRIER,
     "an older barrier": Barrier(3, 900, CheckpointOptions("mem")),
@@ -40,7 +39,7 @@ EVENTS: dict[str, SnapshotEvent] = {
 
 
 def machine(*events: SnapshotEvent) -> SnapshotCoordinator:
-    found = SnapshotCoordinator(AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0), restored_id=3)
+    found = SnapshotCoordinator(restored_id=3)
     for event in events:
         found.on(event, 0)
         found.check_invariants()
@@ -62,7 +61,7 @@ its barrier                               | PrepareSnapshot, BroadcastBarrier, F
 an older barrier                          | ·                                                        | ·                                  | ·                                                        | ·                             | ·                             | ·         | ·
 its alignment is given up                 | Decline, BroadcastCancelBarrier ▸ DISCARDED              | BroadcastCancelBarrier ▸ DISCARDED | CancelWrite, Decline, BroadcastCancelBarrier ▸ DISCARDED | ·                             | ·                             | ·         | ·
 the JobManager had its alignment given up | BroadcastCancelBarrier ▸ DISCARDED                       | BroadcastCancelBarrier ▸ DISCARDED | CancelWrite, BroadcastCancelBarrier ▸ DISCARDED          | ·                             | ·                             | ·         | ·
-it is written                             | ·                                                        | ·                                  | Acknowledgement ▸ COMPLETED                              | ·                             | ·                             | ·         | ·
+it is written                             | ·                                                        | ·                                  | ▸ COMPLETED                                              | ·                             | ·                             | ·         | ·
 it cannot be written                      | ·                                                        | ·                                  | Decline ▸ DISCARDED                                      | ·                             | ·                             | ·         | ·
 its confirm                               | NotifyComplete ▸ CONFIRMED                               | NotifyComplete ▸ CONFIRMED         | NotifyComplete ▸ CONFIRMED                               | NotifyComplete ▸ CONFIRMED    | NotifyComplete ▸ CONFIRMED    | ·         | ·
 an older confirm                          | ·                                                        | ·                                  | ·                                                        | ·                             | ·                             | ·         | ·

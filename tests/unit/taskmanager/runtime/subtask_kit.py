@@ -89,7 +89,7 @@ class Subtask:
         )
         self.snapshots = SnapshotDriver(
             self.services,
-            coordinator=SnapshotCoordinator(ATTEMPT),
+            coordinator=SnapshotCoordinator(),
             chain=chain,
             barriers=BarrierSender([self.partition]),
             target=SnapshotTarget(self.writer, lambda *_: FakeStore(), inline_bytes=inline_bytes),
