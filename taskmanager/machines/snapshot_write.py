@@ -188,7 +188,7 @@ class SnapshotWrite(Generic[Content]):
         )
 
     def _has_come(self, part: Part, contents: Sequence[Content]) -> bool:
-        """Whether this was awaited; it is not any more."""
+        """Returns whether this part was awaited, and notes its contents."""
         if part not in self._awaits:
             return False
         self._awaits.remove(part)
