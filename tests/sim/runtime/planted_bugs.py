@@ -16,7 +16,7 @@ from tests.sim.runtime.transactions import TRANSACTIONS, BankSink
 from tests.sim.runtime.world import LIVENESS
 from tidegate.connectors.two_phase_commit import Transactions
 from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData, UserEvent
-from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason
+from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason, SubtaskSnapshot
 from tidegate.taskmanager.exchange import input_gate
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
@@ -161,20 +161,19 @@ def _acknowledges_what_failed(write: sw.SnapshotWrite[Any], event: Any, now_ms: 
     return _on_write(write, event, now_ms)
 
 
-def _waits_for_the_state_alone(write: sw.SnapshotWrite[Any], now_ms: float) -> Sequence[Any]:
-    if write.stage is sw.WriteStage.IN_FLIGHT:
+def _waits_for_the_state_alone(write: sw.SnapshotWrite[Any], event: Any, now_ms: float) -> Sequence[Any]:
+    if isinstance(event, sw.StateWritten):
         write._awaits.clear()
         write._in_flight.clear()
-    return _advance(write, now_ms)
+    return _on_write(write, event, now_ms)
 
 
-def _waits_for_data_in_flight_alone(write: sw.SnapshotWrite[Any], now_ms: float) -> Sequence[Any]:
-    if not write._awaits and not write._in_flight:
-        write._stage = sw.WriteStage.IN_FLIGHT
-    return _advance(write, now_ms)
+def _does_not_wait_for_the_state(write: sw.SnapshotWrite[Any], now_ms: float) -> Sequence[Any]:
+    commands = _begin_write(write, now_ms)
+    return commands or _on_write(write, sw.StateWritten(SubtaskSnapshot()), now_ms)
 
 
-_on_write, _advance = sw.SnapshotWrite.on, sw.SnapshotWrite._advance
+_on_write, _begin_write = sw.SnapshotWrite.on, sw.SnapshotWrite.begin
 
 
 def _reads_all_batches_twice(source: SegmentSource, handle: ChannelStateHandle) -> tuple[Any, Sequence[Any]]:
@@ -319,12 +318,12 @@ PLANTS = (
     Plant(
         "a snapshot is acknowledged before its state is written",
         _EXACT,
-        patched(sw.SnapshotWrite, "_advance", _waits_for_data_in_flight_alone),
+        patched(sw.SnapshotWrite, "begin", _does_not_wait_for_the_state),
     ),
     Plant(
         "a snapshot is acknowledged without its data in flight",
         _IN_FLIGHT,
-        patched(sw.SnapshotWrite, "_advance", _waits_for_the_state_alone),
+        patched(sw.SnapshotWrite, "on", _waits_for_the_state_alone),
     ),
     Plant(
         "another attempt is acknowledged",
