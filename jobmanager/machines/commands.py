@@ -179,6 +179,16 @@ class DiscardSharedFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectCheckpoints:
+    """Look which of these checkpoints and savepoints of a job could be restored, after every earlier command of the checkpoint that could not;
+    answered by ``CheckpointsInspected``."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    locations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteShape:
     """Note the shape in which the job runs from now on, under this JobManager and later ones; answered by ``ShapeWritten``. Again: the same."""
 
@@ -258,6 +268,7 @@ Command = (
     | ReadBackManifest
     | DiscardCheckpoint
     | DiscardSharedFiles
+    | InspectCheckpoints
     | WriteShape
     | StartTimer
     | CancelTimer

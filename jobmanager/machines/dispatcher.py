@@ -18,6 +18,7 @@ from tidegate.jobmanager.machines.commands import AnnounceWatermark, CancelTask,
 from tidegate.jobmanager.machines.events import (
     CallAnswered,
     CheckpointDiscarded,
+    CheckpointsInspected,
     EndOfDataReached,
     Event,
     GenerationStarted,
@@ -68,6 +69,7 @@ _JobEvent = (
     | ManifestWriteFailed
     | CheckpointDiscarded
     | SharedFilesDiscarded
+    | CheckpointsInspected
     | ShapeWritten
 )
 
@@ -201,6 +203,8 @@ class Dispatcher:
                 job.on_rescale(event)
             case ShapeWritten():
                 job.on_shape_written(event)
+            case CheckpointsInspected():
+                job.on_checkpoints_inspected(event)
             case TaskStateChanged():
                 job.on_task_state(event)
             case EndOfDataReached():

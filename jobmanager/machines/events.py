@@ -298,6 +298,14 @@ class SharedFilesDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointsInspected:
+    """Those of the checkpoints and savepoints that were asked for that have a readable ``_metadata``, and every file in its size."""
+
+    job_id: JobId
+    whole: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeWritten:
     """The job store holds the shape (``error`` is ``None``): this JobManager and later ones run the job in it. Otherwise it may hold it or not."""
 
@@ -344,6 +352,7 @@ Event = (
     | ManifestWriteFailed
     | CheckpointDiscarded
     | SharedFilesDiscarded
+    | CheckpointsInspected
     | ShapeWritten
     | TimerFired
 )

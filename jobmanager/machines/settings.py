@@ -80,6 +80,8 @@ class CheckpointSettings:
     """Only with exactly-once: at least once never blocks a channel."""
     aligned_timeout_ms: int = 0
     incremental: bool = False
+    restores_older: bool = False
+    """``tidegate.state-recovery.older-checkpoints``: where the newest completed checkpoint is gone or damaged."""
     drop_channels_of: int = -1
     """``execution.state-recovery.without-channel-state.checkpoint-id``; -1: of none."""
 
@@ -243,6 +245,7 @@ def _checkpoint_settings(configuration: Configuration) -> CheckpointSettings:
         unaligned=configuration.get(CheckpointingOptions.UNALIGNED) and mode is CheckpointingMode.EXACTLY_ONCE,
         aligned_timeout_ms=configuration.get(CheckpointingOptions.ALIGNED_TIMEOUT),
         incremental=configuration.get(CheckpointingOptions.INCREMENTAL),
+        restores_older=configuration.get(StateRecoveryOptions.OLDER_CHECKPOINTS),
         drop_channels_of=configuration.get(StateRecoveryOptions.WITHOUT_CHANNEL_STATE),
     )
 

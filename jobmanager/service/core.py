@@ -107,8 +107,8 @@ class JobManagerCore:
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
-        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs)
         self._inline_state = InlineState(storage, pool)
+        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs, self._inline_state.hold)
         self._pasts = Pasts(availability.store, pool, self._past_of)
         self._known: set[JobId] = set()
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
@@ -263,6 +263,7 @@ class JobManagerCore:
                 | cmd.ReadBackManifest()
                 | cmd.DiscardCheckpoint()
                 | cmd.DiscardSharedFiles()
+                | cmd.InspectCheckpoints()
             ):
                 self._files.execute(command)
             case cmd.WriteShape():
@@ -296,6 +297,7 @@ class JobManagerCore:
         self._log_late_records(job_id)
         self.attempts.forget(job_id)
         self.kv_states.forget(job_id)
+        self._inline_state.forget(job_id)
         self._finishing(self._forget(job_id))
         self._files.job_terminated(job_id)
         self.watchers.changed(job_id)

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from tests.sim.shell import Shell
 
 Work = (
-    c.CreateLocation | c.WriteManifest | c.ReadBackManifest | c.DiscardCheckpoint | c.DiscardSharedFiles | c.WriteShape
+    c.CreateLocation
+    | c.WriteManifest
+    | c.ReadBackManifest
+    | c.DiscardCheckpoint
+    | c.DiscardSharedFiles
+    | c.InspectCheckpoints
+    | c.WriteShape
 )
 READ_BACK_AFTER = 20
 """A write that hangs is read back only much later."""
@@ -76,6 +82,8 @@ class FileWork:
                 for path in work.paths if failed is None else ():
                     storage.shared.pop(path, None)
                 return e.SharedFilesDiscarded(job_id, checkpoint_id, failed)
+            case c.InspectCheckpoints():
+                return e.CheckpointsInspected(job_id, tuple(p for p in work.locations if p in storage.manifests))
 
     def _write(self, work: c.WriteManifest) -> e.Event:
         world = self._shell.world

@@ -200,6 +200,7 @@ class Shell:
                 | c.ReadBackManifest()
                 | c.DiscardCheckpoint()
                 | c.DiscardSharedFiles()
+                | c.InspectCheckpoints()
                 | c.WriteShape()
             ):
                 self.files.start(command)

@@ -6,7 +6,7 @@
     │   ├── ConfigurationError
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
-    │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge) · CorruptData
+    │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge · CheckpointFilesMissing) · CorruptData
     │   ├── CorruptFrame (UnknownEvent) · SubtaskLost · StateNotServed
     │   └── VersionMismatch
     └── InternalError        our own mistake, or a message that came too late
@@ -126,6 +126,13 @@ class StateTooLarge(StorageError):
     """More state than the JobManager's memory takes; there is no checkpoint directory."""
 
     code, is_lasting = "state-too-large", True
+
+
+class CheckpointFilesMissing(StorageError):
+    """The directory of a checkpoint in progress, or a file that it wrote or builds on, was removed by somebody else. The next checkpoint has directories
+    of its own and builds on nothing, and a restart of the job would need what is missing: so it does not count as a failure of the job's."""
+
+    code = "checkpoint-files-missing"
 
 
 class CorruptData(ExternalError):

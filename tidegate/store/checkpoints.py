@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
-from tidegate.model.errors import ON_DAMAGE, CorruptData, Misuse, StorageError, TidegateError
+from tidegate.model.errors import ON_DAMAGE, CheckpointFilesMissing, CorruptData, Misuse, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.client_places import ClientPlace, ClientPlaces
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
@@ -36,6 +36,7 @@ from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_
 
 TASK_OWNED = "taskowned"
 _NUMBERED = re.compile(r"chk-(\d+)")
+_REMOVED = "somebody removed it, or its directory, while the checkpoint was taken; the next checkpoint does without it"
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 
@@ -175,11 +176,22 @@ class CheckpointStorage:
             files.write(path, parts)
         except OutcomeUnknown as error:
             return ManifestWrite(size_bytes, storage_error("write", place, error), outcome_unknown=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return ManifestWrite(size_bytes, CheckpointFilesMissing(f"cannot write {place}: {_REMOVED}"))
         except OSError as error:
             return ManifestWrite(size_bytes, storage_error("write", place, error))
         except StorageError as error:
             return ManifestWrite(size_bytes, error)
         return ManifestWrite(size_bytes)
+
+    def check_files(self, location: str, manifest: CheckpointManifest) -> None:
+        """Looks whether every file that the manifest names is there in its size, also those of ``shared/`` that earlier checkpoints wrote: a subtask
+        names them without looking. One listing of each directory. Raises ``CheckpointFilesMissing``, or ``StorageError`` where a directory cannot be
+        listed."""
+        try:
+            check_sizes(manifest, location, self._sizes, self._kind_of)
+        except CorruptData as error:
+            raise CheckpointFilesMissing(f"{error.message.removesuffix(f'; {ON_DAMAGE}')}: {_REMOVED}") from None
 
     def read_back(self, location: str) -> ManifestWrite:
         """Settle a write whose outcome is unknown; call it only when that write is over. ``outcome_unknown`` again:
@@ -336,6 +348,10 @@ class CheckpointStorage:
         try:
             files, path = self._open(location)
             files.make_directory(path)
+        except NotADirectoryError as error:
+            raise CheckpointFilesMissing(
+                f"cannot make directory {location}: Not a directory; remove what is at {error.filename or location}"
+            ) from error
         except OSError as error:
             raise storage_error("make directory", location, error) from error
         return location

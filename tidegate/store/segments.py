@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import xxhash
 
 from tidegate.model.checkpoint import StateHandle
-from tidegate.model.errors import ON_DAMAGE, CorruptData, StateTooLarge, StorageError
+from tidegate.model.errors import ON_DAMAGE, CheckpointFilesMissing, CorruptData, StateTooLarge
 from tidegate.store.fetched_file import REQUESTS, FetchedFile, RangedFiles
 from tidegate.store.files import Files, LocalFiles, NotAFile, Part
 from tidegate.store.locations import is_local, is_memory, normalized, open_files, storage_error, unreadable
@@ -87,8 +87,10 @@ class FileSegmentStore:
         path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
             self._files.write_new(path, gathered(itertools.chain(head, measured), self._form.write_buffer_bytes))
-        except FileNotFoundError:
-            raise StorageError(f"cannot write {path}: its directory is gone; the checkpoint was aborted") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise CheckpointFilesMissing(
+                f"cannot write {path}: its directory is gone; the checkpoint was aborted, or somebody removed the directory"
+            ) from None
         except OSError as error:
             raise storage_error("write", path, error) from error
         self.written_bytes += measured.size_bytes

@@ -68,6 +68,12 @@ class CompletedCheckpointStore:
         self._checkpoints = self._checkpoints[-self._num_retained :]
         return subsumed
 
+    def drop_behind(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
+        """Returns those that are newer, and keeps them no longer."""
+        kept = self._checkpoints.index(checkpoint) + 1
+        self._checkpoints, newer = self._checkpoints[:kept], self._checkpoints[kept:]
+        return newer
+
     def close(self, state: JobState) -> list[CompletedCheckpoint]:
         """The job has ended in ``state``. Returns those that are not kept."""
         checkpoints, self._checkpoints = self._checkpoints, []

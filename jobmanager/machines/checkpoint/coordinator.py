@@ -9,6 +9,8 @@ Methods that can make the job fail return the failure, otherwise ``None``. Follo
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.failure import FailureCounter, FailureReason, failure_text
@@ -39,7 +41,7 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.errors import ErrorInfo, InternalError, UnknownAttempt
+from tidegate.model.errors import CheckpointFilesMissing, ErrorInfo, InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId, CheckpointId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
@@ -65,7 +67,7 @@ class CheckpointCoordinator:
         self._failures = FailureCounter(settings.tolerable_failures)
         self.stats = CheckpointStatistics(settings.history)
         self._must_be_full = False
-        """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
+        """Until the next checkpoint is complete: nothing may refer to the files that the job started from, or of which some are missing."""
         self._ended: JobState | None = None
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
@@ -117,6 +119,22 @@ class CheckpointCoordinator:
             self._report(request, None, failure_text(reason, cause))
         for pending in self._pending:
             self._abort(pending, reason, cause)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Where else there may be state of the job than in its newest checkpoint: older ones that are kept, and savepoints of the history; newest
+        first."""
+        kept = {c.location: c.checkpoint_id for c in self._retention.completed[:-1]}
+        found = {**self.stats.savepoints, **kept}
+        return tuple(sorted(found, key=lambda location: found[location], reverse=True))
+
+    def fall_back(self, whole: Collection[str]) -> CompletedCheckpoint | None:
+        """The newest checkpoint cannot be restored. Gives up what is newer than the newest kept one among ``whole``, and returns that; without one
+        nothing is given up."""
+        found = self._retention.fall_back(whole)
+        if found is not None:
+            self._operators.reshape(found.manifest)
+        return found
 
     def keep_everything(self) -> None:
         """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
@@ -373,6 +391,10 @@ class CheckpointCoordinator:
         kind = pending.request.snapshot_type
         if reason is not FailureReason.SUBSUMED:
             self._requests.on_failed(is_urgent=self._graph.all_at_end_of_data)
+        if cause is not None and cause.code == CheckpointFilesMissing.code and self.latest is not None:
+            self._must_be_full = True
+            self._buffer.log("WARN", f"checkpoint {checkpoint_id}: {cause.message}", job=self._graph.graph.job_id)
+            return self._try_next()
         failure = self._failures.judge(reason, checkpoint_id, kind, cause, on_task_side=on_task_side)
         return failure or self._try_next()
 

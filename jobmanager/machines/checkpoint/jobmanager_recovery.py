@@ -11,7 +11,7 @@ The id counter goes on behind everything found, attempts behind everything that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
@@ -36,8 +36,22 @@ class Inventory:
     next_id: CheckpointId
 
 
-def take_inventory(found: Iterable[FoundCheckpoint]) -> Inventory:
-    """Raises ``CorruptData`` when the newest completed checkpoint cannot be read."""
+def choices(whole: Sequence[str]) -> str:
+    """What a user can start a job from whose newest checkpoint cannot be restored. ``whole``: others that can be, newest first."""
+    if not whole:
+        return (
+            "No other checkpoint or savepoint of the job is known to be whole: start it from one of yours with run -s PATH, "
+            "or without -s from its beginning"
+        )
+    return (
+        "Nothing older is restored by itself, since sinks may have published what that one holds. To choose from: "
+        f"{', '.join(whole)}. Start the job from one of them with run -s PATH, or without -s from its beginning"
+    )
+
+
+def take_inventory(found: Iterable[FoundCheckpoint], *, restores_older: bool = False) -> Inventory:
+    """``restores_older``: what is damaged is passed over, also the newest one. Raises ``CorruptData`` when the newest completed checkpoint cannot be
+    read."""
     by_id = sorted(found, key=lambda f: f.checkpoint_id)
     completed = tuple(
         CompletedCheckpoint(
@@ -48,11 +62,11 @@ def take_inventory(found: Iterable[FoundCheckpoint]) -> Inventory:
     )
     newest = completed[-1].checkpoint_id if completed else CheckpointId(0)
     for place in by_id:
-        if place.damage is not None and place.checkpoint_id > newest:
+        if place.damage is not None and place.checkpoint_id > newest and not restores_older:
+            whole = [checkpoint.location for checkpoint in reversed(completed)]
             raise CorruptData(
                 f"checkpoint {place.checkpoint_id} at {place.location} is the newest of its job and cannot be read: "
-                f"{place.damage.message}. Sinks may have published what it holds, so nothing older is restored by itself; "
-                "repair it, or start the job from another one with run -s"
+                f"{place.damage.message}. Repair it, if you can. {choices(whole)}"
             )
     return Inventory(
         completed=completed,
@@ -99,7 +113,7 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
     shape = recovered.shape
     graph = with_parallelism(submitted.graph, shape.parallelism) if shape is not None else submitted.graph
     try:
-        inventory = take_inventory(recovered.checkpoints)
+        inventory = take_inventory(recovered.checkpoints, restores_older=settings.restores_older)
         if recovered.next_id is not None and recovered.next_id > inventory.next_id:
             inventory = replace(inventory, next_id=recovered.next_id)
         latest = inventory.completed[-1].manifest if inventory.completed else restore.manifest if restore else None

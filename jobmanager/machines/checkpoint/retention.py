@@ -6,7 +6,7 @@ removed exactly once, the directory first: a checkpoint that can still be found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import (
@@ -126,6 +126,14 @@ class RetainedCheckpoints:
 
     def on_shared_discarded(self) -> None:
         self._cleaner.on_shared_discarded()
+
+    def fall_back(self, whole: Collection[str]) -> CompletedCheckpoint | None:
+        """Gives up what is newer than the newest kept checkpoint whose location is among ``whole``, and returns that one; without one nothing is
+        given up."""
+        found = next((c for c in reversed(self._store.all) if c.location in whole), None)
+        if found is not None:
+            self._remove(self._store.drop_behind(found))
+        return found
 
     def keep_everything(self) -> None:
         """Nothing is removed at the end of the job."""

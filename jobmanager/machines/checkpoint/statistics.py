@@ -153,6 +153,12 @@ class CheckpointStatistics:
     def failed(self) -> int:
         return self._failed
 
+    @property
+    def savepoints(self) -> dict[str, CheckpointId]:
+        """Locations of completed savepoints of the history."""
+        views = [record.view for record in self._history]
+        return {v.location: v.checkpoint_id for v in views if v.status == COMPLETED and v.snapshot_type.is_savepoint}
+
     def recall(self, past: CheckpointsView, completed: Collection[CheckpointId], now_ms: int) -> None:
         """What earlier JobManagers showed. A checkpoint that was in progress then is complete when it is one of ``completed``, and has failed else."""
         self._completed, self._failed, self._restored = past.completed, past.failed, past.restored

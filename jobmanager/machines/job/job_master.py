@@ -16,7 +16,13 @@ from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_
 from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
 from tidegate.jobmanager.machines.command_buffer import CallKind, OpenCall
 from tidegate.jobmanager.machines.commands import JobTerminated
-from tidegate.jobmanager.machines.events import EndOfDataReached, RescaleRequested, ShapeWritten, TaskStateChanged
+from tidegate.jobmanager.machines.events import (
+    CheckpointsInspected,
+    EndOfDataReached,
+    RescaleRequested,
+    ShapeWritten,
+    TaskStateChanged,
+)
 from tidegate.jobmanager.machines.job.adoption import AwaitedEvent, adoption_of
 from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
 from tidegate.jobmanager.machines.job.failed_calls import CallFailure, judge_failed_call
@@ -75,6 +81,21 @@ class JobMaster(JobParts):
         if self.rescaling.on_written(event.error):
             self._look_at_shape()
             self._proceed()
+
+    def on_checkpoints_inspected(self, event: CheckpointsInspected) -> None:
+        """What there is beside a checkpoint that could not be restored."""
+        found = self._restoring.on_inspected(event.whole)
+        if not self.life.may(JobEvent.RESTART_DECIDED):
+            return  # it is being canceled, or has failed meanwhile
+        if isinstance(found, ErrorInfo):
+            self.life.amend(found)
+            self.life.on(JobEvent.FAILED_FOR_GOOD)
+            self._stop()
+            return
+        self.life.count_restart()
+        why = f"goes on from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints allows: sinks publish a second time what they have published since"
+        self._buffer.log("WARN", why, job=self.job_id)
+        self._proceed()
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -280,7 +301,9 @@ class JobMaster(JobParts):
         self.life.remember(failure, execution.attempt if execution else None)
         failed = execution.subtask_id if execution is not None and not everything else None
         if execution is not None and execution.is_restore_of_damage(failure):
-            failure = self._restoring.on_damaged(failure)
+            self._restoring.on_damaged(failure)
+            self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "WARN", failure.message)
+            return
         decision = self._failover.decide(failure, failed, self._buffer.now_ms)
         if isinstance(decision, FailTheJob):
             self.life.amend(decision.failure)
@@ -326,7 +349,7 @@ class JobMaster(JobParts):
                     self.on_checkpoint_event(asked)
                 self._look_at_shape()
                 self._look_at_moves()
-            case _J.RESTARTING if not self.coordinator.is_settling:
+            case _J.RESTARTING if not (self.coordinator.is_settling or self._restoring.is_looking):
                 self._look_at_shape()
                 self._restart()
             case _J.FAILING | _J.CANCELLING if self.executions.all_terminal:

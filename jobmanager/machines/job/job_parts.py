@@ -49,7 +49,7 @@ class JobParts:
         self._deployments = Deployments(self.executions, self.configuration, buffer)
         self.scheduler = make_scheduler(self.executions, settings, self._deployments, resources, buffer)
         self._attempts = Attempts(self.executions, self.scheduler, buffer)
-        self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints)
+        self._restoring = Restoring(self.executions, self.coordinator, self.operators, settings.checkpoints, buffer)
         restarts = make_restart_strategy(settings.restart, buffer.random)
         self._failover = Failover(self.executions, restarts, regional=settings.regional_failover)
         self.life = JobStatusHistory(self.job_id, graph.name, buffer)

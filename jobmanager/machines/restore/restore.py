@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
-from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import choices, kept_manifest
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.commands import InspectCheckpoints
 from tidegate.jobmanager.machines.coordination.operator_coordinators import OperatorCoordinators
 from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -40,20 +43,39 @@ class Restoring:
         coordinator: CheckpointCoordinator,
         operators: OperatorCoordinators,
         settings: CheckpointSettings,
+        buffer: CommandBuffer,
     ) -> None:
         self._graph = graph
         self._coordinator = coordinator
         self._operators = operators
         self._settings = settings
+        self._buffer = buffer
+        self._damage: ErrorInfo | None = None
 
-    def on_damaged(self, failure: ErrorInfo) -> ErrorInfo:
-        """Nothing older is restored by itself: sinks may have published what the damaged checkpoint holds (docs/adr/0015).
-        The job fails, and leaves everything to the user."""
-        self._coordinator.keep_everything()
-        kept = ", ".join(checkpoint.location for checkpoint in self._coordinator.completed)
-        return replace(
-            failure, message=f"{failure.message}. Nothing is removed; completed checkpoints of the job: {kept}"
+    @property
+    def is_looking(self) -> bool:
+        """The newest checkpoint could not be restored, and the storage is asked what else there is."""
+        return self._damage is not None
+
+    def on_damaged(self, failure: ErrorInfo) -> None:
+        """The newest checkpoint is gone or damaged: asks the storage what else there is."""
+        newest = self._coordinator.latest
+        assert newest is not None, failure
+        self._damage = failure
+        self._buffer.emit(
+            InspectCheckpoints(self._graph.graph.job_id, newest.checkpoint_id, self._coordinator.others)
         )
+
+    def on_inspected(self, whole: Sequence[str]) -> CompletedCheckpoint | ErrorInfo:
+        """Returns the older checkpoint that the job goes on from, where the user allows it, or the failure of the job. Nothing older is restored
+        otherwise: sinks may have published what the newest one holds (docs/adr/0015). Then nothing is removed, and the message says what to choose."""
+        damage, self._damage = self._damage, None
+        assert damage is not None, "the storage was not asked"
+        older = self._coordinator.fall_back(whole) if self._settings.restores_older else None
+        if older is not None:
+            return older
+        self._coordinator.keep_everything()
+        return replace(damage, message=f"{damage.message}. Nothing is removed. {choices(whole)}")
 
     def assign(self, subtasks: Collection[SubtaskId]) -> None:
         """State of the latest completed checkpoint; without one they start empty. Coordinators take back what it does not hold."""

@@ -2,10 +2,11 @@
 
     CreateLocation ─▶ LocationCreated          WriteManifest ─▶ _metadata ─▶ pointer ─▶ ManifestWritten | ManifestWriteFailed
     DiscardCheckpoint ─▶ CheckpointDiscarded   ReadBackManifest ─▶ the same two, outcome known
-    DiscardSharedFiles ─▶ SharedFilesDiscarded
+    DiscardSharedFiles ─▶ SharedFilesDiscarded InspectCheckpoints ─▶ CheckpointsInspected
 
 ``_metadata`` is the payload. What completes a checkpoint is its pointer in the job store, which only the leader can write (``Jobs.commit``);
-nothing is answered before. Once another JobManager leads, nothing is answered at all.
+nothing is answered before. Once another JobManager leads, nothing is answered at all. While ``_metadata`` is written, the files that it names are looked
+for: a checkpoint of which somebody has removed some is none.
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
 and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
@@ -27,11 +28,13 @@ from tidegate.jobmanager.machines.commands import (
     CreateLocation,
     DiscardCheckpoint,
     DiscardSharedFiles,
+    InspectCheckpoints,
     ReadBackManifest,
     WriteManifest,
 )
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
+    CheckpointsInspected,
     Event,
     LocationCreated,
     ManifestWriteFailed,
@@ -39,15 +42,17 @@ from tidegate.jobmanager.machines.events import (
     SharedFilesDiscarded,
 )
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
-from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ErrorInfo, StorageError, TidegateError
+from tidegate.model.errors import CheckpointFilesMissing, ErrorInfo, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.options import CheckpointingOptions
 from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
 from tidegate.store.locations import is_memory
 
-StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
+StorageCommand = (
+    CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles | InspectCheckpoints
+)
 
 READ_BACK_RETRY_MS = 1_000
 """Chosen, not measured: storage that did not answer is seldom back at once."""
@@ -86,13 +91,16 @@ class CheckpointFiles:
         post: Callable[[Event], None],
         metadata_timeout_ms: int,
         jobs: Jobs,
+        on_completed: Callable[[str, CheckpointManifest], None] = lambda _location, _manifest: None,
     ) -> None:
+        """``on_completed``: called with what a job goes on from now, before that is answered."""
+        self._on_completed = on_completed
         self._storage = storage
         self._pool = pool
         self._post = post
         self._metadata_timeout_ms = metadata_timeout_ms
         self._jobs = jobs
-        self._kinds: dict[tuple[JobId, CheckpointId], SnapshotType] = {}
+        self._open: dict[tuple[JobId, CheckpointId], _OpenWrite] = {}
         self._directories: dict[JobId, JobDirectories] = {}
         self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
         self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
@@ -157,6 +165,8 @@ class CheckpointFiles:
                 return await self._write(command)
             case ReadBackManifest():
                 return await self._read_back(command)
+            case InspectCheckpoints():
+                return await self._inspect(command)
             case DiscardCheckpoint() | DiscardSharedFiles():
                 places = self._directories.get(command.job_id)
                 if places is None or places.cleans_in_parallel:
@@ -166,7 +176,7 @@ class CheckpointFiles:
 
     async def _clean(self, command: DiscardCheckpoint | DiscardSharedFiles, at_once: int) -> Event:
         if isinstance(command, DiscardCheckpoint):
-            self._kinds.pop((command.job_id, command.checkpoint_id), None)
+            self._open.pop((command.job_id, command.checkpoint_id), None)
             return await self._discard(command)
         await self._jobs.still_lead(command.job_id)
         return await self._discard_shared(command, at_once)
@@ -194,7 +204,9 @@ class CheckpointFiles:
 
     async def _write(self, command: WriteManifest) -> ManifestWritten | ManifestWriteFailed:
         key = (command.job_id, command.checkpoint_id)
-        self._kinds[key] = command.manifest.snapshot_type
+        check = self._pool.submit(partial(self._storage.check_files, command.location, command.manifest))
+        check.add_done_callback(_seen)
+        self._open[key] = _OpenWrite(command.manifest, check)
         write = self._pool.submit(partial(self._storage.write_manifest, command.location, command.manifest))
         self._writes[key] = write
         done, _ = await asyncio.wait([write], timeout=self._metadata_timeout_ms / 1000)
@@ -227,17 +239,35 @@ class CheckpointFiles:
     ) -> ManifestWritten | ManifestWriteFailed:
         """The point of no return. A savepoint needs no pointer unless its job stops with it: sinks commit nothing on account of it."""
         key = (command.job_id, command.checkpoint_id)
-        kind = self._kinds.get(key, SnapshotType.CHECKPOINT)
-        if outcome.error is None and not is_memory(command.location) and (kind.is_synchronous or not kind.is_savepoint):
+        opened = self._open.get(key)
+        kind = opened.manifest.snapshot_type if opened is not None else SnapshotType.CHECKPOINT
+        is_gone_on_from = not is_memory(command.location) and (kind.is_synchronous or not kind.is_savepoint)
+        if outcome.error is None and opened is not None:
+            outcome = ManifestWrite(outcome.size_bytes, await _missing(opened.check))
+        if outcome.error is None and is_gone_on_from:
             try:
                 await self._jobs.commit(*key, command.location)
             except Deposed:
                 raise
             except StorageError as error:
                 outcome = ManifestWrite(outcome.size_bytes, error)
+        if outcome.error is None and opened is not None and is_gone_on_from:
+            self._on_completed(command.location, opened.manifest)
         if not outcome.outcome_unknown:
-            self._kinds.pop(key, None)
+            self._open.pop(key, None)
         return _event_of(command, outcome)
+
+    async def _inspect(self, command: InspectCheckpoints) -> CheckpointsInspected:
+        whole = [place for place in command.locations if await self._pool.submit(partial(self._is_whole, place))]
+        return CheckpointsInspected(command.job_id, tuple(whole))
+
+    def _is_whole(self, location: str) -> bool:
+        try:
+            self._storage.read_checkpoint(location)
+        except TidegateError as error:
+            _log.info("%s cannot be restored: %s", location, error.message)
+            return False
+        return True
 
     async def _discard(self, command: DiscardCheckpoint) -> CheckpointDiscarded:
         write = self._writes.pop((command.job_id, command.checkpoint_id), None)
@@ -265,6 +295,31 @@ class CheckpointFiles:
         if not isinstance(failed[0], TidegateError):
             raise failed[0]
         return SharedFilesDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(failed[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenWrite:
+    """A write of ``_metadata`` that is not settled, and the look at the files that it names."""
+
+    manifest: CheckpointManifest
+    check: asyncio.Future[None]
+
+
+async def _missing(check: asyncio.Future[None]) -> StorageError | None:
+    """A directory that cannot be listed is no reason to give up a checkpoint."""
+    try:
+        await asyncio.shield(check)
+    except CheckpointFilesMissing as error:
+        return error
+    except StorageError as error:
+        _log.warning("not known whether all files of a checkpoint are there: %s", error.message)
+    return None
+
+
+def _seen(check: asyncio.Future[None]) -> None:
+    """Marks a failed look as seen: nobody asks for it where ``_metadata`` could not be written."""
+    if not check.cancelled():
+        check.exception()
 
 
 def _event_of(

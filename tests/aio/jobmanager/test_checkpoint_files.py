@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,11 +16,13 @@ from tidegate.jobmanager.machines.commands import (
     CreateLocation,
     DiscardCheckpoint,
     DiscardSharedFiles,
+    InspectCheckpoints,
     ReadBackManifest,
     WriteManifest,
 )
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
+    CheckpointsInspected,
     Event,
     LocationCreated,
     ManifestWriteFailed,
@@ -28,8 +31,17 @@ from tidegate.jobmanager.machines.events import (
 )
 from tidegate.jobmanager.service.high_availability.kept_jobs import NoJobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
-from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
-from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    OperatorSnapshot,
+    OperatorState,
+    SegmentHandle,
+    SnapshotType,
+    StateHandle,
+)
+from tidegate.model.errors import CheckpointFilesMissing
+from tidegate.model.ids import CheckpointId, JobId, OperatorId
+from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.files import LocalCalls, LocalFiles
 
@@ -69,10 +81,18 @@ class World:
         self.events: list[Event] = []
         self.pool = Pool(2, "test")
         storage = CheckpointStorage(LocalFiles(self.disk))
-        self.files = CheckpointFiles(storage, self.pool, self.events.append, timeout_ms, NoJobStore())
+        self.held: list[str] = []
+        self.files = CheckpointFiles(
+            storage, self.pool, self.events.append, timeout_ms, NoJobStore(), lambda location, _: self.held.append(location)
+        )
         self.files.add_job(JOB, JobDirectories(str(directory), None))
         self.location = f"{directory}/{JOB}/chk-1"
         self.shared = f"{directory}/{JOB}/shared"
+
+    async def next_event(self) -> Event:
+        while not self.events:
+            await asyncio.sleep(0.005)
+        return self.events.pop()
 
     def has_location(self) -> bool:
         return Path(self.location).exists()
@@ -142,6 +162,71 @@ async def test_a_write_that_takes_too_long_is_settled_by_reading_back_after_its_
         assert not settled.outcome_unknown
     else:
         assert isinstance(settled, ManifestWritten)
+
+
+def naming(*paths: str, is_shared: bool = False) -> CheckpointManifest:
+    """A manifest that names these files, of one byte each."""
+    keyed = tuple(
+        SegmentHandle("s", KeyGroupRange(0, 0), (0, 1), StateHandle(1, "0" * 16, path, is_shared=is_shared))
+        for path in paths
+    )
+    operator = OperatorState(OperatorId("c" * 32), "count", "count", 1, 128, {0: OperatorSnapshot(keyed=keyed)})
+    return CheckpointManifest(JOB, "x", N, 0, SnapshotType.CHECKPOINT, (operator,))
+
+
+async def test_a_checkpoint_of_which_somebody_removed_a_file_is_not_complete(world: World) -> None:
+    await world.create()
+    kept, gone = world.two_shared_files()
+    Path(gone).unlink()
+    world.files.execute(WriteManifest(JOB, N, world.location, naming(kept, gone, is_shared=True)))
+    await world.files.settled()
+    failed = world.events.pop()
+    assert isinstance(failed, ManifestWriteFailed)
+    assert not failed.outcome_unknown
+    assert failed.error.code == CheckpointFilesMissing.code
+    assert f"state file {gone} of operator 'count' is missing" in failed.error.message
+    assert world.held == []
+
+
+@pytest.mark.parametrize("timeout_ms", [50])
+async def test_so_is_one_that_is_read_back(world: World) -> None:
+    await world.create()
+    world.disk.go.clear()
+    world.files.execute(WriteManifest(JOB, N, world.location, naming("s-1")))
+    world.files.execute(ReadBackManifest(JOB, N, world.location))
+    unknown = await world.next_event()
+    assert isinstance(unknown, ManifestWriteFailed)
+    assert unknown.outcome_unknown
+    world.disk.go.set()
+    await world.files.settled()
+    failed = world.events.pop()
+    assert isinstance(failed, ManifestWriteFailed)
+    assert failed.error.code == CheckpointFilesMissing.code
+
+
+async def test_a_directory_that_somebody_removed_is_told_as_that(world: World) -> None:
+    await world.create()
+    shutil.rmtree(world.location)
+    world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))
+    await world.files.settled()
+    failed = world.events.pop()
+    assert isinstance(failed, ManifestWriteFailed)
+    assert failed.error.code == CheckpointFilesMissing.code
+
+
+async def test_what_a_job_goes_on_from_is_held_before_it_is_told(world: World) -> None:
+    await world.create()
+    world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))
+    await world.files.settled()
+    assert world.held == [world.location]
+
+
+async def test_of_others_those_are_told_that_are_whole(world: World) -> None:
+    await world.create()
+    world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))
+    world.files.execute(InspectCheckpoints(JOB, N, (world.location, f"{world.shared}/../chk-7")))
+    await world.files.settled()
+    assert world.events[-1] == CheckpointsInspected(JOB, (world.location,))
 
 
 async def test_a_directory_that_cannot_be_made_is_told(world: World, tmp_path: Path) -> None:

@@ -312,6 +312,14 @@ class StateRecoveryOptions:
         "Restore from these copies in the slot where they were made; what is missing or damaged there comes from the checkpoint.",
         "state.backend.local-recovery",
     )
+    OLDER_CHECKPOINTS = option(
+        "tidegate.state-recovery.older-checkpoints",
+        BOOL,
+        "false",
+        "When the newest completed checkpoint is gone or damaged, go on from the newest whole one of those that are retained "
+        "(`execution.checkpointing.num-retained`). Sinks have published what lies between, and publish it a second time. Without it the job fails, and the message says "
+        "what there is to start it from.",
+    )
     WITHOUT_CHANNEL_STATE = option(
         "execution.state-recovery.without-channel-state.checkpoint-id",
         INT,

@@ -5,7 +5,7 @@ written, files removed); each kind of politeness can be switched off to look at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from tidegate.jobmanager.machines import commands as c
@@ -86,6 +86,8 @@ class Cluster:
         self.writes_manifests = True
         self.removes_files = True
         self.writes_shapes = True
+        self.whole: Collection[str] | None = ()
+        """Locations of checkpoints and savepoints that could be restored when the storage is asked; ``None``: it does not answer."""
         self.refusal: Callable[[c.Command], ErrorInfo | None] = lambda command: None
         self.sessions: dict[str, str] = {}
         self.tell(e.GenerationStarted(GENERATION, seed=7))
@@ -158,6 +160,8 @@ class Cluster:
                 return e.ShapeWritten(command.job_id)
             case c.DiscardSharedFiles() if self.removes_files:
                 return e.SharedFilesDiscarded(command.job_id, command.checkpoint_id)
+            case c.InspectCheckpoints() if self.whole is not None:
+                return e.CheckpointsInspected(command.job_id, tuple(p for p in command.locations if p in self.whole))
             case _:
                 return None
 

@@ -76,6 +76,7 @@ EVENTS: dict[str, e.Event] = {
     "_metadata is not written": e.ManifestWriteFailed(JOB, ONE, ERROR),
     "files are gone": e.CheckpointDiscarded(JOB, ONE),
     "shared files are gone": e.SharedFilesDiscarded(JOB, ONE),
+    "others were looked at": e.CheckpointsInspected(JOB, ()),
     "a timer of nothing": e.TimerFired("nothing"),
 }
 
@@ -190,6 +191,7 @@ _metadata is written          | ·                      | ·                    
 _metadata is not written      | ·                      | ·                                                    | ·                        | ·                             | ·                                                           | AbortCheckpoint, DiscardCheckpoint, CancelTask ▸ RESTARTING | ·                 | ·                         | ·                           | ·                 | ·                 | ·
 files are gone                | ·                      | ·                                                    | ·                        | ·                             | ·                                                           | ·                                                           | ·                 | ·                         | ·                           | ·                 | ·                 | ·
 shared files are gone         | ·                      | AssertionError                                       | AssertionError           | AssertionError                | AssertionError                                              | AssertionError                                              | AssertionError    | AssertionError            | AssertionError              | AssertionError    | AssertionError    | AssertionError
+others were looked at         | ·                      | AssertionError                                       | AssertionError           | AssertionError                | AssertionError                                              | AssertionError                                              | AssertionError    | AssertionError            | AssertionError              | AssertionError    | AssertionError    | AssertionError
 a timer of nothing            | ·                      | ·                                                    | ·                        | ·                             | ·                                                           | ·                                                           | ·                 | ·                         | ·                           | ·                 | ·                 | ·
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.jobmanager.machines.cluster_kit import (
@@ -19,6 +21,7 @@ from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     CheckpointOptions,
+    DeclineReason,
     OperatorSnapshot,
     OperatorState,
     SegmentHandle,
@@ -26,11 +29,11 @@ from tidegate.model.checkpoint import (
     StateHandle,
     SubtaskSnapshot,
 )
-from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.errors import CheckpointFilesMissing, ErrorInfo, StorageError
 from tidegate.model.ids import CheckpointId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.options import ClaimMode
-from tidegate.model.states import ExecutionState
+from tidegate.model.states import ExecutionState, JobState
 
 RETAINED = {"incremental": "true", "externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION"}
 
@@ -231,3 +234,54 @@ def test_savepoints_of_an_unaligned_job_are_aligned_and_wait_for_their_turn() ->
     aligned.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT))
     aligned.settle()
     assert [t.checkpoint_id for t in aligned.of(c.TriggerCheckpoint)] == [1, 2], "aligned: it passes the limit"
+
+
+GONE = ErrorInfo.of(CheckpointFilesMissing("state file /cp/shared/a is missing: somebody removed it"))
+
+
+def decline(cluster: Cluster, checkpoint_id: int) -> None:
+    cluster.tell(e.SubtaskDeclined(cluster.attempt("sink"), CheckpointId(checkpoint_id), DeclineReason.ASYNC_EXCEPTION, GONE))
+    cluster.settle()
+
+
+def not_located(cluster: Cluster, checkpoint_id: int) -> None:
+    cluster.makes_locations = False
+    while not [x for x in cluster.of(c.CreateLocation) if x.checkpoint_id == checkpoint_id]:
+        cluster.pass_time(50)
+    cluster.tell(e.LocationCreated(JOB, CheckpointId(checkpoint_id), "", GONE))
+    cluster.makes_locations = True
+    cluster.inbox.clear()
+
+
+def not_written(cluster: Cluster, checkpoint_id: int) -> None:
+    cluster.writes_manifests = False
+    cluster.complete_checkpoint(checkpoint_id)
+    cluster.tell(e.ManifestWriteFailed(JOB, CheckpointId(checkpoint_id), GONE))
+    cluster.writes_manifests = True
+    cluster.inbox.clear()
+
+
+@pytest.mark.parametrize("fails", [decline, not_located, not_written])
+def test_a_checkpoint_of_which_somebody_removed_files_is_no_failure_of_the_job_and_the_next_builds_on_nothing(
+    fails: Callable[[Cluster, int], None],
+) -> None:
+    cluster = checkpointed(incremental="true")
+    complete(cluster, 1, "a")
+    if fails is not not_located:
+        until_triggered(cluster, 2)
+        assert not options_of(cluster, 2).is_full
+    fails(cluster, 2)
+    assert cluster.job_state() is JobState.RUNNING
+    assert cluster.checkpoints().failed == 1
+    until_triggered(cluster, 3)
+    assert options_of(cluster, 3).is_full
+    complete(cluster, 3, "b")
+    until_triggered(cluster, 4)
+    assert not options_of(cluster, 4).is_full, "once one is complete"
+    assert (cluster.job_state(), cluster.job().restarts) == (JobState.RUNNING, 0)
+
+
+def test_a_job_without_any_checkpoint_fails_where_it_can_write_none() -> None:
+    cluster = checkpointed(incremental="true")
+    decline(cluster, 1)
+    assert cluster.job_state() is JobState.RESTARTING

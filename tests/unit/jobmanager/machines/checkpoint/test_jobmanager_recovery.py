@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.unit.jobmanager.machines.cluster_kit import (
@@ -10,6 +12,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     Cluster,
     checkpointed,
     operator_id,
+    running_job,
     two_stage,
     until_triggered,
 )
@@ -160,15 +163,34 @@ def test_the_inventory_is_in_the_order_of_ids() -> None:
         take_inventory([whole(8), damaged(9)])
 
 
+def test_a_damaged_newest_checkpoint_is_passed_over_where_the_user_allows_it() -> None:
+    found = take_inventory([whole(7), whole(8), damaged(9)], restores_older=True)
+    assert [x.checkpoint_id for x in found.completed] == [7, 8]
+    assert found.incomplete == (), "nothing is removed"
+    assert found.next_id == 10, "ids are never used again"
+
+
+def test_the_refusal_names_what_there_is() -> None:
+    with pytest.raises(CorruptData, match=r"To choose from: .*chk-8, .*chk-7\. Start the job"):
+        take_inventory([whole(7), whole(8), damaged(9)])
+    with pytest.raises(CorruptData, match="No other checkpoint or savepoint of the job"):
+        take_inventory([damaged(9)])
+
+
 # ---- a task cannot read its state -------------------------------------------------------------------------------------------------
 
 
-def restarted() -> Cluster:
+def restarted(options: Mapping[str, str] | None = None, savepoint: str = "") -> Cluster:
     """Two completed checkpoints are kept; every task is restored from the second and not yet running."""
-    cluster = checkpointed(num_retained="2")
+    two_kept = {"execution.checkpointing.num-retained": "2"}
+    cluster = running_job(configuration={**CHECKPOINTED, **two_kept, **(options or {})})
     for number in (1, 2):
         until_triggered(cluster, number)
         cluster.complete_checkpoint(number)
+    if savepoint:
+        cluster.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT, savepoint))
+        cluster.settle()
+        cluster.complete_checkpoint(3)
     cluster.fail(cluster.attempt("sink"))
     cluster.cancel_tasks()
     cluster.pass_time(5_000)
@@ -177,17 +199,74 @@ def restarted() -> Cluster:
     return cluster
 
 
-def test_state_that_is_damaged_fails_the_job_at_once_and_nothing_is_removed() -> None:
-    cluster = restarted()
+def fail_over_damage(cluster: Cluster) -> None:
     broken = ErrorInfo.of(CorruptData("/cp/chk-2/s-1 is damaged: its checksum is not what the manifest says"))
     cluster.fail(cluster.attempt("sink"), broken)
     cluster.cancel_tasks()
+
+
+def test_state_that_is_damaged_fails_the_job_without_a_restart_and_nothing_is_removed() -> None:
+    cluster = restarted()
+    cluster.whole = {"/cp/chk-1"}
+    fail_over_damage(cluster)
     job = cluster.job()
     assert job.state is J.FAILED
+    assert job.restarts == 1, "that of the test"
     assert job.failure is not None
     assert "/cp/chk-2/s-1 is damaged" in job.failure.message
-    assert "/cp/chk-1, /cp/chk-2" in job.failure.message, "what the user may start from"
+    assert "To choose from: /cp/chk-1. Start the job from one of them with run -s PATH" in job.failure.message
     assert (discarded(cluster), len(cluster.of(c.JobTerminated))) == ([], 1)
+
+
+def test_what_is_gone_too_is_not_named_as_a_choice() -> None:
+    cluster = restarted()
+    cluster.whole = ()
+    fail_over_damage(cluster)
+    failure = cluster.job().failure
+    assert failure is not None
+    assert "No other checkpoint or savepoint of the job is known to be whole" in failure.message
+    assert "/cp/chk-1" not in failure.message
+
+
+def test_a_savepoint_of_the_job_is_a_choice_and_never_gone_on_from_by_itself() -> None:
+    cluster = restarted({"tidegate.state-recovery.older-checkpoints": "true"}, savepoint="/sp")
+    (savepoint,) = {w.location for w in cluster.of(c.WriteManifest) if w.manifest.snapshot_type.is_savepoint}
+    cluster.whole = {savepoint}
+    fail_over_damage(cluster)
+    failure = cluster.job().failure
+    assert failure is not None
+    assert cluster.job_state() is J.FAILED
+    assert f"To choose from: {savepoint}." in failure.message
+
+
+def test_the_job_goes_on_from_an_older_checkpoint_where_the_user_allows_it() -> None:
+    cluster = restarted({"tidegate.state-recovery.older-checkpoints": "true"})
+    cluster.whole = {"/cp/chk-1"}
+    fail_over_damage(cluster)
+    cluster.pass_time(5_000)
+    assert cluster.job_state() is J.RUNNING
+    again = [call.deployment for call in cluster.of(c.SubmitTask) if call.deployment.attempt.attempt == 2]
+    assert len(again) == 4, "every subtask goes back, not those of one region alone"
+    assert {d.restore.checkpoint_id for d in again if d.restore is not None} == {1}
+    assert discarded(cluster) == ["/cp/chk-2"], "what nobody goes on from"
+    assert cluster.job().restarts == 2
+    cluster.start_tasks()
+    until_triggered(cluster, 3)
+    cluster.complete_checkpoint(3)
+    assert [x.checkpoint_id for x in cluster.of(c.ConfirmCheckpoint)][-1] == 3, "ids are never used again"
+
+
+def test_a_job_that_is_canceled_while_the_storage_is_asked_is_canceled() -> None:
+    cluster = restarted({"tidegate.state-recovery.older-checkpoints": "true"})
+    cluster.whole = None
+    fail_over_damage(cluster)
+    assert cluster.job_state() is J.RESTARTING
+    cluster.pass_time(60_000)
+    assert cluster.job_state() is J.RESTARTING, "it waits for the answer"
+    cluster.tell(e.JobCancelRequested(JOB))
+    assert cluster.job_state() is J.CANCELED
+    cluster.tell(e.CheckpointsInspected(JOB, ("/cp/chk-1",)))
+    assert cluster.job_state() is J.CANCELED
 
 
 def test_state_that_cannot_be_read_now_is_read_again_after_the_restart_delay() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -259,3 +260,34 @@ async def test_tasks_that_are_restored_share_one_read_of_metadata(is_readable: b
         (handle,) = restored.operators[OPERATOR].operator
         assert handle.handle.data == b"abc"
     assert inline_state.readings == 0, "its content is still in memory"
+
+
+@pytest.mark.parametrize("held_location", ["/cp/chk-7", "/cp/chk-6"])
+async def test_the_inline_state_of_the_newest_checkpoint_is_in_memory(held_location: str) -> None:
+    peer, storage = Peer(), Metadata(None)
+    pool = Pool(1, "storage")
+    inline_state = InlineState(storage, pool)  # type: ignore[arg-type]
+    inline_state.hold(held_location, manifest())
+    call = submit(1, A)
+    async with outbox_to(peer) as (outbox, answers):
+        outbox.put(call, inline_state.reading_of(call))
+        (answer,) = await answers.of(1)
+    pool.close()
+    if held_location == "/cp/chk-7":
+        assert (storage.reads, peer.story, answer.error) == (0, ["SubmitTask"], None)
+    else:
+        assert (storage.reads, peer.story) == (1, []), "another checkpoint's is of no use"
+
+
+def test_no_more_inline_state_is_held_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.jobmanager.service.storage.inline_state.HELD_BYTES", 5)
+    inline_state = InlineState(Metadata(None), None)  # type: ignore[arg-type]
+    other = replace(manifest(), job_id=JobId("9" * 32))
+    inline_state.hold("/cp/chk-7", manifest())
+    inline_state.hold("/cp/chk-8", manifest())
+    assert inline_state.held_bytes == 3, "in the place of the one before"
+    inline_state.hold("/cp/other", other)
+    assert inline_state.held_bytes == 3, "there is no room"
+    inline_state.forget(JOB)
+    inline_state.hold("/cp/other", other)
+    assert inline_state.held_bytes == 3
