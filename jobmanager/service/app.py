@@ -78,7 +78,9 @@ async def start_services(configuration: Configuration, services: Services, shutd
 
     own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
     port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
-    server, bound = await start_server(configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager")
+    server, bound = await start_server(
+        configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager", core.refusal
+    )
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     if workers is not None:

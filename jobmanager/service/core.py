@@ -55,7 +55,7 @@ from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerOu
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.errors import ErrorInfo, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.states import JobState
@@ -82,6 +82,8 @@ class JobManagerCore:
         on_fatal: Callable[[BaseException], None],
         connect: Callable[[str], Link] = dial,
     ) -> None:
+        self.is_deposed = False
+        """Another JobManager leads: what this one knows is not shown to anybody."""
         self.generation = availability.generation
         self.configuration = configuration
         self.machine = Dispatcher(configuration.to_strings())
@@ -115,6 +117,8 @@ class JobManagerCore:
         """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
         self.on_terminated: Callable[[JobId], None] = lambda _: None
         """Told of each job that is over."""
+        self.on_deposed: Callable[[], None] = lambda: None
+        """Called when another JobManager leads: what is open to watch this one ends."""
         self.on_asked: Callable[[], None] = lambda: None
         """Called when a client changed something, by whichever protocol, and again when the change was done: cached
         responses are outdated then."""
@@ -201,6 +205,10 @@ class JobManagerCore:
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
         return self._sessions.get(task_manager_id) == session
 
+    def refusal(self) -> TidegateError | None:
+        """What every call is answered with once another JobManager leads: clients and TaskManagers look for that one."""
+        return Unreachable("this JobManager leads no more: another one does") if self.is_deposed else None
+
     async def suspend(self) -> None:
         """Stops deciding: what TaskManagers and clients do while this process ends is not a failure of jobs that the
         next JobManager goes on with. Jobs that are over are finished with first: their checkpoints go, and the archive takes them."""
@@ -220,13 +228,15 @@ class JobManagerCore:
         self._may_commit.set()
 
     def depose(self, reason: str) -> None:
-        """Ends this life at once, since another JobManager leads: nothing is sent after this."""
+        """Ends this life at once, since another JobManager leads: nothing is sent or shown after this."""
         del reason
+        self.is_deposed = True
         self._driver.stop()
         self._pasts.stop()
         self._may_commit.clear()
         for outbox in self._outboxes.values():
             outbox.stop()
+        self.on_deposed()
 
     async def close(self) -> None:
         """Stops handling messages; TaskManagers see their streams end and stop what they run."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tidegate.aio.process import Services, Shutdown, collect_seldom
+from tidegate.aio.wakeful_loop import WakefulLoop
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.service.app import Listening, start_services
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded
@@ -20,7 +21,8 @@ _log = logging.getLogger("jobmanager")
 def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
     """Serve until a signal or a client ends the process: exit code 0, or 1 after an error. Raises ``TidegateError`` when it cannot start."""
     collect_seldom()
-    return asyncio.run(serve(configuration, on_ready))
+    with asyncio.Runner(loop_factory=WakefulLoop) as runner:
+        return runner.run(serve(configuration, on_ready))
 
 
 async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:

@@ -40,6 +40,7 @@ from tidegate.jobmanager.rest.openapi import Description
 from tidegate.jobmanager.rest.response_cache import ResponseCache, ViewCache
 from tidegate.jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
 from tidegate.jobmanager.rest.surroundings import Surroundings
+from tidegate.jobmanager.service.high_availability.standby import NO_LEADER
 from tidegate.jobmanager.web.archived import archived_parts
 from tidegate.jobmanager.web.pages import Pages
 from tidegate.model.errors import ExternalError
@@ -58,6 +59,7 @@ class RestEndpoint:
 
     def __init__(self, core: Core, outside: Surroundings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         option = core.configuration.get
+        self._core = core
         self._configuration = core.configuration
         self._allowed = allowed_origin(core.configuration)
         self._views = ViewCache(core.machine, now_ms)
@@ -132,6 +134,8 @@ class RestEndpoint:
     async def _under_our_name(self, request: web.Request, handler: AnswerOf) -> web.StreamResponse:
         try:
             self._guard.check_host(request.headers)
+            if self._core.is_deposed:
+                raise RestError(503, NO_LEADER)
         except RestError as error:
             return self._response(error.status, _encoded({"errors": list(error.messages)}))
         return await handler(request)

@@ -91,6 +91,7 @@ async def make_rest(
     outside = Surroundings(around.shutdown.ask, around.disposal.dispose, Inspector(), programs, history, faults)
     endpoint = RestEndpoint(core, outside)
     core.on_asked = endpoint.drop
+    core.on_deposed = endpoint.pages.live.close
     if archives is not None and history is not None:
         archiving = Archiving(archives, pool, endpoint.answers_to_archive, partial(history.refresh, retained))
         core.on_terminated = archiving.job_terminated

@@ -6,7 +6,7 @@ A peer that is gone without a word is seen after ``KEEPALIVE_MS + KEEPALIVE_TIME
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
@@ -59,16 +59,26 @@ def open_channel(address: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
 
+def refuse_nothing() -> TidegateError | None:
+    """For ``start_server``."""
+    return None
+
+
 async def start_server(
-    host: str, port: int, register: Callable[[grpc.aio.Server], None], what: str
+    host: str,
+    port: int,
+    register: Callable[[grpc.aio.Server], None],
+    what: str,
+    refuses: Callable[[], TidegateError | None] = refuse_nothing,
 ) -> tuple[grpc.aio.Server, int]:
-    """Returns a running server and its port (the one given, or the free one that was found for 0).
+    """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
+    is answered with it.
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
     for left in reversed(range(_TRIES if port == 0 else 1)):
         try:
-            return await _start_server(_free_addresses(host, port), register)
+            return await _start_server(_free_addresses(host, port), register, refuses)
         except OSError as error:
             if left == 0:
                 raise port_error(host, port, what, error) from None
@@ -86,10 +96,12 @@ def _free_addresses(host: str, port: int) -> list[tuple[str, int]]:
 
 
 async def _start_server(
-    addresses: list[tuple[str, int]], register: Callable[[grpc.aio.Server], None]
+    addresses: list[tuple[str, int]],
+    register: Callable[[grpc.aio.Server], None],
+    refuses: Callable[[], TidegateError | None],
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(_Refusal(refuses),))
     register(server)
     for address, port in addresses:
         try:
@@ -127,6 +139,35 @@ async def abort(context: ServerContext, error: BaseException) -> NoReturn:
     code = next(code for code in grpc.StatusCode if code.value[0] == number)
     await context.abort(code, text, metadata)
     raise AssertionError("abort returned")
+
+
+class _Refusal(grpc.aio.ServerInterceptor):
+    """Looks before each call."""
+
+    def __init__(self, refuses: Callable[[], TidegateError | None]) -> None:
+        self._refuses = refuses
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        error = self._refuses()
+        if error is None or handler is None:
+            return handler
+
+        async def refused(_request: object, context: ServerContext) -> NoReturn:
+            await abort(context, error)
+
+        async def refused_stream(_request: object, context: ServerContext) -> AsyncIterator[NoReturn]:
+            await abort(context, error)
+            yield
+
+        of_streams = {
+            (False, False): (grpc.unary_unary_rpc_method_handler, refused),
+            (True, False): (grpc.stream_unary_rpc_method_handler, refused),
+            (False, True): (grpc.unary_stream_rpc_method_handler, refused_stream),
+            (True, True): (grpc.stream_stream_rpc_method_handler, refused_stream),
+        }
+        make, behavior = of_streams[handler.request_streaming, handler.response_streaming]
+        return make(behavior, handler.request_deserializer, handler.response_serializer)
 
 
 async def collect(chunks: AsyncIterable[BlobChunk]) -> bytes:

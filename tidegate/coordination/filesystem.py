@@ -56,6 +56,10 @@ class FileElection:
         self._stopped = threading.Event()
         self._waiting: threading.Thread | None = None
 
+    @property
+    def lease_ms(self) -> int:
+        return 0
+
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
         """Raises ``ExternalError`` where the directory cannot be written or locked."""
         self._contact, self._tell = contact, tell
@@ -185,6 +189,9 @@ class FileEntries(Entries):
                 self._files.delete_tree(path)
             else:
                 self._files.delete(path)
+
+    def check_lead(self) -> None:
+        """This process lives, and has the lock."""
 
     @contextmanager
     def _named(self, what: str, name: str) -> Iterator[str]:

@@ -49,9 +49,16 @@ class Entries(Protocol):
     def delete(self, name: str) -> None:
         """With all that is below it; it may be missing."""
 
+    def check_lead(self) -> None:
+        """Asks the store itself whether this term goes on, and changes nothing. Raises ``Deposed`` once another leads."""
+
 
 class Election(Protocol):
     """One JobManager's side."""
+
+    @property
+    def lease_ms(self) -> int:
+        """A process of which the store has heard nothing for so long may lead no more; 0: it leads as long as it lives."""
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
         """Connects, for good. ``tell`` is called from any thread. Raises ``TidegateError`` where it can never work."""

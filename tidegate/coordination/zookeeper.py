@@ -100,6 +100,10 @@ class ZooKeeperElection:
         self._nodes: dict[int, str] = {}
         """The node in the latch of each term of this process."""
 
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.session_timeout_ms
+
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
         """Raises ``Unavailable`` when no server answers."""
         self._contact, self._tell = contact, tell
@@ -269,6 +273,12 @@ class ZooKeeperEntries(Entries):
                 outcome = self._change(methodcaller("delete", node))
                 if outcome is not None and not isinstance(outcome, NoNodeError):
                     raise _failure(f"remove {node}", outcome)
+
+    def check_lead(self) -> None:
+        with _answers("say who leads"):
+            outcome = self._change(lambda _: None)
+        if outcome is not None:
+            raise _failure("say who leads", outcome)
 
     def _below(self, path: str) -> Iterator[str]:
         """A node and what is below it, deepest first."""

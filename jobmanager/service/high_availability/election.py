@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar, assert_never
 
 from tidegate.aio.process import Shutdown
+from tidegate.aio.wakeful_loop import WakefulLoop
 from tidegate.coordination.port import Deposed, Election, Unavailable
 from tidegate.jobmanager.machines import leadership as lead
 from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, StoreRefused
@@ -21,8 +23,17 @@ from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, 
 LOOK_S = 0.1
 """Between two looks whether the process is to end, while it does not lead."""
 
+CHECK_LIMIT_S = 10.0
+"""For the question whether this process still leads: a store that does not answer it by then has suspended the lead, or is about to."""
+
 ASK_AGAIN_S = 0.5
 """Between two tries of what the store did not answer: as long as ``FencedWrites`` waits at first."""
+
+_CHECK_AGAIN_S = 0.1
+
+GAP_OF_LEASE = 0.25
+"""The part of a lease for which a process must not have run to ask whether it leads: chosen so that the lease cannot have ended in what is left out, since it is
+renewed each third or fifth of it."""
 
 T = TypeVar("T")
 
@@ -84,6 +95,9 @@ class ElectionService:
         self._term: Term | None = None
         self._has_begun = asyncio.Event()
         self._driver = ThreadPoolExecutor(1, "election")  # one thread: its calls keep their order
+        self._checks = ThreadPoolExecutor(1, "lead-check")
+        if isinstance(self._loop, WakefulLoop):
+            self._loop.watch_gaps(election.lease_ms / 1000 * GAP_OF_LEASE, self.check)
 
     def seek(self, contact: Contact) -> None:
         """Raises ``TidegateError`` where it can never work."""
@@ -104,11 +118,33 @@ class ElectionService:
         """The store knows a later leader than that of this term."""
         self._on(StoreRefused(term, reason))
 
+    def check(self) -> None:
+        """This process did not run for a while, and another one may lead since: asks the store before anything is decided, answered, logged or sent.
+        Blocks the loop until the store has answered. Where another one leads, the term is over when this returns."""
+        term = self._term
+        if term is None:
+            return
+        entries, deadline_s = self.election.entries(term.number), time.monotonic() + CHECK_LIMIT_S
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            try:
+                self._checks.submit(entries.check_lead).result(left_s)
+            except Deposed as error:
+                self._on(StoreRefused(term.number, error.message))
+                return
+            except (Unavailable, TimeoutError):
+                time.sleep(min(_CHECK_AGAIN_S, left_s))  # the loop is held up on purpose
+            else:
+                return
+        _log.warning("this process did not run for a while, and the store does not say whether it still leads")
+
     async def resign(self) -> None:
         """Lead no more, in this process. Again: no-op."""
         self._on(ResignationAsked())
         await self._loop.run_in_executor(self._driver, self.election.close)
         self._driver.shutdown(wait=False)
+        self._checks.shutdown(wait=False)
+        if isinstance(self._loop, WakefulLoop):
+            self._loop.watch_gaps(0, self.check)
 
     async def _led_within(self, seconds: float) -> bool:
         try:

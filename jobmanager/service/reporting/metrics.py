@@ -1,5 +1,5 @@
 """The figures of the JobManager for Prometheus: of the process and the cluster, and of every job that is not over (scopes
-``jobmanager`` and ``jobmanager_job``)."""
+``jobmanager`` and ``jobmanager_job``). None of them once another JobManager leads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tidegate.jobmanager.service.core import JobManagerCore
 
 
 def job_manager_samples(core: JobManagerCore, host: str, now_ms: Callable[[], int]) -> Iterator[Sample]:
+    if core.is_deposed:
+        return
     own = {"host": host}
     jobs = core.machine.jobs()
     for name, value in {**core.process.look(), **cluster_metrics(core.machine.cluster(), jobs)}.items():

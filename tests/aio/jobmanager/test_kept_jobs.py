@@ -58,6 +58,11 @@ class InMemory:
         self.held = {one: value for one, value in self.held.items() if one != name and not one.startswith(f"{name}/")}
         self._answer()
 
+    def check_lead(self) -> None:
+        if self._is_deposed:
+            raise Deposed("another JobManager leads")
+        self._answer()
+
     def _answer(self) -> None:
         if self.loses:
             self.loses -= 1

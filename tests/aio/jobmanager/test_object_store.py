@@ -128,6 +128,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_changes_nothing(
         assert not entries.create("jobs/a/checkpoints/1", b"another")
         entries.put("jobs/a/attempt", b"1")
         entries.put("jobs/a/attempt", b"2")
+        entries.check_lead()
         assert entries.names("jobs/a") == ["attempt", "checkpoints"]
         frozen = Frozen(one.election, monkeypatch)
         second = two.wait_turn()
@@ -139,6 +140,7 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_changes_nothing(
             lambda: entries.put("jobs/a/attempt", b"3"),
             lambda: entries.delete("jobs/a/checkpoints/1"),
             lambda: one.election.publish(first, Contact("one")),
+            entries.check_lead,
         ):
             with pytest.raises(Deposed, match="leads no more"):
                 change()

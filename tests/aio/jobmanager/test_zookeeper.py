@@ -103,6 +103,7 @@ def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_hig
         assert not entries.create("jobs/a/checkpoints/1", b"another")
         entries.put("jobs/a/attempt", b"1")
         entries.put("jobs/a/attempt", b"2")
+        entries.check_lead()
         assert entries.names("jobs/a") == ["attempt", "checkpoints"]
         expire(one.election)
         second = two.wait_turn()
@@ -113,6 +114,7 @@ def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_hig
             lambda: entries.put("jobs/a/attempt", b"3"),
             lambda: entries.delete("jobs/a/checkpoints/1"),
             lambda: one.election.publish(first, Contact("one")),
+            entries.check_lead,
         ):
             with pytest.raises(Deposed, match="lead"):
                 change()

@@ -155,6 +155,7 @@ class Scene:
         self.snapshots = SnapshotRequests()
         self.watchers = Watchers()
         self.savepoint_directory = False
+        self.is_deposed = False
         self.inspector = Inspected()
         self.programs: ProgramRuns | None = ProgramRuns(
             ProgramFiles(_UPLOADED_TO, _UPLOADED_TO, 100_000), Inline(), 30_000, _UPLOADED_TO

@@ -30,6 +30,8 @@ from tidegate.model.leadership import Contact, ElectionEvent, Leader, LockAcquir
 from tidegate.wire.versions import VERSION
 
 LEDGER, STANDBYS = "ledger", "standbys"
+_NOTHING = "nothing"
+"""No entry has this name: to remove it writes the ledger as it is, if the lead goes on."""
 _ANSWER_S = 5.0
 """For one change: after it the call is made again, which does no harm. As long as ZooKeeper has."""
 
@@ -76,6 +78,10 @@ class BucketElection:
         self._due_s = 0.0
         self._shown_s: float | None = None
         self._thread: threading.Thread | None = None
+
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.lease_ms
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
         """Raises ``TidegateError`` where the bucket does not answer, does not keep conditions, or holds what this version cannot read."""
@@ -250,3 +256,6 @@ class BucketEntries(Entries):
 
     def delete(self, name: str) -> None:
         self._election.change(self._term, Delete(name))
+
+    def check_lead(self) -> None:
+        self._election.change(self._term, Delete(_NOTHING))
