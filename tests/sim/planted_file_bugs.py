@@ -98,23 +98,23 @@ def _deals_channels_as_if_nothing_changed(old: InFlightEdge, partitioner: Any, v
 # ---- another JobManager goes on --------------------------------------------------------------------------------------
 
 
-def _forgets_the_newest(found: Iterable[e.FoundCheckpoint]) -> Inventory:
-    return _take_inventory(sorted(found, key=lambda place: place.checkpoint_id)[:-1])
+def _forgets_the_newest(found: Iterable[e.FoundCheckpoint], *, restores_older: bool) -> Inventory:
+    return _take_inventory(sorted(found, key=lambda place: place.checkpoint_id)[:-1], restores_older=restores_older)
 
 
-def _leaves_what_is_incomplete(found: Iterable[e.FoundCheckpoint]) -> Inventory:
-    return replace(_take_inventory(found), incomplete=())
+def _leaves_what_is_incomplete(found: Iterable[e.FoundCheckpoint], *, restores_older: bool) -> Inventory:
+    return replace(_take_inventory(found, restores_older=restores_older), incomplete=())
 
 
 _take_inventory = job_recovery.take_inventory
 
 
-def _takes_an_older_one_for_a_damaged_one(found: Iterable[e.FoundCheckpoint]) -> Inventory:
-    return _take_inventory(place for place in found if place.damage is None)
+def _takes_an_older_one_for_a_damaged_one(found: Iterable[e.FoundCheckpoint], *, restores_older: bool) -> Inventory:
+    return _take_inventory((place for place in found if place.damage is None), restores_older=restores_older)
 
 
-def _removes_what_it_cannot_read(found: Iterable[e.FoundCheckpoint]) -> Inventory:
-    return _take_inventory(replace(place, damage=None) for place in found)
+def _removes_what_it_cannot_read(found: Iterable[e.FoundCheckpoint], *, restores_older: bool) -> Inventory:
+    return _take_inventory((replace(place, damage=None) for place in found), restores_older=restores_older)
 
 
 def _counts_attempts_from_the_start(*arguments: Any) -> job_recovery.Origin:

@@ -62,9 +62,7 @@ class Restoring:
         newest = self._coordinator.latest
         assert newest is not None, failure
         self._damage = failure
-        self._buffer.emit(
-            InspectCheckpoints(self._graph.graph.job_id, newest.checkpoint_id, self._coordinator.others)
-        )
+        self._buffer.emit(InspectCheckpoints(self._graph.graph.job_id, newest.checkpoint_id, self._coordinator.others))
 
     def on_inspected(self, whole: Sequence[str]) -> CompletedCheckpoint | ErrorInfo:
         """Returns the older checkpoint that the job goes on from, where the user allows it, or the failure of the job. Nothing older is restored

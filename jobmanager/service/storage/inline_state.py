@@ -23,7 +23,6 @@ from tidegate.model.handles.inline_state import ContentKey, fill_inline_state, i
 from tidegate.model.ids import JobId
 from tidegate.store.checkpoints import CheckpointStorage
 
-
 HELD_BYTES = 64 << 20
 """Chosen: the inline state of 1,000 subtasks with three states of 20 KiB, the largest that travels inline by default."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator
@@ -83,16 +84,22 @@ class World:
         storage = CheckpointStorage(LocalFiles(self.disk))
         self.held: list[str] = []
         self.files = CheckpointFiles(
-            storage, self.pool, self.events.append, timeout_ms, NoJobStore(), lambda location, _: self.held.append(location)
+            storage,
+            self.pool,
+            self.events.append,
+            timeout_ms,
+            NoJobStore(),
+            lambda location, _: self.held.append(location),
         )
         self.files.add_job(JOB, JobDirectories(str(directory), None))
         self.location = f"{directory}/{JOB}/chk-1"
         self.shared = f"{directory}/{JOB}/shared"
 
     async def next_event(self) -> Event:
-        while not self.events:
+        while True:
+            if self.events:
+                return self.events.pop()
             await asyncio.sleep(0.005)
-        return self.events.pop()
 
     def has_location(self) -> bool:
         return Path(self.location).exists()
@@ -177,7 +184,7 @@ def naming(*paths: str, is_shared: bool = False) -> CheckpointManifest:
 async def test_a_checkpoint_of_which_somebody_removed_a_file_is_not_complete(world: World) -> None:
     await world.create()
     kept, gone = world.two_shared_files()
-    Path(gone).unlink()
+    os.unlink(gone)
     world.files.execute(WriteManifest(JOB, N, world.location, naming(kept, gone, is_shared=True)))
     await world.files.settled()
     failed = world.events.pop()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -12,6 +13,7 @@ import pytest
 
 from tests.contract.rest.asking import serving
 from tests.contract.rest.scene import recorded_scene
+from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import ServerContext, open_channel, start_server
 from tidegate.aio.wakeful_loop import WakefulLoop
 from tidegate.coordination.port import Deposed, Unavailable
@@ -101,9 +103,9 @@ def test_who_leads_is_known_before_a_timer_fires_that_was_due_meanwhile(
         store, story = Store(), Story()
         service = ElectionService(store)  # type: ignore[arg-type]
         service.seek(Contact(""))
-        while service._term is None:
-            await asyncio.sleep(0.01)
-        service._term.followers.append(story)
+        term = await service.wait_to_lead(Shutdown(), lambda: None)
+        assert term is not None
+        term.followers.append(story)
         store.answers = [*answers]
         loop = asyncio.get_running_loop()
         loop.call_later(0.01, story.fire)
@@ -140,7 +142,7 @@ async def test_every_kind_of_call_is_refused() -> None:
     async def many(request: object, context: ServerContext) -> AsyncIterator[bytes]:
         yield b"many"
 
-    kinds = {
+    kinds: dict[str, Any] = {
         "uu": grpc.unary_unary_rpc_method_handler(one),
         "us": grpc.unary_stream_rpc_method_handler(many),
         "su": grpc.stream_unary_rpc_method_handler(one),
@@ -151,17 +153,17 @@ async def test_every_kind_of_call_is_refused() -> None:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t", kinds),))
 
     server, port = await start_server("127.0.0.1", 0, register, "test", lambda: deposed[0] if deposed else None)
-    channel = open_channel(f"127.0.0.1:{port}")
-    asks: list[Callable[[], object]] = [
+    channel: Any = open_channel(f"127.0.0.1:{port}")
+    asks: list[Callable[[], Awaitable[bytes]]] = [
         lambda: channel.unary_unary("/t/uu")(b"x"),
         lambda: channel.stream_unary("/t/su")(iter([b"x"])),
         lambda: channel.unary_stream("/t/us")(b"x").read(),
         lambda: channel.stream_stream("/t/ss")(iter([b"x"])).read(),
     ]
-    assert [await ask() for ask in asks] == [b"one", b"one", b"many", b"many"]  # type: ignore[misc]
+    assert [await ask() for ask in asks] == [b"one", b"one", b"many", b"many"]
     deposed.append(Unreachable("this JobManager leads no more"))
     for ask in asks:
         with pytest.raises(grpc.aio.AioRpcError, match="leads no more"):
-            await ask()  # type: ignore[misc]
+            await ask()
     await channel.close()
     await server.stop(None)

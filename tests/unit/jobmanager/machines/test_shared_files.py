@@ -240,7 +240,9 @@ GONE = ErrorInfo.of(CheckpointFilesMissing("state file /cp/shared/a is missing: 
 
 
 def decline(cluster: Cluster, checkpoint_id: int) -> None:
-    cluster.tell(e.SubtaskDeclined(cluster.attempt("sink"), CheckpointId(checkpoint_id), DeclineReason.ASYNC_EXCEPTION, GONE))
+    cluster.tell(
+        e.SubtaskDeclined(cluster.attempt("sink"), CheckpointId(checkpoint_id), DeclineReason.ASYNC_EXCEPTION, GONE)
+    )
     cluster.settle()
 
 
