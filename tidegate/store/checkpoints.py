@@ -201,6 +201,8 @@ class CheckpointStorage:
             content = self._read(place)
             manifest_from_bytes(content, place)
         except (FileNotFoundError, CorruptData) as error:
+            if is_local(location) and self._kind_of(location) != "directory":
+                return ManifestWrite(0, CheckpointFilesMissing(f"{place} was not written: {_REMOVED}"))
             return ManifestWrite(0, StorageError(f"{place} was not written: {error}"))
         except OSError as error:
             return ManifestWrite(0, storage_error("read", place, error), outcome_unknown=True)

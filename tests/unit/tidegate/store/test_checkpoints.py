@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tidegate.model.checkpoint import (
     SnapshotType,
     StateHandle,
 )
-from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.errors import CheckpointFilesMissing, CorruptData, StorageError
 from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.checkpoints import CheckpointStorage
@@ -176,6 +177,53 @@ def test_a_torn_manifest_is_read_back_as_not_written(tmp_path: Path) -> None:
     settled = storage.read_back(str(location))
     assert settled.error is not None
     assert "is cut off" in settled.error.message
+
+
+class Removed(LocalCalls):
+    """The directory goes while ``_metadata`` is written: before it has its name, or before its name is durable."""
+
+    def __init__(self, *, is_named: bool) -> None:
+        self._is_named = is_named
+
+    def rename(self, source: str, target: str) -> None:
+        if self._is_named:
+            super().rename(source, target)
+        shutil.rmtree(Path(target).parent)
+        if not self._is_named:
+            super().rename(source, target)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_directory_that_is_removed_while_the_manifest_is_written_is_told_as_that(
+    tmp_path: Path, is_named: bool
+) -> None:
+    storage = CheckpointStorage(LocalFiles(Removed(is_named=is_named)))
+    location = storage.create_location(str(tmp_path), JOB, N)
+    assert storage.write_manifest(location, make_manifest()).outcome_unknown
+    settled = storage.read_back(location)
+    assert isinstance(settled.error, CheckpointFilesMissing)
+    assert not settled.outcome_unknown
+
+
+def test_a_manifest_is_compared_with_the_files_that_are_there(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    storage.check_files(str(location), make_manifest())
+    (location / "count-x-0").write_bytes(b"0")
+    with pytest.raises(CheckpointFilesMissing, match="count-x-0 .*cut off"):
+        storage.check_files(str(location), make_manifest())
+    shutil.rmtree(location)
+    with pytest.raises(CheckpointFilesMissing, match="count-x-0 .*missing"):
+        storage.check_files(str(location), make_manifest())
+
+
+@pytest.mark.parametrize("place", ["the directory of checkpoints", "the directory of the job"])
+def test_what_has_taken_the_place_of_a_directory_is_told(tmp_path: Path, place: str) -> None:
+    directory = tmp_path / "checkpoints"
+    in_the_way = directory if place == "the directory of checkpoints" else directory / JOB
+    in_the_way.parent.mkdir(exist_ok=True)
+    in_the_way.write_text("")
+    with pytest.raises(CheckpointFilesMissing, match=f"Not a directory; remove what is at {in_the_way}"):
+        CheckpointStorage().create_location(str(directory), JOB, N)
 
 
 def test_discard_removes_the_checkpoint_and_nothing_else(tmp_path: Path) -> None:
