@@ -83,7 +83,7 @@ class JobManagerCore:
         connect: Callable[[str], Link] = dial,
     ) -> None:
         self.is_deposed = False
-        """Another JobManager leads: what this one knows is not shown to anybody."""
+        """Another JobManager leads: what this one knows is not shown."""
         self.generation = availability.generation
         self.configuration = configuration
         self.machine = Dispatcher(configuration.to_strings())

@@ -26,7 +26,7 @@ class _WatchedSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.limit_s = 0.0
-        """The shortest gap that is told; 0: none is."""
+        """The shortest gap that is reported; 0: none is."""
         self.on_gap: Callable[[], None] = lambda: None
         self._returned_s = _now_s()
 

@@ -36,7 +36,7 @@ from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_
 
 TASK_OWNED = "taskowned"
 _NUMBERED = re.compile(r"chk-(\d+)")
-_REMOVED = "somebody removed it, or its directory, while the checkpoint was taken; the next checkpoint does without it"
+_REMOVED = "it, or its directory, was removed while the checkpoint was taken; the next checkpoint does without it"
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 

@@ -89,7 +89,7 @@ class FileSegmentStore:
             self._files.write_new(path, gathered(itertools.chain(head, measured), self._form.write_buffer_bytes))
         except (FileNotFoundError, NotADirectoryError):
             raise CheckpointFilesMissing(
-                f"cannot write {path}: its directory is gone; the checkpoint was aborted, or somebody removed the directory"
+                f"cannot write {path}: its directory is gone; the checkpoint was aborted, or the directory was removed"
             ) from None
         except OSError as error:
             raise storage_error("write", path, error) from error

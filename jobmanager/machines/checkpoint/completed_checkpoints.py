@@ -69,7 +69,7 @@ class CompletedCheckpointStore:
         return subsumed
 
     def drop_behind(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Returns those that are newer, and keeps them no longer."""
+        """Returns those that are newer, and drops them."""
         kept = self._checkpoints.index(checkpoint) + 1
         self._checkpoints, newer = self._checkpoints[:kept], self._checkpoints[kept:]
         return newer

@@ -6,7 +6,7 @@
 
 ``_metadata`` is the payload. What completes a checkpoint is its pointer in the job store, which only the leader can write (``Jobs.commit``);
 nothing is answered before. Once another JobManager leads, nothing is answered at all. While ``_metadata`` is written, the files that it names are looked
-for: a checkpoint of which somebody has removed some is none.
+for: a checkpoint of which some were removed is none.
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
 and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
@@ -317,7 +317,7 @@ async def _missing(check: asyncio.Future[None]) -> StorageError | None:
 
 
 def _seen(check: asyncio.Future[None]) -> None:
-    """Marks a failed look as seen: nobody asks for it where ``_metadata`` could not be written."""
+    """Marks a failed look as seen: its result is not needed where ``_metadata`` could not be written."""
     if not check.cancelled():
         check.exception()
 

@@ -98,7 +98,7 @@ class InlineState:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Of one checkpoint."""
+    """The inline state of one checkpoint."""
 
     location: str
     content: Mapping[ContentKey, bytes]

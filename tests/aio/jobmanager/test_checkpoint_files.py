@@ -181,7 +181,7 @@ def naming(*paths: str, is_shared: bool = False) -> CheckpointManifest:
     return CheckpointManifest(JOB, "x", N, 0, SnapshotType.CHECKPOINT, (operator,))
 
 
-async def test_a_checkpoint_of_which_somebody_removed_a_file_is_not_complete(world: World) -> None:
+async def test_a_checkpoint_of_which_a_file_was_removed_is_not_complete(world: World) -> None:
     await world.create()
     kept, gone = world.two_shared_files()
     os.unlink(gone)
@@ -211,7 +211,7 @@ async def test_so_is_one_that_is_read_back(world: World) -> None:
     assert failed.error.code == CheckpointFilesMissing.code
 
 
-async def test_a_directory_that_somebody_removed_is_told_as_that(world: World) -> None:
+async def test_a_directory_that_was_removed_is_told_as_that(world: World) -> None:
     await world.create()
     shutil.rmtree(world.location)
     world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))

@@ -236,7 +236,7 @@ def test_savepoints_of_an_unaligned_job_are_aligned_and_wait_for_their_turn() ->
     assert [t.checkpoint_id for t in aligned.of(c.TriggerCheckpoint)] == [1, 2], "aligned: it passes the limit"
 
 
-GONE = ErrorInfo.of(CheckpointFilesMissing("state file /cp/shared/a is missing: somebody removed it"))
+GONE = ErrorInfo.of(CheckpointFilesMissing("state file /cp/shared/a is missing: it was removed"))
 
 
 def decline(cluster: Cluster, checkpoint_id: int) -> None:
@@ -264,7 +264,7 @@ def not_written(cluster: Cluster, checkpoint_id: int) -> None:
 
 
 @pytest.mark.parametrize("fails", [decline, not_located, not_written])
-def test_a_checkpoint_of_which_somebody_removed_files_is_no_failure_of_the_job_and_the_next_builds_on_nothing(
+def test_a_checkpoint_of_which_files_were_removed_is_no_failure_of_the_job_and_the_next_builds_on_nothing(
     fails: Callable[[Cluster, int], None],
 ) -> None:
     cluster = checkpointed(incremental="true")

@@ -248,7 +248,7 @@ def test_the_job_goes_on_from_an_older_checkpoint_where_the_user_allows_it() -> 
     again = [call.deployment for call in cluster.of(c.SubmitTask) if call.deployment.attempt.attempt == 2]
     assert len(again) == 4, "every subtask goes back, not those of one region alone"
     assert {d.restore.checkpoint_id for d in again if d.restore is not None} == {1}
-    assert discarded(cluster) == ["/cp/chk-2"], "what nobody goes on from"
+    assert discarded(cluster) == ["/cp/chk-2"], "it is given up"
     assert cluster.job().restarts == 2
     cluster.start_tasks()
     until_triggered(cluster, 3)
