@@ -79,7 +79,7 @@ def run(
     arguments: tuple[str, ...],
 ) -> None:
     """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
-    CANCELED. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
+    CANCELED. A program that ends well and submits no job exits with 0, too. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
     if local and (job_manager is not None or detached):
@@ -99,7 +99,7 @@ def run(
 
         local_executor = LocalClusterExecutor(restore or "", allow_non_restored_state)
         run_program(program, arguments, local_executor, texts)
-        _check_submitted(program, local_executor.submitted)
+        _tell_submitted(program, local_executor.submitted)
         return
     from tidegate.cli.executor import ClusterExecutor
 
@@ -108,7 +108,9 @@ def run(
         given = None if job_id is None else JobId(job_id)
         executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)
         run_program(program, arguments, executor, texts)
-        _check_submitted(program, executor.submitted)
+        if given is not None or submitted_file is not None:  # an application, and REST, need the job
+            _check_submitted(program, executor.submitted)
+        _tell_submitted(program, executor.submitted)
 
 
 @click.command(context_settings=_PROGRAM)
@@ -150,6 +152,13 @@ def info(
 def _check_submitted(job: Path, submitted: int) -> None:
     if submitted == 0:
         raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
+
+
+def _tell_submitted(job: Path, submitted: int) -> None:
+    """A program that ends well without a job has done what it says: `flink run` of Flink 2.3 (run with PyFlink, 2026-11-28) exits with 0 there, without a
+    word."""
+    if submitted == 0:
+        click.echo(f"{job.name} has ended and submitted no job: it did not call env.execute().", err=True)
 
 
 def _show_plan(graph: JobGraph) -> None:

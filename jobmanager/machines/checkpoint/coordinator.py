@@ -120,6 +120,15 @@ class CheckpointCoordinator:
         for pending in self._pending:
             self._abort(pending, reason, cause)
 
+    def withdraw(self) -> None:
+        """The job is about to restart on purpose, in another shape or place: what is pending is given up. That is no failure, but for those who have asked
+        for it."""
+        for request in self._requests.deactivate():
+            self._report(request, None, failure_text(FailureReason.JOB_FAILOVER_REGION, None))
+        for pending in self._pending:
+            is_failure = pending.request.request_id is not None
+            self._abort(pending, FailureReason.JOB_FAILOVER_REGION, is_failure=is_failure)
+
     @property
     def others(self) -> tuple[str, ...]:
         """Where else there may be state of the job than in its newest checkpoint: older ones that are kept, and savepoints of the history; newest
@@ -365,10 +374,11 @@ class CheckpointCoordinator:
         cause: ErrorInfo | None = None,
         *,
         on_task_side: bool = False,
+        is_failure: bool = True,
     ) -> ErrorInfo | None:
         if not pending.abort():
             return None
-        return self._failed(pending, reason, cause, on_task_side=on_task_side)
+        return self._failed(pending, reason, cause, on_task_side=on_task_side, is_failure=is_failure)
 
     def _failed(
         self,
@@ -377,12 +387,17 @@ class CheckpointCoordinator:
         cause: ErrorInfo | None,
         *,
         on_task_side: bool = False,
+        is_failure: bool = True,
     ) -> ErrorInfo | None:
         text = failure_text(reason, cause)
         checkpoint_id = pending.checkpoint_id
         self._pending.forget(pending)
-        self.stats.on_failed(checkpoint_id, self._buffer.now_ms, text)
-        self._buffer.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
+        if is_failure:
+            self.stats.on_failed(checkpoint_id, self._buffer.now_ms, text)
+        else:
+            self.stats.on_withdrawn(checkpoint_id)
+        how = "failed" if is_failure else "is given up"
+        self._buffer.log("INFO", f"checkpoint {checkpoint_id} {how}: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
         if pending.is_triggered:
             self._commands.abort(pending, self._retention.latest)

@@ -252,6 +252,14 @@ class CheckpointStatistics:
             record.show(replace(record.view, status=FAILED, end_ms=now_ms, failure=failure))
             self._last_failed = record
 
+    def on_withdrawn(self, checkpoint_id: CheckpointId) -> None:
+        """The job itself gave it up, to restart on purpose: neither completed nor failed, and not in the history."""
+        record = self._by_id.get(checkpoint_id)
+        if record is not None and record in self._history:
+            self._history.remove(record)
+            del self._by_id[checkpoint_id]
+        self._in_progress -= 1
+
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         """Also when it has left the history, and is reported beside it."""
         beside = (self._last_completed, self._last_savepoint, self._last_restored)

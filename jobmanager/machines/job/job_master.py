@@ -378,12 +378,12 @@ class JobMaster(JobParts):
             case ShapeStep.CHECKPOINT:
                 self._after_coordinator(self.coordinator.take_checkpoint())
             case ShapeStep.CANCEL:
-                self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
+                self.coordinator.withdraw()
                 self._cancel_for(self._failover.restart_all(self._buffer.now_ms), "INFO", "the parallelism changes")
 
     def _look_at_moves(self) -> None:
         if subtasks := self.moving.take(self._now):
-            self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION)
+            self.coordinator.withdraw()
             self._cancel_for(self._failover.restart_lost(subtasks, self._buffer.now_ms), "INFO", self.moving.why)
         elif self.moving.wants_checkpoint(self._now):
             self._after_coordinator(self.coordinator.take_checkpoint())

@@ -237,7 +237,7 @@ class Rescaling:
         """Raises ``AssertionError`` when a shape is under way that was never made, or whose attempts are not new."""
         if self.phase in (_P.WRITING, _P.CHANGING):
             assert self._shape is not None, f"{self.phase.name} without a shape"
-            old = [e.attempt for e in self._graph if e.attempt.attempt >= self._shape.first_attempt - 1]
+            old = [e.attempt for e in self._graph if e.attempt.attempt >= self._shape.first_attempt]
             assert not old, f"{old} would be of the new shape, which begins with {self._shape.first_attempt}"
         self.history.check_invariants()
         is_armed = self._buffer.is_armed(self._timer(SETTLED_TIMER))
@@ -300,7 +300,7 @@ class Rescaling:
             self.phase = _P.STEADY
             return _S.NOTHING
         highest = max(execution.attempt.attempt for execution in self._graph)
-        self._shape = Shape(parallelism, max(highest, self._graph.first_attempt) + 2)
+        self._shape = Shape(parallelism, max(highest, self._graph.first_attempt) + 1)
         self.phase = _P.WRITING
         self._emit()
         return _S.NOTHING

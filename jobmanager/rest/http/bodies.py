@@ -22,7 +22,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Raises ``RestError`` 413 or 408."""
+    """Raises ``RestError`` 413, 408, or 400 when the client has left."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_MS / 1000):
             return await request.read()
@@ -30,6 +30,8 @@ async def read_body(request: web.Request) -> bytes:
         raise too_large(MAX_BODY_BYTES) from None
     except TimeoutError:
         raise _too_slow(BODY_TIMEOUT_MS) from None
+    except ConnectionError:
+        raise _broke_off() from None
 
 
 async def drain(request: web.Request, max_bytes: int) -> None:
@@ -43,6 +45,8 @@ async def drain(request: web.Request, max_bytes: int) -> None:
                     raise too_large(max_bytes)
     except TimeoutError:
         raise _too_slow(UPLOAD_TIMEOUT_MS) from None
+    except ConnectionError:
+        raise _broke_off() from None
 
 
 class Upload:
@@ -63,7 +67,7 @@ class Upload:
         except (ValueError, HttpProcessingError) as error:
             raise bad_request(f"Request did not match expected format: {str(error)[:500]}") from None
         except ConnectionError:
-            raise bad_request("The upload broke off.") from None
+            raise _broke_off() from None
 
     async def _save(self, path: Path, max_bytes: int) -> str:
         names = []
@@ -96,6 +100,11 @@ def _place(path: Path | None) -> Iterator[Callable[[bytes], object]]:
 
 def too_large(max_bytes: int) -> RestError:
     return RestError(413, f"The request is larger than {max_bytes} bytes.")
+
+
+def _broke_off() -> RestError:
+    """The client is gone, and reads no answer."""
+    return bad_request("The request broke off.")
 
 
 def _too_slow(limit_ms: int) -> RestError:

@@ -159,7 +159,7 @@ class Forwarder:
                 allow_redirects=False,
             ) as answer:  # fmt: skip
                 return await self._passed_on(request, answer)
-        except (aiohttp.ClientConnectionError, TimeoutError):
+        except (aiohttp.ClientConnectionError, TimeoutError, ConnectionError):  # the last one: our own client has left
             raise RestError(503, NO_LEADER) from None
 
     async def _passed_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:

@@ -73,6 +73,39 @@ def test_a_program_that_builds_no_graph_is_told_by_line(tmp_path: Path, text: st
     assert refused(tidegate("info", path), 1) == message.format(path=path)
 
 
+class Anywhere:
+    """A cluster that needs no JobManager: nothing is submitted to it."""
+
+    def __enter__(self) -> Anywhere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def cluster(self) -> None:
+        """It answers."""
+
+
+def test_a_program_that_ends_well_without_a_job_ends_as_with_flink_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`flink run -py` of Flink 2.3 with `env.from_collection([1, 2]).print()` and no `execute()`: exit code 0, nothing on either stream but what the program printed
+    (run 2026-11-28, no cluster)."""
+    monkeypatch.setattr("tidegate.cli.commands.run.client_of", lambda *_: Anywhere())
+    path = written(tmp_path, "print('done')")
+    for command in (["run", path], ["run", "--local", path]):
+        result = tidegate(*command)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == "done\n"
+        assert result.stderr.splitlines()[-1] == (
+            "job.py has ended and submitted no job: it did not call env.execute()."
+        )
+    for needed in ("--job-id=" + "a" * 32, f"--submitted-file={tmp_path / 'submitted'}"):
+        assert refused(tidegate("run", needed, path), 1) == (
+            "job.py ended without a job; call env.execute() at its end"
+        )
+
+
 def test_the_traceback_is_there_when_asked_for(tmp_path: Path) -> None:
     result = tidegate("info", "--verbose", written(tmp_path, "\n1/0\n"))
     assert 'job.py", line 2, in <module>' in result.stderr

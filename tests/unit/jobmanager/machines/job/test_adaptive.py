@@ -166,7 +166,7 @@ def test_the_next_jobmanager_knows_what_was_submitted_and_grows_back_to_it() -> 
     assert shape_of(after) == both(2)
     checkpointed(after)
     assert shape_of(over(after)) == both(4), "slots for all of it are there"
-    assert {w.shape.first_attempt for w in after.of(c.WriteShape)} == {shape.first_attempt + 3}
+    assert {w.shape.first_attempt for w in after.of(c.WriteShape)} == {shape.first_attempt + 2}
 
 
 def test_a_reactive_job_takes_all_slots() -> None:

@@ -113,7 +113,7 @@ def test_a_change_of_shape_moves_them_anyway() -> None:
     cluster.pass_time(0)
     cluster.start_tasks()
     assert (cluster.job().rescales, cluster.job().restarts) == (1, 0)
-    assert {a.attempt for a in cluster.attempts(E.RUNNING)} == {2}
+    assert {a.attempt for a in cluster.attempts(E.RUNNING)} == {1}
 
 
 def test_an_attempt_of_no_job_here_is_ignored() -> None:

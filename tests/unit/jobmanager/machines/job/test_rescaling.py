@@ -48,9 +48,10 @@ def keyed(cluster: Cluster, name: str, index: int, parallelism: int) -> SubtaskS
     return SubtaskSnapshot({OperatorId(operator): OperatorSnapshot(keyed=(segment(index, parallelism, 128),))})
 
 
-def changing(slots: int = 4, parallelism: int = 4) -> Cluster:
-    """The checkpoint before the change is complete, the store knows the new shape, and the old subtasks are canceled."""
+def changing(slots: int = 4, parallelism: int = 4, *, writes_shapes: bool = True) -> Cluster:
+    """The checkpoint before the change is complete, the store knows the new shape (unless it is to wait), and the old subtasks are canceled."""
     cluster = running(slots)
+    cluster.writes_shapes = writes_shapes
     cluster.tell(wanted(parallelism))
     cluster.settle()
     for attempt in cluster.attempts(E.RUNNING):
@@ -99,10 +100,37 @@ def test_everything_is_deployed_in_the_new_shape_with_a_number_no_attempt_had() 
     deployed = [s.deployment for s in cluster.of(c.SubmitTask) if s.deployment.attempt.attempt > 0]
     assert len(deployed) == 8
     assert {d.parallelism for d in deployed} == {4}
-    assert {d.attempt.attempt for d in deployed} == {cluster.of(c.WriteShape)[0].shape.first_attempt} == {2}
+    assert {d.attempt.attempt for d in deployed} == {cluster.of(c.WriteShape)[0].shape.first_attempt} == {1}, (
+        "attempts count by one"
+    )
     assert {s.region for s in cluster.of(c.SubmitTask)} == {None}
     cluster.start_tasks()
     assert (cluster.job_state(), cluster.job().rescales, cluster.job().restarts) == (J.RUNNING, 1, 0)
+
+
+def test_a_checkpoint_that_a_rescale_aborts_is_no_failed_one() -> None:
+    cluster = changing(writes_shapes=False)
+    cluster.pass_time(2_000)
+    assert [t.checkpoint_id for t in cluster.of(c.TriggerCheckpoint)][-1] == 2, "the job runs on meanwhile"
+    cluster.tell(e.ShapeWritten(JOB))
+    assert [a.checkpoint_id for a in cluster.of(c.AbortCheckpoint)] == [2] * len(cluster.of(c.AbortCheckpoint)) != []
+    shown = cluster.checkpoints()
+    assert (shown.failed, shown.in_progress, shown.completed) == (0, 0, 1)
+    assert [checkpoint.checkpoint_id for checkpoint in shown.history] == [1]
+    cluster.settle()
+    over(cluster)
+    cluster.start_tasks()
+    assert (cluster.job_state(), cluster.job().rescales) == (J.RUNNING, 1)
+
+
+def test_one_that_a_client_waits_for_is_a_failed_one() -> None:
+    cluster = changing(writes_shapes=False)
+    cluster.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT, "/sp"))
+    cluster.settle()
+    cluster.tell(e.ShapeWritten(JOB))
+    (report,) = cluster.of(c.ReportSnapshot)
+    assert report.error is not None
+    assert cluster.checkpoints().failed == 1
 
 
 @pytest.mark.parametrize("parallelism", [1, 3, 4])
