@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
 
 JOB_MANAGER = "jobmanager"
+TASK_MANAGER = "taskmanager-"
+"""How the names of the TaskManagers that `cluster start` starts begin; a number follows."""
 STARTED_BY_IT = ("taskmanager-worker-", "taskmanager-spark-host")
 """How the names of the pid files of TaskManagers begin that the JobManager starts when jobs need slots."""
 LOST_SHOWN_S = 600
@@ -71,7 +73,8 @@ def start(
     definitions: tuple[str, ...],
 ) -> None:
     """Start a JobManager and TaskManagers in the background; more TaskManagers are started when jobs need slots. Jobs that were running when the cluster was stopped, or when its JobManager was
-    killed, go on from their last checkpoint. Where TaskManagers are still alive, only the JobManager is started."""
+    killed, go on from their last checkpoint. What is alive stays as it is: where TaskManagers are still alive, only the JobManager is started, and where the JobManager is, the
+    TaskManagers that are lost, or that --taskmanagers asks for."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.model.options import FileOptions, JobManagerOptions
 
@@ -79,6 +82,15 @@ def start(
     files = files_of(directory, configuration)
     files.make()
     running = files.running()
+    is_asked = (
+        click.get_current_context().get_parameter_source("taskmanagers") is not click.core.ParameterSource.DEFAULT
+    )
+    missing = _missing(files, running, taskmanagers if is_asked else 0)
+    if JOB_MANAGER in running and missing and not fresh and (address := files.address()) is not None:
+        own = [*(["--config", str(config.absolute())] if config else []), "--jobmanager", address]
+        own += ["--slots", str(slots)] if slots else []
+        _start_missing(files, configuration, missing, address, own, definitions)
+        return
     if running and (JOB_MANAGER in running or not files.ports()):
         names = ", ".join(f"{name} (pid {pid})" for name, pid in running.items())
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
@@ -113,6 +125,43 @@ def start(
     _tell_started(address, status)
     click.echo(f"Logs: {files.logs}")
     click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
+
+
+def _missing(files: ClusterFiles, running: Iterable[str], wanted: int) -> list[str]:
+    """The TaskManagers that this command started before and that are lost, and those of the first ``wanted`` that do not run."""
+    known = {name for name in files.known() if name.removeprefix(TASK_MANAGER).isdecimal()}
+    return sorted((known | {f"{TASK_MANAGER}{n}" for n in range(1, wanted + 1)}) - set(running))
+
+
+def _start_missing(
+    files: ClusterFiles,
+    configuration: Configuration,
+    missing: Sequence[str],
+    address: str,
+    options: list[str],
+    definitions: Sequence[str],
+) -> None:
+    """Beside the JobManager that is alive. Those that could not be started are ended; the cluster goes on."""
+    from tidegate.cli.embedded.children import end_processes
+    from tidegate.cli.tables import counted
+    from tidegate.model.options import FileOptions
+
+    owned = files.claim(configuration)
+    timeout_s, notice = configuration.get(FileOptions.START_TIMEOUT) / 1000, partial(click.echo, err=True)
+    children: list[Child] = []
+    try:
+        children += [_start(files, owned, name, "taskmanager", options, definitions) for name in missing]
+        for child in children:
+            child.wait_ready(timeout_s, notice)
+        status = _wait_registered(address, _count_own(files.running()) - 1, timeout_s)
+    except BaseException:
+        end_processes(child.pid for child in children if child.is_alive())
+        raise
+    click.echo(f"The JobManager was running; started {', '.join(missing)}.")
+    slots = sum(len(task_manager.slots) for task_manager in status.task_managers)
+    there = f"{counted(len(status.task_managers), 'TaskManager')}, {counted(slots, 'slot')}"
+    click.echo(f"JobManager at {address} (REST port {status.rest_port}), {there}.")
+    click.echo(f"Logs: {files.logs}")
 
 
 def _count_own(running: Iterable[str]) -> int:

@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.cluster import JOBS, MARK, REPOSITORY, Cluster, marked, run_cli
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.ports import free_port
+from tidegate.aio.process import read_pid_file
 
 BAD = str(JOBS / "bad.py")
 START_LIMIT_S = 180
@@ -127,6 +128,18 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
         assert "running already" in tidegate("cluster", "start", *there, *ports, code=2)
         pid_files = sorted(path.name for path in (tmp_path / "state" / "clusters" / "default" / "pid").iterdir())
         assert pid_files == ["jobmanager.pid", "taskmanager-1.pid", "taskmanager-2.pid"]
+        second = read_pid_file(tmp_path / "state" / "clusters" / "default" / "pid" / "taskmanager-2.pid")
+        assert second is not None
+        psutil.Process(second).kill()
+        wait_until(
+            lambda: not psutil.pid_exists(second) or psutil.Process(second).status() == psutil.STATUS_ZOMBIE,
+            HANG_LIMIT_S,
+            "a TaskManager is dead",
+        )
+        said = tidegate("cluster", "start", "--slots", "2", *there, *ports)
+        assert "The JobManager was running; started taskmanager-2." in said
+        assert "2 TaskManagers, 4 slots" in said
+        assert "running already" in tidegate("cluster", "start", "--taskmanagers", "2", *there, *ports, code=2)
         said = tidegate("run", "-p", "2", ports[0], ports[1], BAD, "ok", str(tmp_path / "out"))
         assert "FINISHED" in said
         assert sums_are_right(tmp_path / "out")
