@@ -1,6 +1,7 @@
 """The blob store of the JobManager: programs and files of jobs, by the sha256 of their content.
 
-A blob is kept while a job that names it is not terminal; an upload that no job names yet is kept until the process ends.
+A blob is kept while a job that names it is not terminal; an upload that no job names yet is kept until the process ends, or until later ones need
+its place (``tidegate.blob.max-size``).
 
 Where leaders share a directory or a bucket, each writes files of its own, ``<sha256>-<term>``, and removes none of a later term. A leader that was
 deposed and has not heard of it would otherwise take a program from its successor, to which a client may have uploaded the same content.
@@ -25,6 +26,7 @@ from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 
 _KEY = re.compile(r"[0-9a-f]{64}")
+_WAITING_TIMES = 4
 
 
 class BlobUpload:
@@ -84,6 +86,10 @@ class BlobStore:
         except OSError as error:
             raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
         self._names.found(path.name for path in self._directory.iterdir())
+        self.max_bytes = 1 << 30
+        """Of one blob: ``tidegate.blob.max-size``."""
+        self._waiting: dict[BlobKey, int] = {}
+        """Sizes of the unclaimed ones that no job has named, oldest first."""
         self._unclaimed: Counter[BlobKey] = Counter()
         """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
@@ -98,6 +104,9 @@ class BlobStore:
     def finish(self, upload: BlobUpload) -> BlobKey:
         key = upload.finish(durable=self._is_kept)
         self._unclaimed[key] += 1
+        if not self._jobs_of.get(key):
+            self._waiting[key] = upload.size_bytes
+            self._drop_oldest(key)
         return key
 
     def read(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
@@ -122,6 +131,7 @@ class BlobStore:
         for key in keys:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
             self._unclaimed[key] = max(0, self._unclaimed[key] - 1)
+            self._waiting.pop(key, None)
 
     async def keep(self, job_id: JobId) -> None:
         """What the job needs is where the next JobManager finds it. Raises ``StorageError``."""
@@ -165,6 +175,15 @@ class BlobStore:
             self._claim.remove()
         else:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _drop_oldest(self, newest: BlobKey) -> None:
+        """Uploads that no job has named, beyond what they may take in all."""
+        while sum(self._waiting.values()) > _WAITING_TIMES * self.max_bytes:
+            oldest = next(iter(self._waiting))
+            if oldest == newest:
+                return
+            del self._waiting[oldest], self._unclaimed[oldest]
+            (self._directory / self._names.remove(oldest)).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path | None:
         """``None`` where there is no such blob."""

@@ -21,6 +21,7 @@ from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
 from tidegate.jobmanager.service.rest_service import RestResources, make_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
+from tidegate.jobmanager.service.rpc.request_limits import request_limits
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.jobmanager.service.storage.faulty_storage import make_storage
 from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
@@ -52,6 +53,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     availability = await open_high_availability(configuration, shutdown)
     services.started(f"leader in term {availability.term.number}", availability.release)
     blobs = availability.open_blobs(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory)
+    blobs.max_bytes = configuration.get(FileOptions.BLOB_MAX_SIZE)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or STORAGE_THREADS
     pool, storage = Pool(threads, "storage"), make_storage(configuration)
@@ -78,9 +80,11 @@ async def start_services(configuration: Configuration, services: Services, shutd
 
     own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
     port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
-    server, bound = await start_server(
-        configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager", core.refusal
+    host, limits = (
+        configuration.get(JobManagerOptions.BIND_HOST),
+        request_limits(configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)),
     )
+    server, bound = await start_server(host, port, register, "JobManager", core.refusal, limits)
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     if workers is not None:

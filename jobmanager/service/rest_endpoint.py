@@ -112,9 +112,10 @@ class RestEndpoint:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
         self._guard = OriginGuard((host, *own_names(self._configuration)))
         self._runner = runner_of(self.application())
+        most = self._configuration.get(RestOptions.MAX_CONNECTIONS)
         await self._runner.setup()
         try:
-            return await serve_http(self._runner, host, port, "REST endpoint")
+            return await serve_http(self._runner, host, port, "REST endpoint", most)
         except ExternalError:
             await self._runner.cleanup()
             raise

@@ -10,7 +10,7 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
-from tidegate.aio.rpc import start_server
+from tidegate.aio.rpc import MESSAGE_MAX_BYTES, RequestLimits, start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
@@ -28,6 +28,13 @@ from tidegate.taskmanager.service.reporting.printing import Printer
 from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
+_LIMITS = RequestLimits(
+    by_method=dict.fromkeys(
+        ("SubmitTask", "ConnectTask", "TriggerCheckpoint", "ConfirmCheckpoint", "AbortCheckpoint", "SendOperatorEvent"),
+        MESSAGE_MAX_BYTES,
+    )
+)
+"""Deployments may carry state, and commands name many subtasks."""
 _TOKEN_BYTES = 16
 """128 bits cannot be guessed."""
 
@@ -56,7 +63,7 @@ async def start_endpoint(
         add_TaskManagerFaultsServicer_to_server(faults, server)
 
     host, port = configuration.get(TaskManagerOptions.BIND_HOST), configuration.get(TaskManagerOptions.RPC_PORT)
-    return await start_server(host, port, register, "TaskManager")
+    return await start_server(host, port, register, "TaskManager", limits=_LIMITS)
 
 
 async def start_control(

@@ -1,14 +1,20 @@
-"""An HTTP server on a port that a host has as a whole."""
+"""An HTTP server on a port that a host has as a whole, with a bounded number of connections."""
 
 from __future__ import annotations
 
-from aiohttp import web
+import asyncio
 
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from tidegate.aio.descriptors import http_connections
 from tidegate.aio.listening import listen, port_error
 
 
-async def serve_http(runner: web.AppRunner, host: str, port: int, what: str) -> int:
-    """Listen for a runner that is set up; the port. Raises ``ExternalError`` that names ``what`` when it cannot be had."""
+async def serve_http(runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None) -> int:
+    """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. Raises
+    ``ExternalError`` that names ``what`` when it cannot be had."""
+    _bound_connections(runner, most or http_connections())
     try:
         sockets = listen(host, port)
     except OSError as error:
@@ -16,3 +22,27 @@ async def serve_http(runner: web.AppRunner, host: str, port: int, what: str) -> 
     for one in sockets:
         await web.SockSite(runner, one).start()
     return int(sockets[0].getsockname()[1])
+
+
+def _bound_connections(runner: web.AppRunner, most: int) -> None:
+    """One that is too many takes the place of the oldest on which no request is being answered, be it idle or half open; where there is none, it is
+    closed itself."""
+    server = runner.server
+    assert server is not None, "the runner is set up"
+    accept = server.connection_made
+
+    def connection_made(handler: RequestHandler, transport: asyncio.Transport) -> None:
+        accept(handler, transport)
+        connections = [
+            one for one in server.connections if one.transport is not None and not one.transport.is_closing()
+        ]
+        if len(connections) > most:
+            _close(next((one for one in connections if one._current_request is None and one is not handler), handler))
+
+    server.connection_made = connection_made  # type: ignore[method-assign]
+
+
+def _close(handler: RequestHandler) -> None:
+    transport = handler.transport
+    if isinstance(transport, asyncio.Transport):
+        transport.abort()

@@ -22,15 +22,19 @@ _LEVELS = {"WARN": "WARNING"}
 _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
 
 
+MESSAGE_MAX, EXCEPTION_MAX = 32 << 10, 256 << 10
+"""Characters of a record in a log, chosen and not measured: what is longer was sent by a client, or comes from data."""
+
+
 class LineFormatter(logging.Formatter):
     """``2026-11-21 06:14:29,123 INFO  tidegate.jobmanager.service - message``; a traceback follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = self.formatTime(record)
-        text = record.getMessage().replace("\n", "\n    ")
+        text = _bounded(record.getMessage(), MESSAGE_MAX).replace("\n", "\n    ")
         line = f"{moment} {_short(record.levelname):<5} {record.name} - {text}"
         if record.exc_info:
-            line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
+            line += "\n    " + _bounded(self.formatException(record.exc_info), EXCEPTION_MAX).replace("\n", "\n    ")
         return line
 
 
@@ -44,11 +48,11 @@ class JsonFormatter(logging.Formatter):
             "time": moment,
             "level": _short(record.levelname),
             "logger": record.name,
-            "message": record.getMessage() if found is None else found.message,
+            "message": _bounded(record.getMessage() if found is None else found.message, MESSAGE_MAX),
             **({} if found is None else found.ids),
         }
         if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = _bounded(self.formatException(record.exc_info), EXCEPTION_MAX)
         return json.dumps(fields, ensure_ascii=False)
 
 
@@ -103,6 +107,14 @@ def _identified(record: logging.LogRecord) -> Identified | None:
     """Returns the message's ids, whether it is the record's text itself or the one argument of it."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return next((part for part in (record.msg, *arguments) if isinstance(part, Identified)), None)
+
+
+def _bounded(text: str, most: int) -> str:
+    """The text, without what is in the middle of one that is too long: exceptions say at their end what went wrong."""
+    left_out = len(text) - most
+    return (
+        text if left_out <= 0 else f"{text[: most // 2]} ... ({left_out} characters left out) ... {text[-most // 2 :]}"
+    )
 
 
 def _short(level: str) -> str:

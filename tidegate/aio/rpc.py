@@ -6,19 +6,23 @@ A peer that is gone without a word is seen after ``KEEPALIVE_MS + KEEPALIVE_TIME
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
 
+from tidegate.aio.descriptors import grpc_connections
 from tidegate.aio.listening import listen, port_error
-from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.errors import ErrorInfo, Misuse, TidegateError
 from tidegate.pb.common_pb2 import BlobChunk
 from tidegate.wire.convert_errors import error_of_status, status_of_error
 
 MESSAGE_MAX_BYTES = 256 << 20
 """Chosen, not measured: far above a deployment of ten thousand subtasks; gRPC's own 4 MiB is not."""
+REQUEST_MAX_BYTES = 1 << 20
+"""Of a request to a method for which no other limit is given: ids, paths and options are far smaller."""
 KEEPALIVE_MS = 10_000
 """Chosen, not measured: with the timeout below, a peer that vanished is noticed within 15 s."""
 KEEPALIVE_TIMEOUT_MS = 5_000
@@ -64,21 +68,31 @@ def refuse_nothing() -> TidegateError | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """``most_bytes``: of any message; a longer one is refused by its length, before it is received. ``by_method``: of methods, by their names, whose
+    requests may be longer than ``REQUEST_MAX_BYTES``; they are refused before they are parsed."""
+
+    most_bytes: int = MESSAGE_MAX_BYTES
+    by_method: Mapping[str, int] | None = None
+
+
 async def start_server(
     host: str,
     port: int,
     register: Callable[[grpc.aio.Server], None],
     what: str,
     refuses: Callable[[], TidegateError | None] = refuse_nothing,
+    limits: RequestLimits = RequestLimits(),
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
-    is answered with it.
+    is answered with it. It accepts as many connections as its process has descriptors for.
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
     for left in reversed(range(_TRIES if port == 0 else 1)):
         try:
-            return await _start_server(_free_addresses(host, port), register, refuses)
+            return await _start_server(_free_addresses(host, port), register, refuses, limits)
         except OSError as error:
             if left == 0:
                 raise port_error(host, port, what, error) from None
@@ -99,9 +113,16 @@ async def _start_server(
     addresses: list[tuple[str, int]],
     register: Callable[[grpc.aio.Server], None],
     refuses: Callable[[], TidegateError | None],
+    limits: RequestLimits,
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(_Refusal(refuses),))
+    bounds = (
+        ("grpc.max_receive_message_length", limits.most_bytes),
+        ("grpc.max_allowed_incoming_connections", grpc_connections()),
+    )
+    bounded = () if limits.by_method is None else (_BoundedRequests(limits.by_method),)
+    options = (*(one for one in SERVER_OPTIONS if one[0] != bounds[0][0]), *bounds)
+    server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *bounded))
     register(server)
     for address, port in addresses:
         try:
@@ -111,6 +132,68 @@ async def _start_server(
             raise OSError(errno.EADDRINUSE, str(error)) from None
     await server.start()
     return server, addresses[0][1]
+
+
+def _refusing(handler: Any) -> Any:
+    """The handler, which ends a call whose request was refused with the reason."""
+
+    async def answer(request: Any, context: ServerContext) -> Any:
+        return await (abort(context, request) if isinstance(request, Misuse) else handler.unary_unary(request, context))
+
+    async def answers(request: Any, context: ServerContext) -> AsyncIterator[Any]:
+        if isinstance(request, Misuse):
+            await abort(context, request)
+        async for one in handler.unary_stream(request, context):
+            yield one
+
+    def checked(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
+        async def until_refused() -> AsyncIterator[Any]:
+            async for one in requests:
+                if isinstance(one, Misuse):
+                    await abort(context, one)
+                yield one
+
+        return until_refused()
+
+    async def answer_all(requests: AsyncIterable[Any], context: ServerContext) -> Any:
+        return await handler.stream_unary(checked(requests, context), context)
+
+    async def answers_to_all(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
+        async for one in handler.stream_stream(checked(requests, context), context):
+            yield one
+
+    if handler.unary_unary is not None:
+        return handler._replace(unary_unary=answer)
+    if handler.unary_stream is not None:
+        return handler._replace(unary_stream=answers)
+    if handler.stream_unary is not None:
+        return handler._replace(stream_unary=answer_all)
+    return handler._replace(stream_stream=answers_to_all)
+
+
+class _BoundedRequests(grpc.aio.ServerInterceptor):
+    """Refuses requests that are too long for their method, before anything is made of their bytes."""
+
+    def __init__(self, by_method: Mapping[str, int]) -> None:
+        self._by_method = by_method
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return handler
+        method = handler_call_details.method.rpartition("/")[2]
+        most, parse = self._by_method.get(method, REQUEST_MAX_BYTES), handler.request_deserializer
+
+        def bounded(data: bytes) -> Any:
+            if len(data) <= most:
+                return parse(data)
+            return Misuse(f"a request to {method} has {len(data)} bytes; at most {most} are taken")
+
+        return _refusing(handler)._replace(request_deserializer=bounded)  # type: ignore[attr-defined, no-any-return]
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:

@@ -65,7 +65,7 @@ def parse_attempt_id(text: str) -> AttemptId:
 def parse_job_id(text: str) -> JobId:
     """A job id in either case, as lower case. Raises ``ValueError`` when the text is not 32 hex digits."""
     if _HEX32.fullmatch(text) is None:
-        raise ValueError(f"not a job id: {text!r} (expected [0-9a-fA-F]{{32}})")
+        raise ValueError(f"not a job id: {text[:100]!r} (expected [0-9a-fA-F]{{32}})")
     return JobId(text.lower())
 
 

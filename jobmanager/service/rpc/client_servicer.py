@@ -23,6 +23,7 @@ from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, Snapshot
 from tidegate.jobmanager.web.archived import items_of
 from tidegate.model.errors import ErrorInfo, InvalidJob, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
+from tidegate.model.options import FileOptions
 from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -214,6 +215,9 @@ class ClientServicer(SnapshotServicer):
             upload = self._blobs.begin()
             try:
                 async for chunk in request_iterator:
+                    if upload.size_bytes + len(chunk.data) > self._blobs.max_bytes:
+                        too_large = f"a file of a job has more than {self._blobs.max_bytes} bytes; set {FileOptions.BLOB_MAX_SIZE.key}"
+                        await abort(context, Misuse(too_large))
                     upload.add(chunk.data)
                 key = self._blobs.finish(upload)
             finally:

@@ -72,6 +72,14 @@ class JobManagerOptions:
         "`high-availability.storageDir` is always allowed. Not set: everything on this machine and every bucket while `jobmanager.bind-host` and "
         "`rest.bind-address` are loopback, and otherwise nothing more.",
     )
+    MAX_MESSAGE_SIZE = option(
+        "tidegate.rpc.max-message-size",
+        MEMORY_SIZE,
+        "64 mb",
+        "Longest message that the JobManager takes by gRPC: a job's graph, or an acknowledgement with the state of a subtask where checkpoints are kept in the "
+        "JobManager's memory. Requests that carry neither have 1 MiB.",
+        minimum=8 << 20,
+    )
     FAILOVER_STRATEGY = option(
         "jobmanager.execution.failover-strategy",
         choice(FailoverStrategy),
@@ -94,6 +102,13 @@ class RestOptions:
 
     PORT = option(
         "rest.port", INT, "8081", "Port of the REST API; 0: any free one.", "web.port", minimum=0, maximum=PORT_MAX
+    )
+    MAX_CONNECTIONS = optional(
+        "tidegate.rest.max-connections",
+        INT,
+        "Connections at once to the REST port; one that is too many takes the place of the oldest that has no request. Not set: a quarter of the "
+        "descriptors that the process may open (`ulimit -n`), at most 1024. gRPC takes half of them, and the rest is kept for checkpoints and TaskManagers.",
+        minimum=1,
     )
     ADDRESS = optional("rest.address", STRING, "Host at which clients reach it.", "jobmanager.rpc.address")
     BIND_ADDRESS = option(
@@ -367,6 +382,14 @@ class FileOptions:
 
     BLOB_DIRECTORY = optional(
         "blob.storage.directory", STRING, "Directory of job files; not set: below the temporary one."
+    )
+    BLOB_MAX_SIZE = option(
+        "tidegate.blob.max-size",
+        MEMORY_SIZE,
+        "1 gb",
+        "Largest file that a client may store for a job: its program, an archive, a package. Files that no job has named yet have four times as much "
+        "in all; the oldest go first.",
+        minimum=1,
     )
     HOME = option(
         "tidegate.home",

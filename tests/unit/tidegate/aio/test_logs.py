@@ -6,7 +6,9 @@ import json
 import logging
 import sys
 
-from tidegate.aio.logs import JsonFormatter, LineFormatter, with_ids
+import pytest
+
+from tidegate.aio.logs import EXCEPTION_MAX, MESSAGE_MAX, JsonFormatter, LineFormatter, with_ids
 
 
 def record(message: object, *arguments: object, failed: bool = False) -> logging.LogRecord:
@@ -45,3 +47,17 @@ def test_a_json_line_of_any_other_record() -> None:
     found = json.loads(JsonFormatter().format(record("lost %s: %s", "a peer", 'a "word"\n', failed=True)))
     assert found["message"] == 'lost a peer: a "word"\n'
     assert found["exception"].endswith("ValueError: no such file")
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_a_record_is_of_bounded_length(formatter: logging.Formatter) -> None:
+    try:
+        raise ValueError("y" * 1_000_000 + "the end")
+    except ValueError:
+        raised = sys.exc_info()
+    record = logging.LogRecord("here", logging.INFO, "x.py", 1, "no job %s", ("x" * 1_000_000,), raised)
+    line = formatter.format(record)
+    assert len(line) < MESSAGE_MAX + EXCEPTION_MAX + 1_000
+    assert "no job xxx" in line
+    assert "characters left out" in line
+    assert "the end" in line
