@@ -179,11 +179,11 @@ class _BoundedRequests(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = await continuation(handler_call_details)
-        if handler is None:
+        if handler is None or handler.request_deserializer is None:
             return handler
         method = handler_call_details.method.rpartition("/")[2]
         most, parse = self._by_method.get(method, REQUEST_MAX_BYTES), handler.request_deserializer
@@ -193,7 +193,7 @@ class _BoundedRequests(grpc.aio.ServerInterceptor):
                 return parse(data)
             return Misuse(f"a request to {method} has {len(data)} bytes; at most {most} are taken")
 
-        return _refusing(handler)._replace(request_deserializer=bounded)  # type: ignore[attr-defined, no-any-return]
+        return _refusing(handler)._replace(request_deserializer=bounded)  # type: ignore[no-any-return]
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:

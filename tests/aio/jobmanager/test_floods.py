@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import struct
@@ -48,10 +49,8 @@ async def half_open(port: int, count: int, data: bytes) -> list[socket.socket]:
         one = socket.socket()
         one.setblocking(False)
         await loop.sock_connect(one, ("127.0.0.1", port))
-        try:
+        with contextlib.suppress(ConnectionError):  # closed already
             await loop.sock_sendall(one, data)
-        except ConnectionError:
-            pass  # closed already
         found.append(one)
     return found
 
@@ -93,15 +92,25 @@ async def test_half_open_connections_take_the_places_of_each_other() -> None:
             one.close()
 
 
-async def test_who_is_being_answered_keeps_its_connection() -> None:
+async def test_a_connection_whose_request_is_being_answered_stays() -> None:
     async with cluster("tm-1", "tm-2", tidegate_rest_max__connections="2") as (client, _, listening):
         await run_job(client)
-        body = b"POST /jobs/" + JOB.encode() + b"/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        lines = (
+            "POST /savepoint-disposal HTTP/1.1",
+            "Host: localhost",
+            "Expect: 100-continue",
+            "Content-Length: 9",
+            "",
+            "{",
+        )
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(30):
-            busy = await half_open(listening.rest_port, 2, body)
-            while not any(map(is_closed, more := await half_open(listening.rest_port, 1, HALF_OPEN))):
-                await asyncio.sleep(0.01)
-        assert not any(map(is_closed, busy))
+            busy = await half_open(listening.rest_port, 2, "\r\n".join(lines).encode())
+            for one in busy:
+                assert (await loop.sock_recv(one, 100)).startswith(b"HTTP/1.1 100")
+            more = await half_open(listening.rest_port, 3, HALF_OPEN)
+            await closed_of(more, 3)
+            assert not any(map(is_closed, busy))
         for one in (*busy, *more):
             one.close()
 
@@ -175,7 +184,9 @@ async def test_a_message_is_as_long_as_its_method_may_take(tmp_path: Path) -> No
         unknown = await client.CancelJob(pb.JobRequest(job_id="x" * (1 << 19)))
         assert len(unknown.error.message) < 300, "what was sent is not repeated"
         await put_blob(client)
-        assert not (await submit(client, make_graph(a="x" * (2 << 20)))).HasField("error"), "graphs may be longer"
+        assert not (await submit(client, make_graph(pipeline_name="x" * (2 << 20)))).HasField("error"), (
+            "graphs may be longer"
+        )
 
 
 async def chunks(parts: list[bytes]) -> AsyncIterator[common_pb2.BlobChunk]:
@@ -192,14 +203,16 @@ async def test_files_of_jobs_are_bounded_one_by_one_and_in_all(tmp_path: Path) -
         async with open_channel(f"127.0.0.1:{listening.rpc_port}") as channel:
             other = JobManagerClientServiceStub(channel)
             for number in range(20):
-                await other.PutBlob(chunks([bytes([number]) * 90]))  # type: ignore[call-overload]
-        sizes = sorted(
-            path.stat().st_size for path in tmp_path.rglob("*") if path.stat().st_size and len(path.name) >= 64
-        )
+                await other.PutBlob(chunks([bytes([number]) * 90]))
+        sizes = sizes_of_blobs(tmp_path)
         assert sizes == [len(PROGRAM), 90, 90, 90, 90], (
             "the program of the job that runs, and the last that are unclaimed"
         )
         await watch_until(client, JOB, is_running)
+
+
+def sizes_of_blobs(directory: Path) -> list[int]:
+    return sorted(path.stat().st_size for path in directory.rglob("*") if path.is_file() and len(path.name) >= 64)
 
 
 def zip_of(members: int) -> bytes:
