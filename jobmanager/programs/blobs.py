@@ -73,8 +73,9 @@ class BlobStore:
         kept: Path | None = None,
         bucket: KeptBlobs | None = None,
         term: int | None = None,
+        max_bytes: int = 1 << 30,
     ) -> None:
-        """``term``: of the leader that writes to ``kept``. Raises ``ExternalError`` when the directory cannot be made."""
+        """``term``: of the leader that writes to ``kept``. ``max_bytes``: of one blob. Raises ``ExternalError`` when the directory cannot be made."""
         self._bucket = bucket
         self._names = BlobNames(term if kept is not None else None)
         is_own = directory is not None and kept is None
@@ -86,8 +87,7 @@ class BlobStore:
         except OSError as error:
             raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
         self._names.found(path.name for path in self._directory.iterdir())
-        self.max_bytes = 1 << 30
-        """Of one blob: ``tidegate.blob.max-size``."""
+        self.max_bytes = max_bytes
         self._waiting: dict[BlobKey, int] = {}
         """Sizes of the unclaimed ones that no job has named, oldest first."""
         self._unclaimed: Counter[BlobKey] = Counter()

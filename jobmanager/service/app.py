@@ -27,7 +27,7 @@ from tidegate.jobmanager.service.storage.faulty_storage import make_storage
 from tidegate.jobmanager.service.workers.launcher import make_launcher, with_process_limit
 from tidegate.model.configuration import Configuration
 from tidegate.model.leadership import Contact
-from tidegate.model.options import ClusterOptions, FileOptions, JobManagerOptions, RestOptions
+from tidegate.model.options import ClusterOptions, JobManagerOptions, RestOptions
 from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
     add_JobManagerServiceServicer_to_server,
@@ -52,8 +52,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
     services.started(f"leader in term {availability.term.number}", availability.release)
-    blobs = availability.open_blobs(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory)
-    blobs.max_bytes = configuration.get(FileOptions.BLOB_MAX_SIZE)
+    blobs = availability.open_blobs(configuration, working.directory)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or STORAGE_THREADS
     pool, storage = Pool(threads, "storage"), make_storage(configuration)
@@ -80,11 +79,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
 
     own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
     port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
-    host, limits = (
-        configuration.get(JobManagerOptions.BIND_HOST),
-        request_limits(configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)),
-    )
-    server, bound = await start_server(host, port, register, "JobManager", core.refusal, limits)
+    bind_host, limits = configuration.get(JobManagerOptions.BIND_HOST), request_limits(configuration)
+    server, bound = await start_server(bind_host, port, register, "JobManager", core.refusal, limits)
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     if workers is not None:

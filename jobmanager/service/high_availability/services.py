@@ -32,7 +32,13 @@ from tidegate.model.errors import ExternalError
 from tidegate.model.fencing import UNORDERED, make_generation
 from tidegate.model.ids import Generation
 from tidegate.model.leadership import Contact
-from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType, JobManagerOptions, RestOptions
+from tidegate.model.options import (
+    FileOptions,
+    HighAvailabilityOptions,
+    HighAvailabilityType,
+    JobManagerOptions,
+    RestOptions,
+)
 from tidegate.store.locations import is_local
 
 STORE_THREADS = 4  # chosen, not measured: they wait for the store
@@ -59,9 +65,13 @@ class HighAvailability:
     kept_blobs: KeptBlobs | None = field(default=None)
     """The bucket in which they are kept, if that is one."""
 
-    def open_blobs(self, directory: str | None, working: Path) -> BlobStore:
-        """Programs of jobs: in ``directory`` or ``working`` where jobs end with their JobManager. Raises ``ExternalError``."""
-        return BlobStore(directory, working, self.blobs, self.kept_blobs, self.term.number)
+    def open_blobs(self, configuration: Configuration, working: Path) -> BlobStore:
+        """Programs of jobs: in their directory or ``working`` where jobs end with their JobManager. Raises ``ExternalError``."""
+        directory, most_bytes = (
+            configuration.get(FileOptions.BLOB_DIRECTORY),
+            configuration.get(FileOptions.BLOB_MAX_SIZE),
+        )
+        return BlobStore(directory, working, self.blobs, self.kept_blobs, self.term.number, most_bytes)
 
     @property
     def process(self) -> str:

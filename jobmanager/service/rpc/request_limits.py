@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, RequestLimits
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import JobManagerOptions
 
 _AS_LONG_AS_ANY = (
     "SubmitJob",
@@ -17,5 +19,6 @@ _AS_LONG_AS_ANY = (
 """They carry graphs, states, or lists of subtasks with their figures."""
 
 
-def request_limits(most_bytes: int) -> RequestLimits:
+def request_limits(configuration: Configuration) -> RequestLimits:
+    most_bytes = configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)
     return RequestLimits(most_bytes, {**dict.fromkeys(_AS_LONG_AS_ANY, most_bytes), "PutBlob": 4 * BLOB_CHUNK_BYTES})
