@@ -27,6 +27,7 @@ from tidegate.model.ids import BlobKey, JobId
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _WAITING_TIMES = 4
+"""Uploads that no job has named may take so many times the largest one in all: chosen, not measured."""
 
 
 class BlobUpload:

@@ -22,7 +22,7 @@ from tidegate.model.errors import Misuse, StorageError
 
 MAX_MEMBERS = 10_000
 MAX_DIRECTORY_BYTES = 4 << 20
-"""Of a zip's list of members: 400 bytes for each of them. A list of 1.5 M took 17 s and 0.65 GB."""
+"""A zip's list of members may have 400 bytes for each of them. Reading a list of 1.5 M members took 17 s and 0.65 GB."""
 UNPACKED_TIMES = 4
 """A zip may unpack to so many times the largest upload."""
 _CHUNK_BYTES = 1 << 20

@@ -29,7 +29,13 @@ from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimers, OperatorTimes
-from tidegate.taskmanager.runtime.measuring.task_figures import Entered, HeadInput, watch_operator
+from tidegate.taskmanager.runtime.measuring.task_figures import (
+    Entered,
+    HeadInput,
+    watch_bytes,
+    watch_operator,
+    watch_sink,
+)
 from tidegate.taskmanager.runtime.outputs import (
     ChainedTarget,
     ChainOutput,
@@ -106,9 +112,14 @@ def assemble_chain(
         target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selected)
         outputs[output.operator].add(target, output.tag, output.type_info)
     entered: list[Entered] = [HeadInput(parts.counters), *inputs[1:]]
+    last_sender = max((output.operator for output in program.outputs), default=-1)
+    emitting = {link.source for link in program.links} | {output.operator for output in program.outputs}
     for position, (context, came, went) in enumerate(zip(contexts, entered, outputs, strict=True)):
         parts.counters.operator_ids[context.operator_name] = context.operator_id
         watch_operator(context.metrics, came, went, partial(times.spent_ms, position))
+        watch_bytes(context.metrics, parts.counters, is_head=position == 0, sends=position == last_sender)
+        if position not in emitting:
+            watch_sink(context.metrics, came)
     chain = OperatorChain(
         operators, program.operators, _inputs(program, deployment), keys=keys, task_events=task_events, times=times
     )

@@ -22,7 +22,7 @@ from tidegate.wire.convert_errors import error_of_status, status_of_error
 MESSAGE_MAX_BYTES = 256 << 20
 """Chosen, not measured: far above a deployment of ten thousand subtasks; gRPC's own 4 MiB is not."""
 REQUEST_MAX_BYTES = 1 << 20
-"""Of a request to a method for which no other limit is given: ids, paths and options are far smaller."""
+"""For a method that has no limit of its own: ids, paths and options are far smaller."""
 KEEPALIVE_MS = 10_000
 """Chosen, not measured: with the timeout below, a peer that vanished is noticed within 15 s."""
 KEEPALIVE_TIMEOUT_MS = 5_000

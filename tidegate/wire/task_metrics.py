@@ -61,6 +61,8 @@ _FIGURE_RATES = {
 _OPERATOR_RATES = {
     "numRecordsInPerSecond": "numRecordsIn",
     "numRecordsOutPerSecond": "numRecordsOut",
+    "numBytesInPerSecond": "numBytesIn",
+    "numBytesOutPerSecond": "numBytesOut",
     "busyTimeMsPerSecond": BUSY_TIME,
 }
 _SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")

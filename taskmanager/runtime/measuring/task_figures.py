@@ -56,6 +56,7 @@ class HeadInput:
 
 
 def input_figures(gate: InputGate) -> Figures:
+    """What may be in flight belongs to the channels, so it counts as exclusive buffers, and none are floating."""
     received = gate.received
     return {
         "numBuffersInLocal": lambda: received.local_frames,
@@ -65,6 +66,8 @@ def input_figures(gate: InputGate) -> Figures:
         f"{INPUT}.Buffers.inputQueueLength": gate.queued_frames,
         f"{INPUT}.Buffers.inputQueueSize": gate.queued_bytes,
         f"{INPUT}.Buffers.inPoolUsage": gate.used_share,
+        f"{INPUT}.Buffers.inputExclusiveBuffersUsage": gate.used_share,
+        f"{INPUT}.Buffers.inputFloatingBuffersUsage": lambda: 0.0,
     }
 
 
@@ -100,3 +103,20 @@ def watch_operator(metrics: Metrics, entered: Entered, output: Emitted, busy_ms:
     metrics.watch("currentInputWatermark", lambda: entered.watermark_ms)
     metrics.watch("currentOutputWatermark", lambda: output.watermark_ms)
     metrics.watch(BUSY_TIME, busy_ms)
+
+
+def watch_bytes(metrics: Metrics, counters: TaskCounters, *, is_head: bool, sends: bool) -> None:
+    """The bytes of the channels, at the operators that read from them and write to them; between chained operators there are none."""
+    metrics.watch("numBytesIn", (lambda: counters.bytes_in) if is_head else _none)
+    metrics.watch("numBytesOut", (lambda: counters.bytes_out) if sends else _none)
+
+
+def watch_sink(metrics: Metrics, entered: Entered) -> None:
+    """Of an operator behind which there is no other. A record that cannot be written fails the attempt, and is not counted as an error."""
+    metrics.watch("numRecordsSend", lambda: entered.records)
+    metrics.watch("numRecordsSendErrors", _none)
+    metrics.watch("numRecordsOutErrors", _none)
+
+
+def _none() -> float:
+    return 0.0

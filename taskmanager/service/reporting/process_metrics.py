@@ -17,9 +17,32 @@ from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.taskmanager.spark.jvm_figures import JvmCollectors, jvm_figures
 from tidegate.taskmanager.spark.memory.limits import resident_bytes
 from tidegate.taskmanager.spark.session import Session
+from tidegate.wire.task_metrics import INPUT, OUTPUT
 
 INTERVAL_S = 5.0
 """Chosen, not measured: half of Flink's default of ``heartbeat.interval``, which carries them on."""
+
+_SEGMENT_BYTES = 32 << 10
+"""Flink's default of ``taskmanager.memory.segment-size``: frames have the size that they have, and memory is counted in its unit."""
+_NETWORK_TOTAL = "Status.Flink.Memory.Network.Total"
+
+
+def queued_bytes(figures: Mapping[str, float]) -> float:
+    """What waits in the channels of a subtask."""
+    return figures.get(f"{INPUT}.Buffers.inputQueueSize", 0.0) + figures.get(f"{OUTPUT}.Buffers.outputQueueSize", 0.0)
+
+
+def network_memory(total: float, used: float) -> dict[str, float]:
+    """Figures of the memory that channels may take, in bytes, in segments, and used of it in percent. ``total``: where it has no bound (0), it is what
+    is used."""
+    total = max(total, used)
+    parts = {"Total": total, "Used": used, "Available": total - used}
+    scope = "Status.Shuffle.Netty"
+    return {
+        **{f"{scope}.{part}Memory": size for part, size in parts.items()},
+        **{f"{scope}.{part}MemorySegments": size // _SEGMENT_BYTES for part, size in parts.items()},
+        f"{scope}.RequestedMemoryUsage": 100 * used // total if total else 0.0,
+    }
 
 
 class ProcessMetrics:
@@ -30,7 +53,7 @@ class ProcessMetrics:
         self._executor = executor
         self._bounds = {
             "Status.Flink.Memory.Managed.Total": float(memory.managed_bytes * slots),
-            "Status.Flink.Memory.Network.Total": float(memory.network_bytes * slots),
+            _NETWORK_TOTAL: float(memory.network_bytes * slots),
         }
         self._pool = pool
         self._jvm: FlinkFigures | None = None
@@ -48,7 +71,9 @@ class ProcessMetrics:
     async def _watch(self) -> None:
         while True:
             pids = [pid for tasks in self._executor.local_pids().values() for pid in tasks.values()]
-            self._executor.measures.process_measured(await self._pool.submit(partial(self._measure, pids)))
+            found = await self._pool.submit(partial(self._measure, pids))
+            queued = sum(queued_bytes(readings.later[1].figures) for _, readings in self._executor.measured())
+            self._executor.measures.process_measured({**found, **network_memory(found[_NETWORK_TOTAL], queued)})
             await asyncio.sleep(INTERVAL_S)
 
     def _measure(self, pids: list[int]) -> Mapping[str, float]:

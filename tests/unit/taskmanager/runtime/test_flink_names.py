@@ -38,9 +38,9 @@ def finished() -> dict[str, list[TaskMetrics]]:
 
 
 def wanted_of(*, has_inputs: bool) -> dict[str, frozenset[str]]:
-    """A TaskManager knows two more from acknowledgements; a source has no channels to read from."""
+    """A TaskManager knows two more from acknowledgements; a source has no channels to read from, and its chain no sink here."""
     elsewhere = ("checkpointAlignmentTime", "checkpointStartDelayNanos")
-    of_inputs = () if has_inputs else ("_Input_", "InLocal", "InRemote")
+    of_inputs = () if has_inputs else ("_Input_", "InLocal", "InRemote", "RecordsSend", "Errors")
     return {
         name: labels
         for name, labels in recorded("taskmanager_job_task").items()
@@ -63,6 +63,11 @@ def test_what_was_received_and_sent_adds_up() -> None:
     assert received == sum(found.figures["numBuffersOut"] for found in source) > 0
     assert sum(found.user["plus.numRecordsIn"] for found in source) == 100
     assert sum(found.user["plus.numRecordsOut"] for found in source) == sum(found.records_in for found in keyed) == 100
+    [sink] = {name.rpartition(".")[0] for found in keyed for name in found.user if name.endswith("numRecordsSend")}
+    assert sum(found.user[f"{sink}.numRecordsSend"] for found in keyed) == 100
+    assert sum(found.user["plus.numBytesOut"] for found in source) == sum(found.bytes_out for found in source) > 0
+    heads = {name for found in keyed for name, value in found.user.items() if name.endswith(".numBytesIn") and value}
+    assert len(heads) == 1, "bytes come to the head of the chain"
     assert all(found.figures["initializationTime"] > 0 for found in (*source, *keyed))
 
 
