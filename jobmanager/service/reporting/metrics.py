@@ -23,5 +23,5 @@ def job_manager_samples(core: JobManagerCore, host: str, now_ms: Callable[[], in
             continue
         labels = {**own, "job_id": job.job_id, "job_name": job.name}
         for name, value in job_metrics(job, now_ms()).items():
-            is_text = isinstance(value, str)  # Flink's reporter writes 0 for it, and REST has the text
-            yield Sample("jobmanager_job", name, labels, 0 if is_text else value)
+            figure = 0 if isinstance(value, str) else value  # Flink's reporter writes 0 for a text, which REST has
+            yield Sample("jobmanager_job", name, labels, figure)

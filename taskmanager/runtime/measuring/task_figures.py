@@ -112,7 +112,7 @@ def watch_bytes(metrics: Metrics, counters: TaskCounters, *, is_head: bool, send
 
 
 def watch_sink(metrics: Metrics, entered: Entered) -> None:
-    """Of an operator behind which there is no other. A record that cannot be written fails the attempt, and is not counted as an error."""
+    """For an operator behind which there is no other. A record that cannot be written fails the attempt, and is not counted as an error."""
     metrics.watch("numRecordsSend", lambda: entered.records)
     metrics.watch("numRecordsSendErrors", _none)
     metrics.watch("numRecordsOutErrors", _none)
