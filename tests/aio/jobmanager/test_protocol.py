@@ -115,7 +115,13 @@ def inline_snapshot(content: bytes) -> common_pb2.SubtaskSnapshot:
     return common_pb2.SubtaskSnapshot(operators={OperatorId("2" * 32): common_pb2.OperatorSnapshot(keyed=[segment])})
 
 
-async def test_inline_state_comes_back_from_metadata_when_tasks_are_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_held", [True, False], ids=["from-memory", "from-metadata"])
+async def test_inline_state_comes_back_when_tasks_are_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    """From the JobManager's memory, or from ``_metadata`` where it is more than is held there."""
+    if not is_held:
+        monkeypatch.setattr("tidegate.jobmanager.service.storage.inline_state.HELD_BYTES", 0)
     settings = {
         "execution_checkpointing_interval": "10 min",
         "execution_checkpointing_dir": str(tmp_path),
@@ -144,7 +150,11 @@ async def test_inline_state_comes_back_from_metadata_when_tasks_are_restored(tmp
         metadata = Path(completed.last_completed.path) / METADATA_FILE
         metadata.write_bytes(metadata.read_bytes().replace(b"count", b"counT"))
         second = next(attempt for attempt in task_manager.deployments if "2" * 32 in attempt)
+        del task_manager.deployments[second]
         await task_manager.report(second, "FAILED")
+        if is_held:
+            await watch_until(client, JOB, lambda status: status.restarts == 2 and is_running(status))
+            return
         failed = await watch_until(client, JOB, lambda status: status.state == "FAILED")
         assert f"{metadata} is damaged" in failed.failure.message
 
