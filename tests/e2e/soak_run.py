@@ -169,7 +169,7 @@ def last_positions(checkpoints: Path) -> Offsets | None:
         for operator in checkpoint.operators:
             for state in (state for state in operator.states if state.name == "splits"):
                 for text in checkpoint.table_of(state).column("element_json").to_pylist():
-                    _, (topic, number, start, _), position, *_ = json.loads(text)  # done, and whose it is
+                    _, (topic, number, start, *_), position, *_ = json.loads(text)  # done, and whose it is
                     positions[topic, number] = start if position is None else position
     except TidegateError:
         return None
