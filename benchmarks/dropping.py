@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.common.records.batch import Batch
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.records.batch import Batch
 
 
 class Dropping(Sink):

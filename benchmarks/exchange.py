@@ -22,13 +22,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, EndOfPartition
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds

@@ -27,15 +27,16 @@ import pyarrow as pa
 
 from benchmarks.restored_windows import forget_pages
 from tests.servers.versitygw import BUCKET, VersityGateway
-from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.columnar.keys.hashing import key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, StateHandle
 from tidegate.model.keygroups import range_of
+from tidegate.records.keys import hash_keys
 from tidegate.store.files import LocalCalls
 from tidegate.store.object_files import ObjectFiles, ObjectRanges
 from tidegate.store.segments import FileSegmentSource, open_segment_source, open_segment_store
-from tidegate.taskmanager.state.backend import KeyedBackend
-from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend
+from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import SegmentSource
 
 MAX_PARALLELISM = 128

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.servers.postgres_server import PostgresServer
-from tidegate.common.records.arrow_type import ArrowTypeInfo
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.postgres import sink
 from tidegate.connectors.postgres.session import connect
 from tidegate.connectors.postgres.transactions import ensure_commits_table
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.batch import ArrowBatch
 
 ROWS = {1: 30_000, 10: 100_000, 1_000: 1_000_000}
 """By rows of a batch: enough for half a second where each batch is a ``COPY``."""

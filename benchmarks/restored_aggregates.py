@@ -33,15 +33,15 @@ from rich.table import Table
 
 from benchmarks.restored_windows import forget_pages, place
 from benchmarks.state_operator import ATTEMPT
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.ids import OperatorId
+from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.store.segments import open_segment_source
+from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.columnar import aggregate
+from tidegate.taskmanager.operators.columns import aggregate
 from tidegate.taskmanager.runtime.clock import SystemClock
-from tidegate.taskmanager.state.columnar.reserved import RowMemory
 
 ROW_BYTES = 28.4
 """In a file: key group, key, count, sum, and which of them are null."""
@@ -75,7 +75,9 @@ class Subtask:
     """The operator, and the thread that reads for it."""
 
     def __init__(self, budget: int, directory: Path, eager_bytes: int, restored: OperatorSnapshot | None) -> None:
-        vars(aggregate)["RowMemory"] = partial(RowMemory, eager_bytes=eager_bytes)  # the operator has no setting for it
+        vars(aggregate)["ColumnarKeyedState"] = partial(
+            ColumnarKeyedState, eager_bytes=eager_bytes
+        )  # the operator has no setting for it
         self.first_output: float | None = None
         self.rows = self.right = 0
         self._mails: SimpleQueue[Callable[[], None]] = SimpleQueue()

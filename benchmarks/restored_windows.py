@@ -30,7 +30,7 @@ from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
 from tidegate.taskmanager.state.base import SegmentStore
-from tidegate.taskmanager.state.columnar.windows import WindowMemory
+from tidegate.taskmanager.windows.state.windows import WindowMemory
 
 ROW_BYTES = 44
 """In a file: key group, key, start and end of the window, two values."""

@@ -18,9 +18,9 @@ from rich.console import Console
 
 from benchmarks.percentiles import percentiles
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, spec, start
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import CheckpointOptions
+from tidegate.records.batch import ArrowBatch
 
 BATCH_ROWS = 1 << 13
 GAP_MS = 1_000_000

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.restored_aggregates import BATCH_ROWS, RESULTS, Subtask, in_a_process
-from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.records.batch import ArrowBatch, Batch
 
 KEY_BYTES = 45
 """What a key takes: key, count and sum with which of them are null, epoch, and its part of the index."""

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
+from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.columnar.aggregate import ColumnarAggregate
+from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate
 from tidegate.taskmanager.runtime.clock import SystemClock
 from tidegate.taskmanager.state.base import FrozenState
 

@@ -23,14 +23,15 @@ from pathlib import Path
 
 import psutil
 
-from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.columnar.keys.hashing import key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.keygroups import range_of
+from tidegate.records.keys import hash_keys
 from tidegate.store.segments import open_segment_source, open_segment_store
-from tidegate.taskmanager.state.backend import KeyedBackend
-from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, Timer
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend
+from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, Timer
 
 MAX_PARALLELISM = 128
 MANAGED_BYTES = 128 << 20

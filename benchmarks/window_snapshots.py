@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.percentiles import percentiles
-from tidegate.common.records.partial_names import WINDOW
+from tidegate.columnar.aggregates.names import WINDOW
+from tidegate.columnar.aggregates.plan import combined_by, plan_of_partials
+from tidegate.columnar.panes.merging import merge
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.segments import open_segment_store
-from tidegate.taskmanager.operators.columnar.aggregate_plan import combined_by, plan_of_partials
-from tidegate.taskmanager.operators.columnar.window_merging import merge
-from tidegate.taskmanager.state.columnar.window_files import WindowFormat, WindowTimes
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
+from tidegate.taskmanager.windows.state.files import WindowFormat, WindowTimes
+from tidegate.taskmanager.windows.state.windows import ColumnarWindowState, WindowMemory
 
 RESULTS = Path(__file__).resolve().parent / "results"
 BATCH_ROWS = 1 << 16

@@ -20,13 +20,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
+from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.columnar.local_windows import ColumnarWindowLocal
-from tidegate.taskmanager.operators.columnar.windows import ColumnarWindow
+from tidegate.taskmanager.windows.columns.local import ColumnarWindowLocal
+from tidegate.taskmanager.windows.columns.window import ColumnarWindow
 
 BATCH_ROWS = 1 << 16
 WATERMARK_BATCHES = 16

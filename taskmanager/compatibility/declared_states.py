@@ -11,17 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.operator_options import (
-    AsyncWaitOptions,
-    BroadcastOptions,
-    FunctionOptions,
-    IntervalJoinOptions,
-    MapBatchesOptions,
-    SinkOptions,
-    WindowOptions,
-)
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction
 from tidegate.functions.interfaces import Function
@@ -41,8 +31,23 @@ from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
 from tidegate.model.values import UserObject
+from tidegate.operator_options import (
+    AsyncWaitOptions,
+    BroadcastOptions,
+    FunctionOptions,
+    IntervalJoinOptions,
+    MapBatchesOptions,
+    SinkOptions,
+    WindowOptions,
+)
+from tidegate.records.batch import Batch
+from tidegate.taskmanager.keyed_state.handles import StateStore
+from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
+from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import StateTable
+from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat
+from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS
+from tidegate.taskmanager.keyed_state.ttl import Ttl
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.factory import key_of
 from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
@@ -50,17 +55,12 @@ from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
 from tidegate.taskmanager.operators.sinks.sink import SINK_STATES
 from tidegate.taskmanager.operators.sources.source import STATE_NAME as SPLITS
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
-from tidegate.taskmanager.operators.windows.contents import STATE_NAME as CONTENTS
-from tidegate.taskmanager.operators.windows.contents import contents_type
-from tidegate.taskmanager.operators.windows.sessions import MERGING_WINDOWS, merging_windows_type
-from tidegate.taskmanager.operators.windows.window import TRIGGER_STATES
+from tidegate.taskmanager.runtime.operator_factory import key_of
 from tidegate.taskmanager.state.function_state import entry_type
-from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
-from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
-from tidegate.taskmanager.state.heap.entries import EntryFormat
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
-from tidegate.taskmanager.state.ttl import Ttl
+from tidegate.taskmanager.windows.rows.contents import STATE_NAME as CONTENTS
+from tidegate.taskmanager.windows.rows.contents import contents_type
+from tidegate.taskmanager.windows.rows.sessions import MERGING_WINDOWS, merging_windows_type
+from tidegate.taskmanager.windows.rows.window import TRIGGER_STATES
 
 KEYED_KINDS = frozenset(
     {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import cloudpickle
-
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import CorruptData, StorageError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, OperatorId
 from tidegate.model.program import OperatorSpec
 from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome, examine_restore
+from tidegate.records.pickling import loads
 from tidegate.state_reader import Checkpoint, Operator
 from tidegate.taskmanager.compatibility.states import StateOutcome, StateVerdict, StoredState, examine_states
 
@@ -60,7 +59,7 @@ def examine_operators(
 
 
 def _specs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorId, OperatorSpec]:
-    programs = [cloudpickle.loads(blobs[vertex.program]) for vertex in graph.vertices]
+    programs = [loads(blobs[vertex.program]) for vertex in graph.vertices]
     return {spec.operator_id: spec for program in programs for spec in program.operators}
 
 

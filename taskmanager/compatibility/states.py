@@ -18,33 +18,33 @@ from enum import Enum
 
 import pyarrow as pa
 
-from tidegate.common.records.partial_names import internal_name
-from tidegate.common.records.schema_evolution import Refusal, evolve
+from tidegate.columnar.aggregates.names import internal_name
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
 from tidegate.model.checkpoint import SegmentHandle, StateRedistribution
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
+from tidegate.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
+from tidegate.records.schema_evolution import Refusal, evolve
 from tidegate.taskmanager.compatibility.declared_states import (
     DeclaredStates,
     declared_states,
     element_types,
     entry_format,
 )
-from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
-from tidegate.taskmanager.operators.factory import options_of, windows_of
+from tidegate.taskmanager.operators.columns.aggregate import columns_in_state
+from tidegate.taskmanager.runtime.operator_factory import options_of, windows_of
 from tidegate.taskmanager.state.base import SegmentSource
-from tidegate.taskmanager.state.columnar.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
-from tidegate.taskmanager.state.columnar.session_windows.rows import SessionFormat
-from tidegate.taskmanager.state.columnar.window_files import (
+from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, are_keys, as_written_now
+from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP, metadata_of
+from tidegate.taskmanager.windows.state.files import (
     WINDOW_COLUMNS,
     WINDOWS,
     PartialsFormat,
     WindowFormat,
     read_windows,
 )
-from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP, metadata_of
+from tidegate.taskmanager.windows.state.sessions.rows import SessionFormat
 
 _ANY_FUNCTION = frozenset(
     {"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "async_wait", "map_batches"}

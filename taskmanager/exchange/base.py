@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent, UserEvent, WatermarkEvent
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.wire.frames import EncodedBatch, OutgoingFrame
 

@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, from_wire
 from tidegate.model.channel_events import Barrier, ChannelEvent, ChannelUnavailable, EndOfPartition
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError
+from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from tidegate.taskmanager.exchange.counts import ReceivedFrames

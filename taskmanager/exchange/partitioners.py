@@ -19,13 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.keys.hashing import hash_columns, hash_keys, key_groups, subtasks_of
-from tidegate.common.records.batch import ArrowBatch, to_wire
+from tidegate.columnar.keys.hashing import hash_columns, key_groups, subtasks_of
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
 from tidegate.model.values import Key
+from tidegate.records.batch import ArrowBatch, to_wire
+from tidegate.records.keys import hash_keys
 
 Dealt = list[tuple[int, pa.RecordBatch]]
 """Pieces for subpartitions, none of them empty. The batches are as they travel: with the timestamps."""

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, BarrierAnnouncement, ChannelEvent, EndOfPartition
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
 from tidegate.model.values import Key
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import Overtaken
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
 from tidegate.taskmanager.exchange.settings import ExchangeSettings

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from tidegate.aio.async_calls import AsyncCalls
-from tidegate.common.records.batch import Batch, RecordsBatch
-from tidegate.common.records.record_copy import record_copy, reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
@@ -28,11 +26,13 @@ from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 from tidegate.model.values import Json, Record
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.records.record_copy import record_copy, reuses_objects
 from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.factory import make_operator
 from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import ChainOutput, serve
 from tidegate.wire.user_events import user_event, value_of
 

@@ -18,8 +18,6 @@ from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import Batch
-from tidegate.common.records.record_copy import RecordCopy, record_copy, reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.channel_events import UserEvent
@@ -28,8 +26,10 @@ from tidegate.model.coordinators.operator_events import CoordinatorEvent, Operat
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
 from tidegate.model.values import Record
+from tidegate.records.batch import Batch
+from tidegate.records.record_copy import RecordCopy, record_copy, reuses_objects
+from tidegate.taskmanager.keyed_state.queryable import PublishState
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
-from tidegate.taskmanager.state.queryable import PublishState
 
 
 class Output(Protocol):

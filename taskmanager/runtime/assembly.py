@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.common.records.record_copy import reuses_objects
 from tidegate.model.coordinators.operator_events import CoordinatorEvent
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
+from tidegate.records.record_copy import reuses_objects
+from tidegate.taskmanager.keyed_state.queryable import PublishState
 from tidegate.taskmanager.operators.base import (
     AsyncCallsPort,
     Clock,
@@ -22,8 +23,7 @@ from tidegate.taskmanager.operators.base import (
     ProcessingTimers,
     RunAsync,
 )
-from tidegate.taskmanager.operators.factory import make_operator
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.events.task_events import SendTaskEvent, TaskEventDispatcher
@@ -36,6 +36,7 @@ from tidegate.taskmanager.runtime.measuring.task_figures import (
     watch_operator,
     watch_sink,
 )
+from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import (
     ChainedTarget,
     ChainOutput,
@@ -44,7 +45,6 @@ from tidegate.taskmanager.runtime.outputs import (
     OperatorInput,
 )
 from tidegate.taskmanager.state.base import SegmentSource
-from tidegate.taskmanager.state.queryable import PublishState
 
 
 @dataclass(frozen=True, slots=True)

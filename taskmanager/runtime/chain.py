@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
+from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.events.task_events import HEAD, TaskEventDispatcher
 from tidegate.taskmanager.runtime.failures import TaskInterrupted

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.common.records.record_check import looks_fit as type_check
-from tidegate.common.records.record_codec import decode, encode
-from tidegate.common.records.record_copy import RecordCopy
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.taskmanager.operators.keys.selectors import survives
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.records.record_check import looks_fit as type_check
+from tidegate.records.record_codec import decode, encode
+from tidegate.records.record_copy import RecordCopy
+from tidegate.taskmanager.operators.rows.selectors import survives
 
 
 class BothShapes:

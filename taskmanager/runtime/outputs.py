@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidegate.common.records.batch import ArrowBatch, Batch
-from tidegate.common.records.record_copy import RecordCopy, record_copy
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.channel_events import NO_WATERMARK, UserEvent, WatermarkEvent, WatermarkStatus
 from tidegate.model.values import Key
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.records.record_copy import RecordCopy, record_copy
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes

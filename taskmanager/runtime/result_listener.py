@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 
-from tidegate.connectors.operator_options import SinkOptions
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.program import VertexProgram
+from tidegate.operator_options import SinkOptions
 from tidegate.taskmanager.exchange.addresses import make_listener, remove
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 

@@ -12,11 +12,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-import cloudpickle
-
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.ids import BlobKey
 from tidegate.model.program import VertexProgram
+from tidegate.records.pickling import loads
 from tidegate.taskmanager.spark.dependencies import use_archives, use_requirements
 
 FetchBlob = Callable[[str], bytes]
@@ -55,7 +54,7 @@ def place_files(
 def load_program(content: bytes, task_name: str) -> VertexProgram:
     """Unpickle a vertex's program. Raises ``UserFunctionError`` that names what is missing."""
     try:
-        program = cloudpickle.loads(content)
+        program = loads(content)
     except ModuleNotFoundError as error:
         raise InvalidJob(
             f"{task_name}: module {error.name!r}, which the job uses, cannot be imported where it runs; "

@@ -1,4 +1,4 @@
-"""Keyed and operator state backends and their snapshots, kept by key group.
+"""State of operators and functions that has no key, files of state, and what every snapshot is made of.
 
 It touches its own directory and the store it is given, and knows nothing of network or barriers.
 """

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tidegate.common.canonical.forms import values_of
-from tidegate.common.records.record_codec import decode_column, encode_column
-from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
 from tidegate.functions.checkpointed_function import OperatorStateStore
 from tidegate.functions.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
 from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import MapKey, StateValue
+from tidegate.records.canonical.forms import values_of
+from tidegate.records.record_codec import decode_column, encode_column
+from tidegate.records.schema_evolution import Refusal, evolve
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,

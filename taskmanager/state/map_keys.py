@@ -8,8 +8,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 
-from tidegate.common.canonical.forms import PLAIN, EncodedKey, canonical_key
-from tidegate.common.records.record_codec import decode_column, encode_column
 from tidegate.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -20,6 +18,8 @@ from tidegate.common.typeinfo import (
 )
 from tidegate.model.errors import InvalidJob, NotSerializable
 from tidegate.model.values import FieldValue, Key, MapKey, StateValue
+from tidegate.records.canonical.forms import PLAIN, EncodedKey, canonical_key
+from tidegate.records.record_codec import decode_column, encode_column
 
 _CLASSES: Mapping[BasicType, type] = {
     BasicType.STRING: str,

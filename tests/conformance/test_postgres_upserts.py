@@ -16,8 +16,6 @@ from tests.conformance.snapshots import as_checkpoint, share
 from tests.conformance.test_postgres_values import context, write
 from tests.servers.postgres_server import PostgresServer
 from tests.unit.taskmanager.operators.harness import Running, spec, start
-from tidegate.common.records.arrow_type import ArrowTypeInfo
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.postgres import session
 from tidegate.connectors.postgres.open_transactions import PostgresTransactions
 from tidegate.connectors.postgres.sink import PostgresSink
@@ -27,6 +25,8 @@ from tidegate.connectors.transactions import Listed, TransactionStatus, listed_i
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, UserError
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.batch import ArrowBatch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

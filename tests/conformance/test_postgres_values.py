@@ -15,14 +15,14 @@ import pytest
 
 from tests.conformance.postgres_types import COLUMNS, LITERALS, MADE, WRITTEN, Written
 from tests.servers.postgres_server import PostgresServer
-from tidegate.common.records.arrow_type import ArrowTypeInfo
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.postgres.rows import RowFormat
 from tidegate.connectors.postgres.session import connect
 from tidegate.connectors.postgres.sink import PostgresSink
 from tidegate.connectors.postgres.table import PostgresTable
 from tidegate.connectors.postgres.values import TAKEN, family_of
 from tidegate.model.errors import InvalidJob, UserError
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.batch import ArrowBatch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 _JOBS = itertools.count()

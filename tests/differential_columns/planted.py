@@ -10,15 +10,10 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from tidegate.taskmanager.operators.columnar import (
-    aggregate,
-    aggregate_plan,
-    local_windows,
-    session_merging,
-    sketch_aggregates,
-    windows,
-)
-from tidegate.taskmanager.state.columnar import window_files
+from tidegate.columnar.aggregates import plan, sketches
+from tidegate.taskmanager.operators.columns import aggregate
+from tidegate.taskmanager.windows.columns import local, session_merging, window
+from tidegate.taskmanager.windows.state import files as window_files
 
 
 @contextmanager
@@ -75,17 +70,17 @@ def _not_flushed(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 PLANTED: dict[str, tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = {
-    "a rank too low": (sketch_aggregates, "_rank", _ranks_from_below),
-    "an average wraps": (aggregate_plan, "_total", _no_upper_halves),
-    "counts are merged as maxima": (aggregate_plan, "_merging", _counts_of_one),
+    "a rank too low": (sketches, "_rank", _ranks_from_below),
+    "an average wraps": (plan, "_total", _no_upper_halves),
+    "counts are merged as maxima": (plan, "_merging", _counts_of_one),
     "a restore loses a row": (window_files.WindowFormat, "partials", _first_rows_of_levels),
-    "a window ends too early": (windows, "last_ended", _late_by_one),
+    "a window ends too early": (window, "last_ended", _late_by_one),
     "sessions that touch are two": (session_merging, "find_sessions", _sessions_that_do_not_touch),
-    "names inside are the user's": (aggregate_plan, "internal_name", _same_name),
-    "last is first": (sketch_aggregates, "_ByTime", _last_is_first),
+    "names inside are the user's": (plan, "internal_name", _same_name),
+    "last is first": (sketches, "_ByTime", _last_is_first),
     "running aggregates forget": (aggregate, "_combined", _forgotten),
-    "squares leave float64": (sketch_aggregates._Moments, "_make_room", _squares_without_their_scale),
-    "a barrier overtakes rows": (local_windows.ColumnarWindowLocal, "prepare_snapshot", _not_flushed),
+    "squares leave float64": (sketches._Moments, "_make_room", _squares_without_their_scale),
+    "a barrier overtakes rows": (local.ColumnarWindowLocal, "prepare_snapshot", _not_flushed),
 }
 
 

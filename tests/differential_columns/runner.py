@@ -15,10 +15,9 @@ import pyarrow as pa
 from tests.differential_columns import oracle
 from tests.differential_columns.cases import NUMBERS, STEP_MS, Case, case_of
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tidegate.columnar.aggregates.names import internal_name
+from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common import Time, WatermarkStrategy
-from tidegate.common.keys.hashing import hash_columns, key_groups
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.partial_names import internal_name
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
@@ -26,6 +25,7 @@ from tidegate.datastream.aggregates import Aggregate
 from tidegate.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.keygroups import subtask_of
+from tidegate.records.batch import ArrowBatch
 
 MAX_PARALLELISM = 128
 

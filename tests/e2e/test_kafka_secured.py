@@ -8,7 +8,6 @@ from tests.conformance.test_kafka_sink import WAYS
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import PASSWORD, USER, KafkaBroker
 from tests.unit.taskmanager.operators.harness import Running, spec, start
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee, ReaderContext, Sink, SplitState
@@ -17,6 +16,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from tidegate.model.errors import ExternalError
+from tidegate.records.batch import ArrowBatch
 
 pytestmark = pytest.mark.e2e
 

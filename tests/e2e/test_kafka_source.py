@@ -12,7 +12,6 @@ import pytest
 
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import KafkaBroker
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.row import Row
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
@@ -30,6 +29,7 @@ from tidegate.datastream.connectors.kafka import (
 )
 from tidegate.datastream.formats.json import JsonRowDeserializationSchema
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreachable
+from tidegate.records.batch import ArrowBatch
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,6 @@ from tests.servers.jars import fetched
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
 from tests.unit.taskmanager.operators.harness import spec, start
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee, Sink
 from tidegate.connectors.file_sink import FileSink
@@ -20,6 +19,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.postgres.sink import PostgresSink
 from tidegate.datastream.formats.json import JsonRowSerializationSchema
+from tidegate.records.batch import ArrowBatch
 
 ROW = Types.ROW_NAMED(["id", "name", "share"], [Types.LONG(), Types.STRING(), Types.DOUBLE()])
 SERVERS = Path(spark_reading.__file__).parent

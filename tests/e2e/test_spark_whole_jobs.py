@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.jobs import spark_whole
 from tests.unit.taskmanager.operators.harness import spec, start
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import ArrowTypeInfo
-from tidegate.connectors.operator_options import AggregateOptions
 from tidegate.model.channel_events import END_OF_TIME
-from tidegate.taskmanager.operators.factory import options_of
+from tidegate.operator_options import AggregateOptions
+from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.runtime.operator_factory import options_of
 
 LIMIT_S = 240
 NAME = r"Source: Spark -> .*Sink: Spark sink \(one DataFrame in Spark\)"

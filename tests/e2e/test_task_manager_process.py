@@ -23,11 +23,11 @@ from tests.e2e.spark_standalone import Standalone, standalone
 from tests.e2e.waiting import HANG_LIMIT_S
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
-from tidegate.connectors.operator_options import SinkOptions, SourceOptions
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import ChainLink, OperatorSpec, VertexProgram
+from tidegate.operator_options import SinkOptions, SourceOptions
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.records.arrow_arrays import arrow_array
 from tidegate.model.values import FieldValue
+from tidegate.records.arrow_arrays import arrow_array
 
 COLUMNS = st.one_of(
     st.lists(st.integers(-(2**66), 2**66)),
@@ -46,7 +46,7 @@ def test_a_column_is_as_arrow_makes_it(values: list[FieldValue], kind: pa.DataTy
 def test_a_plain_column_needs_no_pandas(values: str) -> None:
     program = f"""
 import sys
-from tidegate.common.records.arrow_arrays import arrow_array
+from tidegate.records.arrow_arrays import arrow_array
 assert arrow_array({values}).to_pylist() == {values}
 assert "pandas" not in sys.modules
 """

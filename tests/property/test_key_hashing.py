@@ -8,7 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.keys.hashing import hash_columns, hash_key, hash_keys
+from tidegate.columnar.keys.hashing import hash_columns
+from tidegate.records.keys import hash_key, hash_keys
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

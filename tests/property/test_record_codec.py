@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.common.records.record_codec import codec_of
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.records.record_codec import codec_of
 
 Case = tuple[TypeInformation, st.SearchStrategy[Any]]
 

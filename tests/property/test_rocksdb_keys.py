@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.canonical.forms import value_of
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import CountWindow, TimeWindow
-from tidegate.taskmanager.state.rocksdb.keys import after, decode_key, encode_key
-from tidegate.taskmanager.state.rocksdb.values import decode, encoder_of, stamp, stamp_of
+from tidegate.records.canonical.forms import value_of
+from tidegate.taskmanager.keyed_state.rocksdb.keys import after, decode_key, encode_key
+from tidegate.taskmanager.keyed_state.rocksdb.values import decode, encoder_of, stamp, stamp_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 PLAIN = st.one_of(

@@ -11,7 +11,7 @@ from tests.unit.taskmanager.operators.harness import restored_of, start
 from tests.unit.taskmanager.operators.keyed_kit import keyed
 from tidegate.datastream.window import EventTimeSessionWindows, TimeWindow
 from tidegate.functions.interfaces import ProcessWindowFunction
-from tidegate.taskmanager.operators.windows.merging_windows import MergingWindows
+from tidegate.taskmanager.windows.rows.merging_windows import MergingWindows
 
 GAP_MS = 10
 WINDOWS = st.lists(

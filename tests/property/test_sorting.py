@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.typeinfo import Types
+from tidegate.records.batch import MIN_TIMESTAMP
+from tidegate.records.record_codec import decode, encode
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
 
 LONG = Types.LONG()

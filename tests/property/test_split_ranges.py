@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
 from tidegate.connectors.number_sequence import NumberSequenceSource, ranges
+from tidegate.records.batch import ArrowBatch
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "operator")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.arrow_type import ArrowTypeInfo
-from tidegate.common.records.type_factory import Types
-from tidegate.common.records.type_information import (
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.type_factory import Types
+from tidegate.records.type_information import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,

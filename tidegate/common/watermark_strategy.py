@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.names.java_only import refusing
-from tidegate.common.time import Duration, to_millis
+from tidegate.common.time import Duration
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import Record
+from tidegate.records.time import to_millis
 
 __all__ = ["TimestampAssigner", "Watermark", "WatermarkGenerator", "WatermarkOutput", "WatermarkStrategy"]
 

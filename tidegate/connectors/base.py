@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import Function
 from tidegate.model.configuration import Configuration
 from tidegate.model.values import Committable, ReaderPosition, StateValue, UserObject
+from tidegate.records.batch import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

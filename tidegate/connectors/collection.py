@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.tabular import Collection, typed_batch
+from tidegate.records.batch import ArrowBatch
 
 _BATCH_RECORDS = 4096
 """Bounds what a slice of Python objects costs, and is enough for the cost of a batch to vanish."""

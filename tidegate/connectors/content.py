@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.shown_values import SHOWN_CHARACTERS, shown_value
 from tidegate.model.errors import SchemaMismatch, TidegateError
+from tidegate.records.shown_values import SHOWN_CHARACTERS, shown_value
 
 NOT_OF_CONTENT = (TidegateError, OSError, MemoryError)
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.files import hive, reading
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.files.formats import FileFormat
+from tidegate.records.batch import ArrowBatch
 
 _READ_AHEAD_BLOCKS = 4
 """Chosen, not measured: as many batches as `tidegate.source.fetch-queue` keeps by default."""

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.files.buckets import DateTimeBuckets
@@ -51,6 +50,7 @@ from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Committable, StateValue
+from tidegate.records.batch import ArrowBatch, Batch
 
 _STEM = r"\.(?P<stem>.+-(?P<subtask>\d{5,})-[0-9a-f]{8})"
 _HIDDEN = re.compile(_STEM + r"-\d+")

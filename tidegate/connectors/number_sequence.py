@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.batch import ArrowBatch, Batch
 
 BATCH_ROWS = 65536
 """As many rows as a frame has at most."""

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from tidegate.common.records.batch import Batch
-from tidegate.common.records.record_codec import records_of
-from tidegate.common.records.record_text import printed_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.model.values import StateValue
+from tidegate.records.batch import Batch
+from tidegate.records.record_codec import records_of
+from tidegate.records.record_text import printed_text
 
 
 class PrintSink(Sink):

@@ -18,10 +18,6 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.data_types import DataType, RowType
-from tidegate.common.records.given_values import as_declared
-from tidegate.common.records.record_codec import decode_column, encode
-from tidegate.common.records.record_copy import record_copy
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
     BasicType,
@@ -35,6 +31,10 @@ from tidegate.common.typeinfo import (
 from tidegate.connectors.files.batches import one_batch
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import Record
+from tidegate.records.data_types import DataType, RowType
+from tidegate.records.given_values import as_declared
+from tidegate.records.record_codec import decode_column, encode
+from tidegate.records.record_copy import record_copy
 
 Collection: TypeAlias = Any
 """What ``from_collection`` takes: see the table above."""

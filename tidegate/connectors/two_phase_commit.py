@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.transactions import FunctionLog, Transaction
 from tidegate.functions.two_phase_commit import TransactionHolder, TransactionSerializer, TwoPhaseCommitSinkFunction
 from tidegate.model.errors import CorruptData, NotSerializable, blame
 from tidegate.model.values import Committable, Record, StateValue, UserObject
+from tidegate.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 
 TAG = "two-phase-commit"
 _LOG = logging.getLogger(__name__)

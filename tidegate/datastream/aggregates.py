@@ -15,8 +15,8 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.keys.hashing import hash_columns
-from tidegate.common.records.partial_names import count_of, high_of, internal_name, sum_of
+from tidegate.columnar.aggregates.names import count_of, high_of, internal_name, sum_of
+from tidegate.columnar.keys.hashing import hash_columns
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.functions.expressions import Column, Expression
 from tidegate.model.errors import InvalidJob, SchemaMismatch
@@ -115,7 +115,7 @@ class Aggregate:
 
 def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
     """The type that travels for aggregates that are more than one number;
-    ``tidegate.taskmanager.operators.columnar.sketch_aggregates`` makes it."""
+    ``tidegate.columnar.aggregates.sketches`` makes it."""
     match function:
         case "first" | "last":
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind

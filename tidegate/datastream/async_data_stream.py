@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.time import Duration, Time, to_millis
+from tidegate.common.time import Duration, Time
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.async_functions import AsyncFunction
@@ -13,6 +13,7 @@ from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, AsyncRe
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.time import to_millis
 
 __all__ = ["AsyncDataStream"]
 

@@ -36,14 +36,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import pyarrow as pa
 
+from tidegate.columnar.aggregates.names import internal_name
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig, check_parallelism
 from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.partial_names import internal_name
-from tidegate.common.records.record_text import RecordText
-from tidegate.common.time import Duration, Time, to_millis
+from tidegate.common.time import Duration, Time
 from tidegate.common.typeinfo import ArrowTypeInfo, PickledBytesTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source
@@ -137,6 +136,8 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.values import AssignedWindow, Key, Record, UserObject
+from tidegate.records.record_text import RecordText
+from tidegate.records.time import to_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.columnar.numpy_column import NumpyColumn
 
 Datum: TypeAlias = pa.Array | pa.ChunkedArray | pa.Scalar
 """What a function of ``pyarrow.compute`` takes and returns."""

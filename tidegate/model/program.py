@@ -44,7 +44,7 @@ OperatorKind = Literal[
     "columnar_session_local",
     "columnar_aggregate",
 ]
-"""What ``tidegate.taskmanager.operators.factory`` can build. The options of each kind are made, and so validated, by the client when
+"""What ``tidegate.taskmanager.runtime.operator_factory`` can build. The options of each kind are made, and so validated, by the client when
 the graph is built."""
 
 
@@ -60,7 +60,7 @@ class KeySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
-    """What an operator is made with; a class for each kind in ``tidegate.connectors.operator_options``. ``batch_inputs``: in BATCH
+    """What an operator is made with; a class for each kind in ``tidegate.operator_options``. ``batch_inputs``: in BATCH
     execution mode, how each input of an operator with state is handed on (``InputMode`` by name)."""
 
     batch_inputs: tuple[str, ...] = ()

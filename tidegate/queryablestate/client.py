@@ -20,8 +20,6 @@ import grpc
 import pyarrow as pa
 
 from tidegate.aio.rpc import CHANNEL_OPTIONS
-from tidegate.common.records.record_codec import decode_column
-from tidegate.common.records.type_document import types_from_json
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.state import AggregatingStateDescriptor, StateDescriptor
 from tidegate.model.errors import (
@@ -43,6 +41,8 @@ from tidegate.pb.taskmanager_pb2_grpc import TaskManagerKvStateStub
 from tidegate.queryablestate.consistent import CheckpointedValues
 from tidegate.queryablestate.keys import AskedKeys, key_of_text
 from tidegate.queryablestate.location import JobManagerLocations, Locations, error_of_call
+from tidegate.records.record_codec import decode_column
+from tidegate.records.type_document import types_from_json
 from tidegate.wire.convert import error_from_pb
 from tidegate.wire.convert_kv_state import location_from_pb
 from tidegate.wire.kv_state_columns import values_of, write_keys

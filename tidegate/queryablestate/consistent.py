@@ -8,11 +8,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.record_codec import decode_column
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import Misuse, StateNotServed
 from tidegate.model.kv_state import KvStateInfo
 from tidegate.queryablestate.keys import AskedKeys
+from tidegate.records.record_codec import decode_column
 from tidegate.state_reader import Checkpoint, open_checkpoint
 from tidegate.store.levels import stacks
 from tidegate.wire.state_columns import KEY_GROUP

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.common.keys.hashing import hash_keys, key_groups
-from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.columnar.keys.hashing import key_groups
 from tidegate.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from tidegate.model.errors import Misuse, SchemaMismatch, TidegateError
 from tidegate.model.values import Json, Key
+from tidegate.records.keys import hash_keys
+from tidegate.records.record_codec import decode_column, encode_column
 
 __all__ = ["AskedKeys", "key_of_text"]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.common.keys.hashing import hash_columns, hash_keys, key_groups
-from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.functions.state import (
     AggregatingStateDescriptor,
@@ -27,6 +26,8 @@ from tidegate.functions.state import (
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import Misuse, SchemaMismatch
+from tidegate.records.keys import hash_keys
+from tidegate.records.record_codec import decode_column, encode_column
 from tidegate.state_processor.identifier import OperatorIdentifier
 from tidegate.state_processor.placing import SUBTASK
 from tidegate.state_processor.reader import TIMERS, SavepointReader

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ON_DAMAGE, CheckpointFilesMissing, CorruptData, Misuse, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.storage_errors import reason_of
 from tidegate.store.client_places import ClientPlace, ClientPlaces
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
 from tidegate.store.locations import (
@@ -26,7 +27,6 @@ from tidegate.store.locations import (
     is_local,
     normalized,
     open_files,
-    reason_of,
     storage_error,
     unreadable,
 )

@@ -23,7 +23,8 @@ import xxhash
 
 from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import ON_DAMAGE, CorruptData, StorageError
-from tidegate.store.locations import reason_of, unreadable
+from tidegate.model.storage_errors import reason_of
+from tidegate.store.locations import unreadable
 from tidegate.store.verified_file import BLOCK_BYTES, DIGEST_BYTES
 
 REQUEST_BYTES = 4 << 20

@@ -3,22 +3,16 @@ other scheme (``s3://``, ``gs://``, ``hdfs://``) to ``pyarrow.fs``."""
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from tidegate.model.errors import ON_DAMAGE, StorageError, StorageUnusable
+from tidegate.model.errors import ON_DAMAGE, StorageError
+from tidegate.model.storage_errors import kind_of, reason_of
 from tidegate.store.files import Files, LocalFiles, MemoryFiles
 
 MEMORY_SCHEME = "memory:"
 
-_LASTING = frozenset(
-    {
-        errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
-        errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
-    }
-)  # fmt: skip
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
@@ -70,11 +64,6 @@ def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFil
     return ObjectFiles(filesystem), path.rstrip("/")
 
 
-def reason_of(error: OSError) -> str:
-    """Returns the plain reason of a failed system call, without the path."""
-    return error.strerror or str(error) or type(error).__name__
-
-
 def unreadable(what: str, place: str, error: OSError) -> StorageError:
     """It may be whole all the same: when what is in the way is repaired, it is restored."""
     return kind_of(error)(f"cannot read {what} {place}: {reason_of(error)}; make it readable again, or {ON_DAMAGE}")
@@ -82,8 +71,3 @@ def unreadable(what: str, place: str, error: OSError) -> StorageError:
 
 def storage_error(what: str, place: str, error: OSError) -> StorageError:
     return kind_of(error)(f"cannot {what} {place}: {reason_of(error)}")
-
-
-def kind_of(error: BaseException) -> type[StorageError]:
-    """``StorageUnusable`` for what does not go away by itself."""
-    return StorageUnusable if isinstance(error, OSError) and error.errno in _LASTING else StorageError

@@ -10,8 +10,8 @@ There is no Table API here and no SQL over tables; streams have expressions, ``s
 from __future__ import annotations
 
 from tidegate.common.names.java_only import refusing
-from tidegate.common.records.data_types import DataType, DataTypes, RowType
 from tidegate.common.row import Row, RowKind
+from tidegate.records.data_types import DataType, DataTypes, RowType
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment import StreamTableEnvironment, Table
 

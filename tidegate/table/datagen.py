@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.model.errors import InvalidJob
 from tidegate.table.descriptors import TableDescriptor
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tidegate.common.records.data_types import DataType
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import InvalidJob
+from tidegate.records.data_types import DataType
 
 __all__ = ["Schema", "TableDescriptor"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.common.names.java_only import refusing
-from tidegate.common.records.data_types import DataType, DataTypes, RowField, RowType
 from tidegate.common.row import Row, RowKind
+from tidegate.records.data_types import DataType, DataTypes, RowField, RowType
 
 __all__ = ["DataType", "DataTypes", "Row", "RowField", "RowKind", "RowType"]
 

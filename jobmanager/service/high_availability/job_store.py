@@ -40,9 +40,10 @@ from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.leadership.noted_attempts import NotedAttempts, parse_noted_attempts
 from tidegate.model.rescaling.shape import Shape
 from tidegate.model.states import JobState
+from tidegate.model.storage_errors import reason_of
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
-from tidegate.store.locations import open_files, reason_of
+from tidegate.store.locations import open_files
 
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 LISTED = "listed"

@@ -16,7 +16,8 @@ import msgspec
 from tidegate.coordination.port import Entries
 from tidegate.jobmanager.service.high_availability.job_store import PLANS
 from tidegate.model.errors import CorruptData, ExternalError, StorageError, VersionMismatch
-from tidegate.store.locations import open_files, reason_of
+from tidegate.model.storage_errors import reason_of
+from tidegate.store.locations import open_files
 from tidegate.wire.versions import VERSION
 
 FORMAT = 1

@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import ChannelEvent, UserEvent
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.errors import CorruptFrame, OutputLost
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.blocking.store import StoredBlock, StoredExchange
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate

@@ -21,20 +21,20 @@ from itertools import chain
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.channel_events import END_OF_TIME, UserEvent
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options.job import ExecutionOptions
 from tidegate.model.units import parse_size_bytes
 from tidegate.model.values import Record
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.records.record_codec import decode
+from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter, Row
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import EMIT_RECORDS
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.rocksdb.keys import decode_key, encode_key
 
 STEP_MS = 5.0
 """The length of a step everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.model.errors import StorageError
 from tidegate.model.values import Record
+from tidegate.records.batch import MIN_TIMESTAMP
 
 KEY, STAMP = "__key", "__timestamp"
 RUN_ROWS = 2048

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
@@ -22,6 +21,7 @@ from tidegate.functions.state import ListStateDescriptor
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.values import Record
+from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.taskmanager.machines.async_wait import (
     AsyncWaitCommand,
     AsyncWaitEvent,

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from tidegate.common.canonical.forms import value_of
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
@@ -25,17 +23,19 @@ from tidegate.functions.timerservice import TimerService
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.model.values import MapKey, StateValue, UserObject
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.records.canonical.forms import value_of
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend
+from tidegate.taskmanager.keyed_state.handles import StateStore
+from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.keys.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
+from tidegate.taskmanager.operators.rows.no_current_key import NoCurrentKey
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
-from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
-from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.timers import Timer
 
 BROADCAST_INPUT = 1
 """Behind the keyed or plain one, as in Flink's broadcast operators."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.join_functions import JoinContext, ProcessJoinFunction
 from tidegate.functions.state import MapState, MapStateDescriptor
@@ -19,11 +18,12 @@ from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Record
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.taskmanager.keyed_state.handles import StateStore
+from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
-from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.timers import Timer
 
 LATE_RECORDS = "numLateRecordsDropped"
 NAMESPACES = ("CLEANUP_LEFT", "CLEANUP_RIGHT")

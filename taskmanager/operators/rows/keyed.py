@@ -12,10 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
 
-from tidegate.common.canonical.forms import canonical_keys
-from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
-from tidegate.common.records.batch import Batch, RecordsBatch
-from tidegate.common.records.record_copy import record_copy
+from tidegate.columnar.keys.hashing import Hashes, key_groups
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import UserCode
 from tidegate.functions.time_domain import TimeDomain
@@ -24,18 +21,22 @@ from tidegate.model.errors import InternalError, InvalidJob, NotSerializable
 from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Key, Record, UserObject
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.records.canonical.forms import canonical_keys
+from tidegate.records.keys import hash_keys
+from tidegate.records.record_copy import record_copy
+from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.keyed_state.handles import StateStore
+from tidegate.taskmanager.keyed_state.queryable import QueryableState
+from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.keys.no_current_key import NoCurrentKey
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.no_current_key import NoCurrentKey
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, timer_error, user_error
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
-from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
 from tidegate.taskmanager.state.base import FrozenState
-from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.queryable import QueryableState
-from tidegate.taskmanager.state.timers import Timer
 
 _LOAD_PAUSE_MS = 10
 """Between two rounds of loading what was restored: records are processed meanwhile."""

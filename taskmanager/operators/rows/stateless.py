@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.base import UserCode
 from tidegate.model.values import Record
+from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, Collector, method_of, stamped, user_error
 from tidegate.taskmanager.operators.user_code.user_events import ListeningOperator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate.common.canonical.forms import value_of
 from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
@@ -10,11 +9,12 @@ from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key
 from tidegate.model.whole_numbers import MAX_INT64, MIN_INT64, whole_number
+from tidegate.records.canonical.forms import value_of
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend
+from tidegate.taskmanager.keyed_state.entry import Namespace
+from tidegate.taskmanager.keyed_state.timer_queue import KeyedTimerQueue
+from tidegate.taskmanager.keyed_state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.state.backend import KeyedBackend
-from tidegate.taskmanager.state.entry import Namespace
-from tidegate.taskmanager.state.timer_queue import KeyedTimerQueue
-from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 
 
 class UnkeyedTimers(TimerService):

@@ -12,10 +12,10 @@ from contextlib import ExitStack
 
 import msgspec
 
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.connectors.base import Committer, Sink, SinkContext
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Committable
+from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.sinks.sink import sink_context_of

@@ -18,12 +18,12 @@ from contextlib import ExitStack
 import msgspec
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.values import Committable, Record
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.records.record_codec import decode, encode
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits

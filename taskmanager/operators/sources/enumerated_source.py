@@ -14,9 +14,6 @@ import socket
 from collections.abc import Callable
 from typing import assert_never
 
-from tidegate.common.pickling import dumps
-from tidegate.common.records.batch import Batch, RecordsBatch
-from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Source, Split
@@ -39,6 +36,9 @@ from tidegate.model.coordinators.operator_events import ReaderEvent
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.values import UserObject
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.records.pickling import dumps
+from tidegate.records.record_codec import decode
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 from tidegate.taskmanager.operators.user_code.boundary import user_error

@@ -17,7 +17,6 @@ from typing import assert_never
 
 import msgspec
 
-from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
@@ -41,6 +40,7 @@ from tidegate.model.coordinators.operator_events import (
 )
 from tidegate.model.errors import InternalError
 from tidegate.model.values import UserObject
+from tidegate.records.batch import Batch
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, own_splits, split_ids_in, splits_in
 from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment

@@ -9,9 +9,9 @@ time. While the JobManager does not answer, the last limit holds.
 
 from __future__ import annotations
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.common.watermark_strategy import WatermarkAlignment
 from tidegate.model.channel_events import END_OF_TIME
+from tidegate.records.batch import MIN_TIMESTAMP
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 

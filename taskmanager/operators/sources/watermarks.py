@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
-from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import (
     Watermark,
@@ -33,6 +31,8 @@ from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
 from tidegate.model.values import Record
 from tidegate.model.whole_numbers import as_whole, whole_number
+from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
+from tidegate.records.record_codec import decode
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Blamed, user_error

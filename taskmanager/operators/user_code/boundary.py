@@ -15,12 +15,9 @@ from typing import Any, Protocol
 
 import tidegate
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
-from tidegate.common.canonical.forms import value_of
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.externalresource import ExternalResourceInfo
-from tidegate.common.records.batch import Batch, RecordsBatch
-from tidegate.common.records.shown_values import rows_to_show
 from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
 from tidegate.functions.output_tag import OutputTag
@@ -42,11 +39,14 @@ from tidegate.metrics import MetricGroup
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.errors import InvalidJob, TidegateError, UserError, UserFunctionError, blamed
 from tidegate.model.values import MapKey, Record, StateValue
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.records.canonical.forms import value_of
+from tidegate.records.shown_values import rows_to_show
+from tidegate.taskmanager.keyed_state.handles import StateStore
+from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
-from tidegate.taskmanager.state.handles import StateStore
-from tidegate.taskmanager.state.timers import Timer
 from tidegate.wire.channel_messages import MAX_TASK_EVENT_BYTES
 from tidegate.wire.user_events import user_event
 

@@ -24,6 +24,7 @@ from tidegate.functions.checkpointed_function import (
 from tidegate.functions.interfaces import KeyedStateStore
 from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import (
@@ -35,7 +36,6 @@ from tidegate.taskmanager.operators.user_code.boundary import (
 )
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.function_state import FunctionStateBackend
-from tidegate.taskmanager.state.handles import StateStore
 from tidegate.taskmanager.state.operator_state import FrozenParts
 
 

@@ -16,16 +16,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tidegate.common.records.batch import ArrowBatch, from_wire
 from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle
 from tidegate.model.deployment import InputDeployment, OutputDeployment, TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import InputSpec, OutputSpec
+from tidegate.records.batch import ArrowBatch, from_wire
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
 from tidegate.taskmanager.operators.base import OperatorContext
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelDescription, StoredBatch, read_channel
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.state.base import SegmentSource

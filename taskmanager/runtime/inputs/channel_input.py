@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from typing import Protocol, assert_never
 
-from tidegate.common.records.batch import ArrowBatch, to_wire
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
@@ -28,6 +27,7 @@ from tidegate.model.channel_events import (
     WatermarkStatus,
 )
 from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.records.batch import ArrowBatch, to_wire
 from tidegate.taskmanager.exchange.base import InputGate, RecordingEnded
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import watermarks as w

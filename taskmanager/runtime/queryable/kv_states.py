@@ -14,8 +14,8 @@ from collections.abc import Callable
 from tidegate.model.errors import ErrorInfo, StateNotServed
 from tidegate.model.ids import OperatorId
 from tidegate.model.kv_state import KvStateInfo
+from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.runtime.ports import QueryState
-from tidegate.taskmanager.state.queryable import QueryableState
 
 SHARE_MS = 0.5
 """Chosen, not measured: a tenth of a slice (5 ms), so that look-ups take no more than that share of a busy subtask's time."""

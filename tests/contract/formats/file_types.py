@@ -16,7 +16,6 @@ import pyarrow.orc as orc
 
 from tests.conformance.postgres_types import WRITTEN
 from tests.unit.tidegate.connectors.test_file_source import CONTEXT, states
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.files.encoders import (
     CheckedEncoder,
@@ -27,6 +26,7 @@ from tidegate.connectors.files.encoders import (
     ParquetEncoderFactory,
 )
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.batch import ArrowBatch
 
 RECORDED = Path(__file__).with_name("file_types.json")
 SAME, REFUSED = "same", "refused"

@@ -16,8 +16,6 @@ import fastavro
 from tests.contract.formats.avro_cases import cases
 from tests.contract.formats.record_avro import ANSWERS
 from tests.servers.schema_registry import schema_registry
-from tidegate.common.records.record_codec import decode
-from tidegate.common.records.type_information import ListTypeInfo, MapTypeInfo, RowTypeInfo
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.files.file_range import FileRange
 from tidegate.connectors.formats.avro_files import AvroFileFormat, AvroSchema
@@ -25,6 +23,8 @@ from tidegate.connectors.formats.avro_messages import AvroRows
 from tidegate.connectors.formats.messages import PoisonRecord
 from tidegate.datastream.formats.avro import AvroRowDeserializationSchema
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
+from tidegate.records.record_codec import decode
+from tidegate.records.type_information import ListTypeInfo, MapTypeInfo, RowTypeInfo
 
 FOUND: list[dict[str, Any]] = json.loads(ANSWERS.read_text())
 REFUSED = "refused"

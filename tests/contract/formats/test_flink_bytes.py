@@ -11,7 +11,6 @@ import pytest
 
 from tests.contract.formats.cases import cases
 from tests.contract.formats.record import VECTORS
-from tidegate.common.records.record_codec import encode
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -19,6 +18,7 @@ from tidegate.connectors.formats.messages import SerializationSchema
 from tidegate.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
 from tidegate.datastream.formats.csv import CsvRowSerializationSchema
 from tidegate.datastream.formats.json import JsonRowSerializationSchema
+from tidegate.records.record_codec import encode
 
 FOUND: list[dict[str, Any]] = json.loads(VECTORS.read_text())
 _OF_JACKSON = b'{"m":{"k":{"kind":"INSERT","arity":2}}}'

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.contract.formats.json_values import CASES, ERROR, VECTORS, message, record
-from tidegate.common.records.record_codec import decode
-from tidegate.common.records.record_text import record_text
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.formats.messages import JsonRowDeserializationSchema, PoisonRecord
+from tidegate.records.record_codec import decode
+from tidegate.records.record_text import record_text
 
 FOUND: list[list[str]] = json.loads(VECTORS.read_text(encoding="utf-8"))
 READ = [(kind, value, given) for kind, value, given in FOUND if given != ERROR]

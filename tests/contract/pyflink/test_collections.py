@@ -17,11 +17,11 @@ import pytest
 from tests.contract.pyflink.collections import evaluated, pairs
 from tests.contract.pyflink.record_collections import FOUND
 from tidegate.common import Row, Types
-from tidegate.common.records.given_values import as_declared
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.connectors.base import Split, SplitState
 from tidegate.connectors.collection import CollectionReader, CollectionSource
 from tidegate.model.errors import SchemaMismatch
+from tidegate.records.given_values import as_declared
+from tidegate.records.record_codec import decode, encode
 
 RECORDED = json.loads(FOUND.read_text())
 BY_TYPE = {told: list(those) for told, those in itertools.groupby(RECORDED, key=lambda one: one[0])}

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.records.batch import ArrowBatch
 
 SPLITS = 4
 BATCH = 20

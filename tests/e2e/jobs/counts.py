@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
@@ -39,6 +38,7 @@ from tidegate.datastream import KeyedProcessFunction, MapFunction, RuntimeContex
 from tidegate.datastream.aggregates import count, sum
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.functions.state import ValueStateDescriptor
+from tidegate.records.batch import ArrowBatch
 
 KEYS = 97
 WINDOW_MS = 1_000

@@ -14,13 +14,13 @@ from itertools import pairwise
 from typing import Any
 
 from tests.sim.enumerated.world import Checkpoint, LawBroken, World, given_in
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors import base
 from tidegate.connectors.hybrid.parts import HybridCheckpoint, HybridSplit
 from tidegate.connectors.hybrid.reader import HybridReader
 from tidegate.connectors.hybrid.source import HybridReaders, HybridSource
 from tidegate.connectors.source import Source
+from tidegate.records.batch import RecordsBatch
 
 AT_ONCE = 2
 

@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any, Self
 
 from tests.enumerated_numbers import NumbersSource, RangeEnumerator, RangeSplit
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.connectors import base
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.source import Source, SplitEnumeratorContext
@@ -34,6 +33,7 @@ from tidegate.connectors.source.protocol import (
     TellReader,
 )
 from tidegate.connectors.source.reader_host import ReaderHost, ReadersSource
+from tidegate.records.batch import RecordsBatch
 from tidegate.taskmanager.operators.sources.restored_splits import elements_of, splits_in
 
 MOST_STEPS = 60_000

@@ -26,7 +26,6 @@ from tests.sim.runtime.transactions import Bank, BankSink
 from tests.sim.watch import LawBroken
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
-from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.number_sequence import DataGeneratorSource, ranges
 from tidegate.datastream import (
@@ -40,6 +39,7 @@ from tidegate.datastream import (
 )
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.functions.state import ValueStateDescriptor
+from tidegate.records.batch import Batch, RecordsBatch
 
 KEYS, TOTAL, BATCH_ROWS = 5, 200, 12
 OUTPUT, TIME, EVENTS = 0, 10, 12

@@ -22,6 +22,7 @@ from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recordi
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import FrozenTable, StateTable
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import snapshot_write as sw
@@ -38,7 +39,6 @@ from tidegate.taskmanager.runtime.events.task_events import TaskEventDispatcher
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import Mail
 from tidegate.taskmanager.state.base import SegmentSource
-from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable, StateTable
 from tidegate.wire.frames import FrameType, OutgoingFrame
 from tidegate.wire.user_events import user_event
 

@@ -11,8 +11,8 @@ import time
 from abc import ABCMeta
 from enum import Enum
 
-from tidegate.common.records.type_information import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob
+from tidegate.records.type_information import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
 
 __all__ = [
     "DateTypeInfo",

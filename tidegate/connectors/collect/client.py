@@ -21,7 +21,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.collect.messages import (
     NO_VERSION,
@@ -33,6 +32,7 @@ from tidegate.connectors.collect.messages import (
 )
 from tidegate.model.errors import ExternalError
 from tidegate.model.values import Record
+from tidegate.records.record_codec import decode
 
 _SPOOL_BYTES = 32 * 1024 * 1024
 """Results that wait for their checkpoint go to a file beyond this (docs/adr/0075); chosen, not measured."""

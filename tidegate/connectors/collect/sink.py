@@ -19,13 +19,13 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.collect.messages import Request, ResultBatch, ResultsResponse
 from tidegate.connectors.collect.server import CollectServer
 from tidegate.model.errors import InternalError
 from tidegate.model.values import StateValue
+from tidegate.records.batch import ArrowBatch, Batch
 
 BUFFER_BYTES = 2 * 1024 * 1024
 """Flink's default of ``collect-sink.batch-size.max``."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tidegate.model.errors import InvalidJob, StorageError
-from tidegate.store.locations import kind_of
+from tidegate.model.storage_errors import kind_of
 
 _MAGIC = re.compile(r"[*?\[]")
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^/\]]+\]|.", re.DOTALL)

@@ -20,9 +20,9 @@ from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
-from tidegate.common.records.java_text import double_text
 from tidegate.connectors.files.decimal_text import exact, fitted
 from tidegate.model.values import FieldValue
+from tidegate.records.java_text import double_text
 
 _Reader = Callable[[FieldValue], FieldValue]
 

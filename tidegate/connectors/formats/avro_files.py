@@ -19,8 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.common.records.record_codec import decode, encode
-from tidegate.common.records.type_information import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
 from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_range import FileRange, byte_ranges, check_whole
@@ -31,6 +29,8 @@ from tidegate.connectors.formats.avro_resolution import Resolution, Unresolved, 
 from tidegate.connectors.formats.avro_type import ParsedSchema, library, parse
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Record
+from tidegate.records.record_codec import decode, encode
+from tidegate.records.type_information import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
 
 _BLOCK_RECORDS = 4096
 _PIECE_BYTES = 1 << 16

@@ -23,7 +23,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from tidegate.common.records.type_information import DecimalTypeInfo
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.formats.avro_resolution import (
     EXACT,
@@ -39,6 +38,7 @@ from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRe
 from tidegate.connectors.formats.messages import Values as MessageValues
 from tidegate.model.errors import ExternalError, InvalidJob, Unreachable, UserError
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.type_information import DecimalTypeInfo
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient

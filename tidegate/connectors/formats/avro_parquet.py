@@ -19,7 +19,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder, ParquetEncoderFactory
 from tidegate.connectors.files.formats import ParquetFormat
@@ -28,6 +27,7 @@ from tidegate.connectors.formats.avro_resolution import Values, default_of, with
 from tidegate.connectors.formats.avro_type import AvroType, ParsedSchema, library, logical_type
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.record_codec import encode
 
 _AVRO_SCHEMA = b"parquet.avro.schema"
 """In the file's footer, as Parquet's own library for Avro has it."""

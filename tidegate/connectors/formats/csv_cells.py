@@ -16,8 +16,6 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
-from tidegate.common.records.java_text import double_text, float_text
-from tidegate.common.records.record_text import record_text
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import (
@@ -32,6 +30,8 @@ from tidegate.common.typeinfo import (
 from tidegate.connectors.files.decimal_text import exact
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.java_text import double_text, float_text
+from tidegate.records.record_text import record_text
 
 Reader = Callable[[str], FieldValue]
 Writer = Callable[[Record], str]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
 from tidegate.connectors.files.block import Block
@@ -27,6 +26,7 @@ from tidegate.connectors.formats.csv_cells import CsvColumn, reader_of, writer_o
 from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.record_codec import decode, encode
 
 _BLOCK_RECORDS = 4096
 """Bounds what Python's objects of a block take; the cost of a block is spread over enough of them."""

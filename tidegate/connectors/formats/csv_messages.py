@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from tidegate.common.records.record_codec import decode as decode_records
-from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.connectors.files.batches import one_batch
@@ -37,6 +35,8 @@ from tidegate.connectors.formats.messages import (
 )
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.record_codec import decode as decode_records
+from tidegate.records.record_codec import encode as encode_records
 
 _USUAL_QUOTE = '"'
 _BY_CELL = (pa.types.is_nested, pa.types.is_binary, pa.types.is_time, pa.types.is_decimal256)

@@ -16,8 +16,6 @@ from json.encoder import encode_basestring
 
 import pyarrow as pa
 
-from tidegate.common.records.java_text import double_text, float_text
-from tidegate.common.records.record_codec import decode_column
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import (
     BasicType,
@@ -31,6 +29,8 @@ from tidegate.common.typeinfo import (
 )
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
+from tidegate.records.java_text import double_text, float_text
+from tidegate.records.record_codec import decode_column
 
 _Text = Callable[[Record], str]
 _ESCAPED_OTHERWISE = re.compile("([\x0b\x0e-\x1f\U00010000-\U0010ffff])")

@@ -17,9 +17,6 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.record_codec import decode as decode_records
-from tidegate.common.records.record_codec import encode as encode_records
-from tidegate.common.records.record_copy import record_copy
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.connectors.content import NOT_OF_CONTENT, check_content, misfit, named
@@ -35,6 +32,9 @@ from tidegate.connectors.files.json_text import (
 from tidegate.connectors.formats.json_rows import row_texts
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Record, UserObject
+from tidegate.records.record_codec import decode as decode_records
+from tidegate.records.record_codec import encode as encode_records
+from tidegate.records.record_copy import record_copy
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
 """Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""

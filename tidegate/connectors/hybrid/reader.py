@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.common.records.batch import Batch
 from tidegate.connectors import base
 from tidegate.connectors.hybrid.parts import HybridSplit, PartRead, Switch
 from tidegate.connectors.source.enumerator_host import decoded_split, encoded_split
@@ -20,6 +19,7 @@ from tidegate.connectors.source.serializers import PickleSerializer
 from tidegate.connectors.source.splits import SourceSplit
 from tidegate.model.errors import InternalError
 from tidegate.model.values import UserObject
+from tidegate.records.batch import Batch
 
 SPLITS: PickleSerializer[SourceSplit] = PickleSerializer()
 

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.records.record_codec import encode
 from tidegate.connectors.base import Split
 from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, Values, decoded, objects
 from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, Tombstones, dead_letter
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.model.errors import CorruptData
 from tidegate.model.values import Record
+from tidegate.records.record_codec import encode
 
 _LOG = logging.getLogger(__name__)
 

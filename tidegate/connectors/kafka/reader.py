@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
@@ -27,6 +26,7 @@ from tidegate.connectors.kafka.fetching import Fetch
 from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import with_topic_id
+from tidegate.records.batch import ArrowBatch
 
 MAX_PENDING = 100
 """Checkpoints whose offsets are remembered until they are confirmed; chosen, not measured."""

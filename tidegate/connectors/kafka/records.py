@@ -13,13 +13,13 @@ from itertools import repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.serialization import SerializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.formats.messages import SerializationSchema, encoded, serializer_of
 from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import Record
+from tidegate.records.batch import ArrowBatch
+from tidegate.records.record_codec import decode as decode_records
 
 SCHEMA = pa.schema(
     [

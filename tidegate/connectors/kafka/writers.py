@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch, from_wire, to_wire
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import typed_error
@@ -25,6 +24,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, to
 from tidegate.connectors.kafka.sending import send
 from tidegate.model.errors import ExternalError, Unreachable
 from tidegate.model.values import Committable
+from tidegate.records.batch import ArrowBatch, Batch, from_wire, to_wire
 
 FLUSH_TIMEOUT_S = 60.0
 """Chosen, not measured: a broker that takes longer fails the checkpoint, and the job starts again."""

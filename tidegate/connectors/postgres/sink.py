@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.postgres.rows import RowFormat, Staging, copy
@@ -34,6 +33,7 @@ from tidegate.connectors.postgres.transactions import (
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, UserError
 from tidegate.model.values import Committable, StateValue
+from tidegate.records.batch import ArrowBatch, Batch
 
 GATHERED_ROWS = 10_000
 """A ``COPY`` costs 0.2 ms beside its rows, and behind functions of one record a batch is a row or a few. With so many in one, what it costs is

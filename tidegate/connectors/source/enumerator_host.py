@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
-from tidegate.common.pickling import dumps
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors import base
 from tidegate.connectors.source.async_work import AsyncCall, AsyncWork
@@ -41,6 +39,8 @@ from tidegate.connectors.source.source import Source
 from tidegate.connectors.source.splits import SourceSplit
 from tidegate.model.errors import CorruptData, InvalidJob
 from tidegate.model.values import StateValue, UserObject
+from tidegate.records.batch import RecordsBatch
+from tidegate.records.pickling import dumps
 
 T = TypeVar("T")
 SPLIT_ID = "enumerator"

@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidegate.common.records.batch import RecordsBatch
-from tidegate.common.records.record_copy import RecordCopy, record_copy, reuses_objects
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors import base
 from tidegate.connectors.source.enumerator_host import UserSource, decoded_split, encoded_split
@@ -27,6 +25,8 @@ from tidegate.connectors.source.splits import SourceSplit
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record, UserObject
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.batch import RecordsBatch
+from tidegate.records.record_copy import RecordCopy, record_copy, reuses_objects
 
 MOST_RECORDS = 256
 """A batch of them costs a chain of functions about a millisecond, while its own cost is spread over many."""

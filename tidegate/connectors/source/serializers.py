@@ -6,7 +6,7 @@ import pickle
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from tidegate.common.pickling import dumps
+from tidegate.records.pickling import dumps
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, ReaderContext, Sink, SinkContext, SinkWriter
 from tidegate.connectors.spark.nanoseconds import DroppedNanoseconds
@@ -30,6 +29,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreachable, UserFunctionError
 from tidegate.model.options import CheckpointingOptions
 from tidegate.model.values import Committable, StateValue
+from tidegate.records.batch import ArrowBatch, Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

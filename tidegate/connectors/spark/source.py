@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import xxhash
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
@@ -28,6 +27,7 @@ from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files.file_system import list_files, resolve
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.model.errors import CorruptData, InvalidJob
+from tidegate.records.batch import ArrowBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
@@ -36,6 +35,7 @@ from tidegate.connectors.spark.stream_link import (
 )
 from tidegate.connectors.spark.stream_position import StreamPosition, StreamProgress
 from tidegate.model.errors import ExternalError, InternalError, TidegateError, Unreachable, UserFunctionError
+from tidegate.records.batch import ArrowBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from tidegate.common.watermark_strategy import WatermarkStrategy, makes_watermarks
 from tidegate.connectors.base import Sink, Source, Split
-from tidegate.connectors.operator_options import make_options
 from tidegate.connectors.source.enumerator_host import EnumeratorSource
 from tidegate.connectors.spark.frame_job import SparkFrameJob
 from tidegate.connectors.spark.sink import SparkSink
@@ -41,6 +40,7 @@ from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import default_max_parallelism
 from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
 from tidegate.model.values import UserObject
+from tidegate.operator_options import make_options
 from tidegate.wire.user_events import events_of_the_script
 
 

@@ -14,12 +14,12 @@ from dataclasses import fields
 
 import cloudpickle
 
-from tidegate.common.pickling import dumps
 from tidegate.connectors.base import Sink, Source
 from tidegate.datastream._graph.local_modules import modules_beside_the_job
 from tidegate.model.errors import NotSerializable
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
+from tidegate.records.pickling import dumps
 
 _MAX_DEPTH = 12
 """Deep enough to name the culprit in what people write, and an end for objects that are made while one looks."""

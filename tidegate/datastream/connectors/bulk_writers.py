@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.records.data_types import DataType
 from tidegate.common.serialization import BulkWriterFactory, RowDataBulkWriterFactory
 from tidegate.connectors.files.encoders import EncoderFactory
 from tidegate.model.errors import InvalidJob
+from tidegate.records.data_types import DataType
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.data_types import DataType, DataTypes, RowField, RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.formats.csv_cells import CsvColumn
@@ -24,6 +23,7 @@ from tidegate.connectors.formats.csv_messages import CsvRowSerializationSchema a
 from tidegate.datastream.connectors.bulk_writers import RowWriterFactory
 from tidegate.datastream.connectors.file_system import StreamFormat
 from tidegate.model.errors import InvalidJob
+from tidegate.records.data_types import DataType, DataTypes, RowField, RowType
 
 __all__ = [
     "CsvBulkWriters",

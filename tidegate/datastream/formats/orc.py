@@ -9,11 +9,11 @@ from functools import partial
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.files.columns import SchemaEncoderFactory
 from tidegate.connectors.files.encoders import OrcEncoderFactory
 from tidegate.datastream.connectors.bulk_writers import RowWriterFactory, only_setting
+from tidegate.records.data_types import RowType
 
 __all__ = ["OrcBulkWriters"]
 

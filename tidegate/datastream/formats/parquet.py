@@ -16,7 +16,6 @@ from functools import partial
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.files.columns import RowParquetFormat, SchemaEncoderFactory
 from tidegate.connectors.files.encoders import ParquetEncoderFactory
@@ -24,6 +23,7 @@ from tidegate.connectors.formats.avro_files import AvroSchema
 from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
 from tidegate.datastream.connectors.bulk_writers import EncodedBulkWriterFactory, RowWriterFactory, only_setting
 from tidegate.datastream.connectors.file_system import BulkFormat, StreamFormat
+from tidegate.records.data_types import RowType
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 

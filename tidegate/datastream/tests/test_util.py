@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
-from tidegate.common.records.batch import Batch
-from tidegate.common.records.column_codec import pickle_value
-from tidegate.common.records.record_codec import records_of
-from tidegate.common.records.record_text import record_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import TimestampAssigner
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.model.values import Record, StateValue
+from tidegate.records.batch import Batch
+from tidegate.records.column_codec import pickle_value
+from tidegate.records.record_codec import records_of
+from tidegate.records.record_text import record_text
 
 __all__ = ["DataStreamTestSinkFunction", "SecondColumnTimestampAssigner"]
 

@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.common.serializer import TypeSerializer
-from tidegate.common.time import to_millis
 from tidegate.functions.interfaces import RuntimeContext
 from tidegate.functions.windows.serializers import GlobalWindowSerializer, PickledWindowSerializer, TimeWindowSerializer
 from tidegate.functions.windows.triggers import EventTimeTrigger, Length, NeverTrigger, ProcessingTimeTrigger, Trigger
 from tidegate.functions.windows.windows import GlobalWindow, MergeReport, TimeWindow
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
+from tidegate.records.batch import MIN_TIMESTAMP
+from tidegate.records.time import to_millis
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
-from tidegate.common.time import to_millis
 from tidegate.functions.windows.triggers import Length
 from tidegate.functions.windows.windows import Window
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.batch import MIN_TIMESTAMP
+from tidegate.records.time import to_millis
 
 
 @dataclass(frozen=True, slots=True)

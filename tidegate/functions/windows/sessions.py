@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from tidegate.common.names.type_variables import T
-from tidegate.common.time import to_millis
 from tidegate.functions.windows.assigners import AssignerScope, MergingWindowAssigner, TimeWindowAssigner
 from tidegate.functions.windows.triggers import Length
 from tidegate.functions.windows.windows import MergeReport, TimeWindow
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.time import to_millis
 
 
 class SessionWindowTimeGapExtractor(ABC):

@@ -14,13 +14,14 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from tidegate.common.time import Duration, Time, to_millis
+from tidegate.common.time import Duration, Time
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ReducingState, ReducingStateDescriptor, StateDescriptor
 from tidegate.functions.windows.windows import TimeWindow, Window
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
 from tidegate.model.whole_numbers import whole_number
+from tidegate.records.time import to_millis
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.versitygw import BUCKET, VersityGateway
-from tests.unit.taskmanager.state.columnar.test_window_increments import SAVEPOINT, Job, content_of
+from tests.unit.taskmanager.windows.state.test_window_increments import SAVEPOINT, Job, content_of
 from tidegate.common.typeinfo import Types
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import CorruptData, StorageError
@@ -15,9 +15,9 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.object_files import ObjectRanges
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.store.verified_file import BLOCK_BYTES
-from tidegate.taskmanager.state.backend import KeyedBackend
-from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
-from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowMemory
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend
+from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.windows.state.windows import ColumnarWindowState, WindowMemory
 
 OWNED = KeyGroupRange(0, 3)
 KEYS = 40_000

@@ -36,8 +36,8 @@ from tidegate.model.ids import OperatorId, hex_id
 from tidegate.model.program import OperatorSpec
 from tidegate.taskmanager.compatibility.states import StateOutcome, StateVerdict, StoredState, examine_states
 from tidegate.taskmanager.harness.operators import OperatorHarness
-from tidegate.taskmanager.state.columnar.window_files import WINDOWS, WindowFormat
 from tidegate.taskmanager.state.files.segments import StateDescription, metadata_of
+from tidegate.taskmanager.windows.state.files import WINDOWS, WindowFormat
 
 COLUMNS = Types.SCHEMA(pa.schema([("k", pa.int64()), ("w", pa.string()), ("v", pa.int64()), ("f", pa.float64())]))
 BACKENDS = ("hashmap", "rocksdb")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import ChannelEvent
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.data_server import OnTaskEvent, nobody_listens
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint

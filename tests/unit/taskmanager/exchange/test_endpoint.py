@@ -18,13 +18,13 @@ from tests.unit.taskmanager.exchange.harness import (
     spec_of,
 )
 from tests.unit.taskmanager.exchange.raw_peers import fake_producer
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition, UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.deployment import OutputDeployment, ProducerAddress
 from tidegate.model.errors import SubtaskLost, UnknownAttempt, Unreachable, UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import encode_event

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.taskmanager.exchange.harness import Net, rows
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
@@ -18,6 +17,7 @@ from tidegate.model.channel_events import (
     WatermarkEvent,
 )
 from tidegate.model.checkpoint import Alignment, CheckpointOptions
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.taskmanager.exchange.harness import output_of, rows, spec_of
-from tidegate.common.keys.hashing import hash_key
-from tidegate.common.records.batch import TIMESTAMP_COLUMN, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.graph import Partitioner
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import KeySpec
+from tidegate.records.batch import TIMESTAMP_COLUMN, ArrowBatch
+from tidegate.records.keys import hash_key
 from tidegate.taskmanager.exchange.partitioners import Dealt, make_dealer
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.exchange.harness import Net, output_of, producer_id, rows, spec_of
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import EndOfPartition, WatermarkEvent
 from tidegate.model.graph import Partitioner
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition

@@ -1,5 +1,5 @@
 """The same keys are one key with every backend, as key of a stream, of a timer, of a window, of a MapState and of broadcast state, before a checkpoint
-and after a restore on the other backend. Which keys are equal is in ``tests/unit/tidegate/common/canonical/test_forms.py``."""
+and after a restore on the other backend. Which keys are equal is in ``tests/unit/tidegate/records/canonical/test_forms.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.tidegate.common.canonical.test_forms import (
+from tests.unit.tidegate.records.canonical.test_forms import (
     EAST,
     EVERY,
     MOMENT,
@@ -27,13 +27,13 @@ from tests.unit.tidegate.common.canonical.test_forms import (
     WithEq,
 )
 from tidegate.common import Row, Time, Types
-from tidegate.common.canonical.forms import canonical_key
-from tidegate.common.keys.hashing import hash_key
 from tidegate.datastream import DataStream, KeyedBroadcastProcessFunction, KeyedProcessFunction, ProcessWindowFunction
 from tidegate.datastream.aggregates import count
 from tidegate.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.canonical.forms import canonical_key
+from tidegate.records.keys import hash_key
 from tidegate.taskmanager.harness.operators import HarnessSnapshot, OperatorHarness
 
 LONG, ANY = Types.LONG(), Types.PICKLED_BYTE_ARRAY()

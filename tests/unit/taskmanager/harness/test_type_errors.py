@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tidegate.common import Row, Types
-from tidegate.common.records.record_codec import codec_of
 from tidegate.datastream import DataStream, OutputTag
 from tidegate.functions.interfaces import ProcessFunction
 from tidegate.model.errors import InvalidJob, NotSerializable, SchemaMismatch
+from tidegate.records.record_codec import codec_of
 from tidegate.taskmanager.harness.operators import OperatorHarness
 
 PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])

@@ -9,18 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.connectors.operator_options import make_options
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorOptions, OperatorSpec
+from tidegate.operator_options import make_options
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.harness import surroundings
 from tidegate.taskmanager.harness.surroundings import HandClock, HandTimers
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
-from tidegate.taskmanager.operators.factory import make_operator
+from tidegate.taskmanager.runtime.operator_factory import make_operator
 
 CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""

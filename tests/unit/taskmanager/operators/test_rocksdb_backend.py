@@ -15,7 +15,6 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, start
 from tests.unit.taskmanager.operators.keyed_kit import MeanAggregate, keyed
-from tidegate.common.keys.hashing import hash_key
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.interfaces import KeyedContext, KeyedProcessFunction, RuntimeContext
@@ -30,9 +29,10 @@ from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, Snaps
 from tidegate.model.errors import InvalidJob, SchemaMismatch, StorageError
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import OperatorSpec
+from tidegate.records.keys import hash_key
+from tidegate.taskmanager.keyed_state.rocksdb import changes as rocksdb_changes
+from tidegate.taskmanager.keyed_state.rocksdb import columns as rocksdb_columns
 from tidegate.taskmanager.state.files import segment_streams
-from tidegate.taskmanager.state.rocksdb import changes as rocksdb_changes
-from tidegate.taskmanager.state.rocksdb import columns as rocksdb_columns
 
 HASHMAP = {"state.backend.type": "hashmap"}
 ROCKSDB = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"}

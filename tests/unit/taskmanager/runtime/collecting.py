@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 
 _WORLDS: dict[str, dict[str, list[Any]]] = {}
 _LOCK = threading.Lock()

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason, OperatorSnapshot, StateHandle
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.states import ExecutionState
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.taskmanager.operators.base import Operator, OperatorContext, Output

@@ -18,11 +18,11 @@ from tests.unit.taskmanager.runtime.fakes import (
     context_of,
 )
 from tidegate.common import Types
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler

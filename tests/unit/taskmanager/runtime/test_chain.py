@@ -8,12 +8,12 @@ import pytest
 
 from tests.unit.taskmanager.runtime.fakes import ArrowOperator, FakeFrozen, FakeOperator, FakePartition, context_of
 from tidegate.common import Types
-from tidegate.common.records.batch import ArrowBatch, RecordsBatch
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
 from tidegate.model.errors import InternalError, UserFunctionError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.records.batch import ArrowBatch, RecordsBatch
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import Types
 from tidegate.model.errors import ErrorInfo, InvalidJob
 from tidegate.model.ids import OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.kv_state import KvStateInfo
 from tidegate.model.values import Key, StateValue
+from tidegate.records.record_codec import encode_column
+from tidegate.taskmanager.keyed_state.queryable import QueryableState
 from tidegate.taskmanager.runtime.ports import QueryState
 from tidegate.taskmanager.runtime.queryable.kv_states import IDLE_MS, SHARE_MS, KvStateRegistry
-from tidegate.taskmanager.state.queryable import QueryableState
 from tidegate.wire.kv_state_columns import values_of, write_keys
 
 OPERATOR = OperatorId("a" * 32)

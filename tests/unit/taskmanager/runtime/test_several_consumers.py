@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.taskmanager.runtime.fakes import ArrowOperator, FakeOperator, FakePartition, context_of
 from tidegate.common import Types
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.model.program import KeySpec
-from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.records.record_codec import decode, encode
+from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.measuring.operator_times import OperatorTimes
 from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget, OperatorInput

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.print_sink import PrintSink
+from tidegate.records.batch import RecordsBatch
 from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
 from tidegate.taskmanager.spark.process import PrintedLines, step_back
 

@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 from tidegate.common import Row, RowKind, Types
-from tidegate.common.records.record_text import record_text, text_of
-from tidegate.common.row import PositionalNames, make_row
+from tidegate.records.record_text import record_text, text_of
+from tidegate.records.row import PositionalNames, make_row
 
 
 def test_named_row_by_name_and_position() -> None:

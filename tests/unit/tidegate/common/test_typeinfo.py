@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.common import TypeInformation, Types
-from tidegate.common.records.type_information import PICKLED_METADATA
 from tidegate.model.errors import InvalidJob
+from tidegate.records.type_information import PICKLED_METADATA
 
 BASIC: list[tuple[TypeInformation, pa.DataType]] = [
     (Types.STRING(), pa.string()),

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.collect import CollectedResults, CollectSink
@@ -20,6 +18,8 @@ from tidegate.connectors.collect.client import ResultGuarantee, _Spool
 from tidegate.connectors.collect.messages import TOKEN_BYTES, ResultBatch
 from tidegate.connectors.collect.sink import CollectWriter
 from tidegate.model.errors import ExternalError
+from tidegate.records.batch import ArrowBatch
+from tidegate.records.record_codec import encode
 
 TOKEN = secrets.token_bytes(TOKEN_BYTES)
 LIMIT_S = 30

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tidegate.common import Row, TypeInformation, Types
-from tidegate.common.records.batch import ArrowBatch, RecordsBatch
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.connectors.base import ReaderContext, SinkContext, SplitState
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.model.errors import SchemaMismatch
+from tidegate.records.batch import ArrowBatch, RecordsBatch
+from tidegate.records.record_codec import decode, encode
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "operator")
 NAMED = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()])

@@ -13,9 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.tidegate.connectors.test_file_source import drain, states
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import decode
-from tidegate.common.records.shown_values import shown_value
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.content import check_content, content_errors, misfit
@@ -50,6 +47,9 @@ from tidegate.model.errors import (
     Unreachable,
     UserFunctionError,
 )
+from tidegate.records.batch import ArrowBatch
+from tidegate.records.record_codec import decode
+from tidegate.records.shown_values import shown_value
 from tidegate.taskmanager.operators.user_code.boundary import batch_error
 
 LATE = pa.array([0, 3_000_000, 1], pa.int32()).cast(pa.date32())

@@ -10,12 +10,12 @@ import pytest
 
 from tests.e2e.waiting import wait_until
 from tidegate.common import Duration
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
 from tidegate.connectors.file_source import FileSource
 from tidegate.datastream.connectors.file_system import FileEnumeratorProvider, StreamFormat
 from tidegate.datastream.connectors.file_system import FileSource as PyFlinksFileSource
 from tidegate.model.errors import InvalidJob
+from tidegate.records.batch import ArrowBatch
 
 LIMIT_S = 30.0
 

@@ -14,7 +14,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, FileWriter, RollingPolicy, tombstone_of
@@ -23,6 +22,7 @@ from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.files.file_system import directory_entries
 from tidegate.datastream.connectors.file_system import RollingPolicy as SinkPolicy
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.records.batch import ArrowBatch
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from tidegate.common import Types
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSequenceSource, RangeReader, ranges
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.batch import ArrowBatch
 
 CONTEXT = ReaderContext(0, 2, 128, "job", "attempt", "operator")
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 
 from tidegate.common import Row, TypeInformation, Types
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.connectors.base import ReaderContext, SplitState
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.tabular import pandas_table, to_frame
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.batch import ArrowBatch
+from tidegate.records.record_codec import decode
 from tidegate.table import DataTypes
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "operator")

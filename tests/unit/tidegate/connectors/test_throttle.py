@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.connectors.base import Polled, SourceReader, Split, SplitState
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.throttle import ThrottledReader, ThrottledSource
 from tidegate.model.errors import InvalidJob
+from tidegate.records.batch import RecordsBatch
 
 
 class Numbers(SourceReader):

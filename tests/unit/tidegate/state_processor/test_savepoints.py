@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tidegate.common.canonical.forms import canonical_key
-from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.columnar.keys.hashing import key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from tidegate.functions.time_domain import TimeDomain
@@ -20,13 +19,15 @@ from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import Misuse, SchemaMismatch
 from tidegate.model.keygroups import range_of, subtask_of
+from tidegate.records.canonical.forms import canonical_key
+from tidegate.records.keys import hash_keys
 from tidegate.state_processor import OperatorIdentifier, OperatorTransformation, SavepointReader, SavepointWriter
 from tidegate.state_reader import open_checkpoint
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.segments import open_segment_source
-from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.keyed_state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.keyed_state.handles import StateStore
 from tidegate.taskmanager.state.files.segments import read_element_table
-from tidegate.taskmanager.state.handles import StateStore
 
 COUNTS, OTHER = OperatorIdentifier.for_uid("counts"), OperatorIdentifier.for_uid("other")
 COUNT = ValueStateDescriptor("count", Types.LONG())

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.docs.documented import code_of
+from tidegate.columnar.table.reserved import RowMemory
 from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, OperatorState, SnapshotType
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import range_of
@@ -18,8 +19,7 @@ from tidegate.state_reader import compare, open_checkpoint
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.levels import merged
 from tidegate.store.segments import open_segment_store
-from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState
-from tidegate.taskmanager.state.columnar.reserved import RowMemory
+from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
 from tidegate.taskmanager.state.files import segment_streams
 from tidegate.wire.state_columns import is_identity
 
@@ -43,7 +43,7 @@ class Job:
         (directory / "shared").mkdir()
 
     def write(self, changes: dict[str, int]) -> None:
-        from tidegate.common.keys.hashing import hash_columns, key_groups
+        from tidegate.columnar.keys.hashing import hash_columns, key_groups
         from tidegate.model.keygroups import subtask_of
 
         self.model.update(changes)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.docs.documented import code_of
-from tests.unit.taskmanager.state.columnar.stores import Store
-from tests.unit.taskmanager.state.columnar.test_window_increments import (
+from tests.unit.taskmanager.keyed_state.columns.stores import Store
+from tests.unit.taskmanager.windows.state.test_window_increments import (
     SIZE_MS,
     Content,
     Job,

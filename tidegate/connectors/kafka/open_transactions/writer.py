@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkWriter
 from tidegate.connectors.kafka.open_transactions.session import TransactionSession
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.writers import Check
 from tidegate.model.values import Committable, StateValue
+from tidegate.records.batch import ArrowBatch, Batch
 
 
 class OpenTransactionWriter(SinkWriter):

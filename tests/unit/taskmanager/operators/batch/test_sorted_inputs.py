@@ -15,8 +15,6 @@ from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, first
 from tests.unit.taskmanager.operators.rows.test_broadcast import RULES, Counting, Scale
 from tests.unit.taskmanager.operators.rows.test_interval_join import Pairs
-from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.time import Time
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
@@ -33,6 +31,8 @@ from tidegate.functions.state import ValueStateDescriptor
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
+from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch
+from tidegate.records.record_codec import decode, encode
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
 
 KEY = KeySpec(selector=first)

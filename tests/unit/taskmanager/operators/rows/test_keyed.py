@@ -10,7 +10,6 @@ import pytest
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start, values_of
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, MeanAggregate, first, keyed
 from tests.unit.taskmanager.operators.keyed_kit import backends as backends
-from tidegate.common.keys.hashing import hash_key
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.interfaces import (
@@ -36,6 +35,7 @@ from tidegate.model.checkpoint import SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData, InternalError, InvalidJob, SchemaMismatch, UserFunctionError
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import KeySpec, OperatorSpec
+from tidegate.records.keys import hash_key
 
 LATE = OutputTag("late", PAIR)
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import spec, start, values_of
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.row import Row
 from tidegate.common.time import Duration
 from tidegate.common.typeinfo import Types
@@ -20,7 +19,8 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import ValueStateDescriptor
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, SchemaMismatch, UserFunctionError
-from tidegate.taskmanager.operators.factory import make_operator
+from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.runtime.operator_factory import make_operator
 
 ODD = OutputTag("odd", Types.LONG())
 COLUMNS = pa.schema({"a": pa.int64(), "t": pa.timestamp("us")})

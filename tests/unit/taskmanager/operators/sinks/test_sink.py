@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Pool, Running, restored_of, spec, start
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput
 from tidegate.connectors.base import Source, Split
@@ -30,6 +29,7 @@ from tidegate.datastream.connectors.file_system import StreamFormat
 from tidegate.datastream.formats.avro import AvroSchema
 from tidegate.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from tidegate.datastream.formats.parquet import AvroParquetReaders
+from tidegate.records.record_codec import encode
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 
 AVRO = AvroSchema.parse_string(

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, split_mode, start
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.time import Duration
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import UserFunctionError
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.operators.sources.restored_splits import own_splits
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 

@@ -10,7 +10,6 @@ import pytest
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tests.unit.taskmanager.operators.sources.test_watermarks import Parts, PartsSource
 from tidegate.common import Duration, Row, Types
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, Split
 from tidegate.jobmanager.machines.events import WatermarkReported
@@ -18,6 +17,7 @@ from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, Unreachable
 from tidegate.model.ids import AttemptId, JobId, VertexId
+from tidegate.records.batch import RecordsBatch
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 
 UPDATE_MS = 500

@@ -10,10 +10,10 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common import Duration, Row, Types
-from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch, RecordsBatch
 from tidegate.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, UserFunctionError
+from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch, RecordsBatch
 from tidegate.taskmanager.operators.sources.source import SourceOperator
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.errors import StorageError, blame
 from tidegate.model.options import ShownRecord
+from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.user_code.boundary import batch_error, timer_error
 from tidegate.taskmanager.runtime.failures import failure_info
-from tidegate.taskmanager.state.timers import Timer
 
 ERROR = "operator 'x': ValueError: no"
 

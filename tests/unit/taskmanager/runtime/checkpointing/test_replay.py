@@ -10,9 +10,8 @@ import pytest
 
 from tests.unit.taskmanager.runtime.collecting_store import KeepingStore
 from tests.unit.taskmanager.runtime.fakes import context_of
+from tidegate.columnar.keys.hashing import hash_columns, key_groups, subtasks_of
 from tidegate.common import Types
-from tidegate.common.keys.hashing import hash_columns, key_groups, subtasks_of
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import UserEvent, WatermarkEvent
 from tidegate.model.checkpoint import ChannelStateHandle
 from tidegate.model.deployment import InputDeployment, TaskDeployment
@@ -20,6 +19,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, OperatorId, VertexId
 from tidegate.model.program import InputSpec, KeySpec
+from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.runtime.checkpointing.in_flight import (
     ChannelContent,
     ChannelDescription,

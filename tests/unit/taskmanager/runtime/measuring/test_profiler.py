@@ -18,14 +18,14 @@ from tidegate.wire.task_metrics import PROFILE
 @pytest.mark.parametrize(
     ("module", "kind"),
     [
-        ("tidegate.common.records.record_codec", "conversion"),
+        ("tidegate.records.record_codec", "conversion"),
         ("tidegate.taskmanager.runtime.conversion", "conversion"),
         ("tidegate.taskmanager.exchange.result_partition", "exchange"),
         ("tidegate.wire.frames", "serialisation"),
-        ("tidegate.taskmanager.state.heap.copy_on_write_table", "state"),
+        ("tidegate.taskmanager.keyed_state.heap.copy_on_write_table", "state"),
         ("tidegate.taskmanager.runtime.checkpointing.snapshots", "snapshot"),
         ("tidegate.taskmanager.operators.rows.keyed", "operators"),
-        ("tidegate.taskmanager.operators.keys.selectors", "key hashing"),
+        ("tidegate.taskmanager.operators.rows.selectors", "key hashing"),
         ("tidegate.connectors.file_sink", "source and sink"),
         ("tidegate.taskmanager.runtime.subtask", "runtime"),
     ],

@@ -14,8 +14,6 @@ import pytest
 from pyarrow import orc
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.records.batch import ArrowBatch
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.time import Instant
@@ -26,6 +24,8 @@ from tidegate.datastream.connectors.file_system import BucketAssigner, FileSink,
 from tidegate.datastream.formats.orc import OrcBulkWriters
 from tidegate.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.batch import ArrowBatch
+from tidegate.records.record_codec import decode, encode
 from tidegate.table.types import DataType, DataTypes, RowType
 
 MOMENT = datetime.datetime(1970, 1, 2, 3, 4, 5, 600700)

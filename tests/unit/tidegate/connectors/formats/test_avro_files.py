@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.files.file_range import FileRange
@@ -27,6 +26,7 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import FileSink
 from tidegate.datastream.formats.avro import AvroBulkWriters, AvroInputFormat, AvroSchema, GenericRecordAvroTypeInfo
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
+from tidegate.records.record_codec import decode, encode
 
 PAIR = {
     "type": "record",

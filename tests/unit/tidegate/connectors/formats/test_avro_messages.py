@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 from tests.servers.schema_registry import SchemaRegistryServer, schema_registry
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.formats.avro_messages import SchemaRegistry
 from tidegate.connectors.formats.messages import PoisonRecord
 from tidegate.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
 from tidegate.model.errors import ExternalError, InvalidJob, Unreachable, UserError
+from tidegate.records.record_codec import decode, encode
 
 V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 V2 = {**V1, "fields": [*V1["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}

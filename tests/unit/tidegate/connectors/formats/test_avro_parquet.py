@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.files.file_range import FileRange
@@ -21,6 +20,7 @@ from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory
 from tidegate.datastream.formats.avro import AvroSchema, GenericRecordAvroTypeInfo
 from tidegate.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.records.record_codec import decode, encode
 
 AT = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
 ITEM = {"type": "record", "name": "Item", "fields": [{"name": "id", "type": "int"}, {"name": "none", "type": "null"}]}

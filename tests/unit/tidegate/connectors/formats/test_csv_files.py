@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.time import Instant
@@ -31,6 +30,7 @@ from tidegate.datastream.formats.csv import (
     CsvSchemaBuilder,
 )
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
+from tidegate.records.record_codec import decode, encode
 from tidegate.table import DataTypes
 
 Set = Callable[[CsvSchemaBuilder], CsvSchemaBuilder]

@@ -14,13 +14,13 @@ import pytest
 from google.protobuf import proto
 
 from tests.contract.protobuf.cases import message_type
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.formats import protobuf_files
 from tidegate.connectors.formats.protobuf_files import ProtobufEncoderFactory, ProtobufFileFormat
 from tidegate.connectors.formats.protobuf_messages import ProtobufMessages, ProtobufRows
 from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.records.record_codec import decode, encode
 
 ORDER = message_type("orders3")
 Order: Any = ORDER.message_class()

@@ -11,7 +11,6 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from tests.contract.protobuf.cases import FIELDS, message_type
-from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.formats.messages import PoisonRecord, deserializer_of, serializer_of
@@ -19,6 +18,7 @@ from tidegate.connectors.formats.protobuf_messages import ProtobufMessages, Prot
 from tidegate.connectors.formats.protobuf_type import MessageType
 from tidegate.datastream.formats.protobuf import ProtobufRowDeserializationSchema, ProtobufRowSerializationSchema
 from tidegate.model.errors import InvalidJob, UserError
+from tidegate.records.record_codec import decode, encode
 
 ORDER = message_type("orders3")
 Order: Any = ORDER.message_class()

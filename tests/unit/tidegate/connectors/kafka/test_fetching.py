@@ -15,7 +15,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from tests.e2e.waiting import wait_until
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.formats.messages import ByteArraySchema, Values
@@ -28,6 +27,7 @@ from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of, topic_id_of, with_topic_id
 from tidegate.model.errors import CorruptData, Unreachable
+from tidegate.records.batch import ArrowBatch
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")
 

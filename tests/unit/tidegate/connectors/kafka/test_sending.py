@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from tests.e2e.waiting import wait_until
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.kafka.records import (
@@ -22,6 +21,7 @@ from tidegate.connectors.kafka.records import (
 )
 from tidegate.connectors.kafka.sending import make_producer, send
 from tidegate.model.errors import ExternalError
+from tidegate.records.batch import ArrowBatch
 
 Found = list[tuple[bytes | None, bytes | None, int]]
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.formats.messages import ByteArraySchema, FunctionSerializationSchema
@@ -17,6 +16,7 @@ from tidegate.connectors.kafka.publisher import Epoch
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes, from_bytes, messages
 from tidegate.connectors.kafka.sending import message_limit
 from tidegate.model.errors import UserError
+from tidegate.records.batch import ArrowBatch
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 CONTEXT = SinkContext(subtask_index=1, parallelism=2, job_id="j", attempt="a", operator_id="o")

@@ -9,13 +9,13 @@ import pytest
 
 from tests.enumerated_numbers import NumbersSource
 from tidegate.common import Types
-from tidegate.common.records.batch import RecordsBatch
 from tidegate.connectors import base
 from tidegate.connectors.formats.messages import deserializer_of
 from tidegate.connectors.source import InputStatus, ReaderOutput, SourceReader, SourceReaderContext, SourceSplit
 from tidegate.connectors.source.reader_host import ReaderHost
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.model.ids import JobId, OperatorId
+from tidegate.records.batch import RecordsBatch
 
 LONGS = Types.LIST(Types.LONG())
 

@@ -7,9 +7,9 @@ import logging
 import pyarrow as pa
 import pytest
 
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.spark.nanoseconds import DroppedNanoseconds
 from tidegate.connectors.spark.sink import _Waiting, _Writer
+from tidegate.records.batch import ArrowBatch
 
 NS = pa.timestamp("ns", "UTC")
 KINDS: dict[str, tuple[pa.DataType, object, object]] = {

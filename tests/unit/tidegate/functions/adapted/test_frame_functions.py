@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import spec, start
 from tidegate.common import WatermarkStrategy
-from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
 from tidegate.functions.adapted.frame_functions import PandasFunction, PolarsFunction
 from tidegate.model.errors import SchemaMismatch, TidegateError
+from tidegate.records.batch import ArrowBatch
 
 SCHEMA = pa.schema([("name", pa.string()), ("n", pa.int32())])
 BATCH = pa.RecordBatch.from_pydict({"name": ["a", "b", "a"], "n": [1, 2, 3]})

@@ -1,0 +1,280 @@
+"""Keyed state of fixed-width columns (``columnar_rows``), written and restored: segments of kind ``columnar_keyed``.
+
+    key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
+
+State that expires has the time of the last write in every row, a column like the others (Flink: ``TtlReducingState.java``). What has
+expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
+and what is restored leave it out.
+
+What is restored is read before the first record where it is little, or has to be (``restored_groups.left_in_files``); else key group by key group (``loader``), and
+only groups that are loaded may be located.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.columnar.table.fixed_width import to_numbers
+from tidegate.columnar.table.layout import Rows
+from tidegate.columnar.table.reserved import UNBOUNDED, RowMemory
+from tidegate.columnar.table.rows import MAX_PAGE, ColumnarRows, Located
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
+from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.records.schema_evolution import TTL_COLUMN, Refusal, evolve
+from tidegate.taskmanager.keyed_state.columns.restored_groups import (
+    GroupLoader,
+    left_in_files,
+    rows_by_group,
+)
+from tidegate.taskmanager.keyed_state.columns.snapshot import (
+    PIECE_ROWS,
+    FrozenColumnarState,
+    FrozenContent,
+    columns_of,
+)
+from tidegate.taskmanager.keyed_state.ttl import Ttl
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
+from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, as_written_now
+from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
+from tidegate.taskmanager.state.files.segments import DELETED, StateDescription, read_keyed_batches
+
+STATE_NAME = "aggregates"
+RESTORE_ROWS = 1 << 16
+"""At once: as many as a batch has, which the index is made for."""
+
+SWEEP_ROWS = 1 << 14
+"""Most rows that are looked at at once for whether they have expired: as many as a step of an aggregation has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The time-to-live of a state, and its clock: processing time."""
+
+    ttl: Ttl
+    now_ms: Callable[[], int]
+
+    def last_ms(self) -> int:
+        """Returns the time up to which what was written has expired now."""
+        return self.now_ms() - self.ttl.ms
+
+
+class ColumnarKeyedState:
+    """One state of one operator of one subtask."""
+
+    def __init__(
+        self,
+        operator: str,
+        keys: Sequence[pa.Field],
+        values: Sequence[pa.Field],
+        owned: KeyGroupRange,
+        max_parallelism: int,
+        expiry: Expiry | None = None,
+        memory: RowMemory = UNBOUNDED,
+        eager_bytes: int = EAGER_BYTES,
+    ) -> None:
+        """``eager_bytes``: so much restored state is read at once."""
+        held = values if expiry is None else [*values, pa.field(TTL_COLUMN, pa.int64(), nullable=False)]
+        self.rows = ColumnarRows(operator, keys, held, owned, max_parallelism, memory)
+        self.increments = Increments()
+        self._operator = operator
+        self._owned = owned
+        self._schema = stored_schema(keys, values, expires=expiry is not None)
+        self._key_columns = len(keys)
+        self._names = [field.name for field in keys], [field.name for field in values]
+        self._expiry = expiry
+        self._swept_to = 0
+        self._eager_bytes, self._directory = eager_bytes, memory.directory
+        self._rows_of: Callable[[KeyGroupRange, RowMemory], ColumnarRows] = lambda groups, room: ColumnarRows(
+            operator, keys, held, groups, max_parallelism, room
+        )
+        self.loader: GroupLoader | None = None
+        """Loads what was left in files; ``None``: nothing was."""
+
+    @property
+    def keys(self) -> int:
+        """Returns how many there are. While groups are loaded, what is in place of the next one counts twice."""
+        return len(self.rows) + (0 if self.loader is None else self.loader.whole_rows_left)
+
+    def take(self, located: Located) -> Rows:
+        """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
+        held = self.rows.take(located.slots)
+        if self._expiry is None:
+            return held
+        stamps, _ = held.pop()
+        gone = located.is_new.copy()
+        if not self._expiry.ttl.shows_expired:
+            gone |= stamps <= self._expiry.last_ms()
+        if not gone.any():
+            return held
+        return [
+            (np.where(gone, values.dtype.type(0), values), None if nulls is None else nulls | gone)
+            for values, nulls in held
+        ]
+
+    def put(self, located: Located, rows: Rows) -> None:
+        """New values of these keys, each once. State that expires lives from now on."""
+        if self._expiry is not None:
+            rows = [*rows, (np.full(len(located.slots), self._expiry.now_ms(), np.int64), None)]
+        self.rows.put(located, rows)
+
+    def sweep(self, accesses: int) -> None:
+        """After so many keys were asked for: looks whether some others have expired."""
+        if self._expiry is None or not self._expiry.ttl.sweep_size:
+            return
+        count = min(accesses * self._expiry.ttl.sweep_size, SWEEP_ROWS)
+        slots, groups, self._swept_to = self.rows.some_slots(self._swept_to, count)
+        stamps, _ = self.rows.take(slots)[-1]
+        expired = np.flatnonzero(stamps <= self._expiry.last_ms())
+        if len(expired):
+            self.rows.expire(slots[expired], groups[expired])
+
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenColumnarState:
+        may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
+        base = self.increments.begin(options) if options is not None else None
+        chained = partial(self.increments.written, checkpoint_id) if may_share else None
+        types = {field.name: str(field.type) for field in self._schema}
+        about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
+        unloaded = None if self.loader is None else self.loader.frozen()
+        frozen = self.rows.freeze(None if unloaded is None else unloaded.is_left)
+        last_ms = None if self._expiry is None else self._expiry.last_ms()
+        return FrozenColumnarState(
+            FrozenContent(frozen, unloaded, last_ms), self._schema, self._owned, about, base, chained
+        )
+
+    def restore(
+        self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
+    ) -> None:
+        """Level by level, now or key group by key group; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``,
+        ``StorageError``."""
+        mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
+        mine = in_reading_order(mine)
+        left = None
+        if self._bytes_of(mine) > self._eager_bytes:
+            left = left_in_files(mine, self._owned, self._schema, source, self._directory)
+        is_same = bool(mine)
+        if left is not None:
+            put = partial(self._put_group, self.rows, self._last_expired_ms())
+            self.loader = GroupLoader(left, self.rows, put, self._merged)
+        else:
+            is_same = self._read_all(mine, source) and is_same
+        self.rows.begin_epoch()
+        chain = restored_chain(mine, self._owned) if is_same else None
+        if chain is not None and restored_checkpoint_id is not None:
+            self.increments.restored(restored_checkpoint_id, chain)
+
+    def close(self) -> None:
+        """What is not loaded yet need not be."""
+        if self.loader is not None:
+            self.loader.close()
+
+    def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
+        """What the owned rows of segments take in their files, as far as the handles tell."""
+        return sum(
+            int(rows_by_group(s, self._owned).sum()) * s.handle.size_bytes // max(s.offsets[-1], 1)
+            for s in segments
+            if len(s.offsets) == s.key_groups.size + 1  # reading others fails with the reason
+        )
+
+    def _read_all(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> bool:
+        """Whether all have the very columns that are written now."""
+        is_same, expired_ms = True, self._last_expired_ms()
+        wholes = (rows_by_group(s, self._owned) for s in segments if s.level == 0)
+        whole = sum(wholes, np.zeros(self._owned.size, np.int64))
+        with ReadAhead(source, [segment.handle for segment in segments]) as files, self.rows.expecting(whole):
+            for segment in segments:
+                if segment.level == 0:
+                    self.rows.make_room(rows_by_group(segment, self._owned))
+                for groups, batch in read_keyed_batches(files, segment, self._owned):
+                    data, had_columns = self._evolved(self._without_marks(batch))
+                    is_same = is_same and had_columns
+                    places = groups.astype(np.intp) - self._owned.start
+                    self._put_restored(self.rows, expired_ms, places, data, are_new=segment.level == 0)
+        return is_same
+
+    def _last_expired_ms(self) -> int | None:
+        return None if self._expiry is None else self._expiry.last_ms()
+
+    def _put_restored(
+        self,
+        rows: ColumnarRows,
+        expired_ms: int | None,
+        places: npt.NDArray[np.intp],
+        data: pa.RecordBatch,
+        are_new: bool,
+    ) -> None:
+        """``places``: key groups, counted from the first one of ``rows``."""
+        if self._expiry is not None and expired_ms is not None:
+            data, places = _living(data, places, self._expiry.now_ms(), expired_ms)
+        for at in range(0, data.num_rows, RESTORE_ROWS):
+            columns = data.slice(at, RESTORE_ROWS).columns
+            values = [to_numbers(column) for column in columns[self._key_columns :]]
+            if are_new:
+                rows.fill(rows.add(columns[: self._key_columns], places[at : at + RESTORE_ROWS]), values)
+            else:
+                rows.put_restored(columns[: self._key_columns], values)
+
+    def _put_group(
+        self, rows: ColumnarRows, expired_ms: int | None, group: int, data: pa.RecordBatch, are_new: bool
+    ) -> None:
+        self._put_restored(rows, expired_ms, np.full(data.num_rows, group, np.intp), data, are_new)
+
+    def _merged(
+        self, group: int, count: int, levels: Iterator[tuple[pa.RecordBatch, bool]]
+    ) -> Iterator[pa.RecordBatch]:
+        """As ``restored_groups.Merge``: in rows of its own."""
+        number = self._owned.start + group
+        rows = self._rows_of(KeyGroupRange(number, number), RowMemory(capacity=count + MAX_PAGE))
+        rows.make_room(np.array([count]))
+        for data, is_whole in levels:
+            self._put_group(rows, None, 0, data, is_whole)
+        slots = rows.slots()
+        for at in range(0, len(slots), PIECE_ROWS):
+            here = slots[at : at + PIECE_ROWS]
+            arrays = [*rows.keys_of(here), *columns_of(rows.take(here), self._schema)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _without_marks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if DELETED not in batch.schema.names:
+            return batch
+        if batch.column(batch.schema.get_field_index(DELETED)).true_count:
+            raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
+        return batch.drop_columns([DELETED])
+
+    def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+        """With the columns that are written now, and whether it had them already."""
+        if batch.schema.remove_metadata().equals(self._schema, check_metadata=True):
+            return batch, True
+        batch, written = as_written_now(batch, *self._names, self._operator), batch
+        plan = evolve(batch.schema, self._schema)
+        if isinstance(plan, Refusal):
+            raise SchemaMismatch(
+                f"operator '{self._operator}', state '{STATE_NAME}' cannot be restored: {'; '.join(plan.reasons)}. Keep keys "
+                "and aggregates, or give the operator another uid"
+            )
+        return plan.apply(batch), not plan.changes and batch is written
+
+
+def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field], *, expires: bool = False) -> pa.Schema:
+    """Returns the schema of a file, without ``key_group`` and ``deleted``."""
+    named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
+    stamps = [pa.field(TTL_COLUMN, pa.int64())] if expires else []
+    return pa.schema([*(pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named), *stamps])
+
+
+def _living(
+    data: pa.RecordBatch, places: npt.NDArray[np.intp], now_ms: int, expired_ms: int
+) -> tuple[pa.RecordBatch, npt.NDArray[np.intp]]:
+    """Rows that were written after ``expired_ms``. What was stored without a time lives from now on (as since Flink 2.2)."""
+    stamps = data.column(TTL_COLUMN).fill_null(now_ms)
+    data = data.set_column(data.num_columns - 1, data.schema.field(TTL_COLUMN), stamps)
+    lives = np.asarray(stamps) > expired_ms
+    return (data, places) if lives.all() else (data.filter(pa.array(lives)), places[lives])

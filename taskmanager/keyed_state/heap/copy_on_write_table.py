@@ -1,0 +1,302 @@
+"""A table of keyed state that can be frozen without copying it: law 3 of a checkpoint.
+
+    group ─▶ layers: base ◀ ... ◀ top        a layer: {(key, namespace): value}; reads go down, writes to the top
+    freeze    what is in the layers now is the snapshot's; a group gets a new top with its first write after that
+    written   the snapshot has no more need of a group: its layers are merged, group by group (``merge_some``)
+
+Laws: a layer that a snapshot needs is never changed. A mutable value that lies in such a layer is deep-copied into the top
+the first time that it is handed out, so that whatever the function does to it stays out of the snapshot. Removed entries
+stand as ``DELETED`` in the layers above the base.
+
+For incremental checkpoints a table notes which entries were written or removed between one freeze and the next
+(``note_changes``). The number of a freeze is its epoch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from tidegate.model.values import StateValue
+from tidegate.records.record_copy import value_copy
+from tidegate.taskmanager.keyed_state.entry import Entry
+
+Layer = dict[Entry, StateValue]
+Changes = dict[int, set[Entry]]
+"""By key group."""
+
+LOOKED_AT = 256
+"""Groups that one ``merge_some`` looks at, at most."""
+
+
+class _Mark:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __deepcopy__(self, memo: object) -> _Mark:
+        return self
+
+
+DELETED: Final = _Mark("DELETED")
+MISSING: Final = _Mark("MISSING")
+
+
+class _Group:
+    """``epochs[i]``: the number of freezes before layer i was begun, or was last found to be needless."""
+
+    __slots__ = ("epochs", "layers", "number")
+
+    def __init__(self, number: int, epoch: int) -> None:
+        self.number = number
+        self.layers: list[Layer] = [{}]
+        self.epochs = [epoch]
+
+
+class StateTable:
+    """State of one name, of all key groups of a subtask. Used from the subtask's thread only."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, _Group] = {}
+        self._epoch = 0
+        """Freezes so far."""
+        self._snapshots: list[FrozenTable] = []
+        self._layered: deque[_Group] = deque()
+        """Groups with more than one layer."""
+        self._changes: Changes | None = None
+        self._sealed: list[tuple[int, Changes]] = []
+
+    def read(self, group: int, entry: Entry) -> StateValue:
+        """The value for user code, or ``None``. It may be changed in place: a frozen one is a copy."""
+        held = self._groups.get(group)
+        if held is None:
+            return None
+        found = held.layers[-1].get(entry, MISSING)
+        if held.epochs[-1] != self._epoch or (found is MISSING and len(held.layers) > 1):
+            is_mine = found is not MISSING and not self._is_needed(held)
+            if found is MISSING:
+                found = _peek_below(held.layers, entry)
+            if not is_mine and found is not MISSING and found is not DELETED:
+                mine = value_copy(found, "a value in state")
+                if mine is not found:
+                    found = mine
+                    self._top(held)[entry] = mine
+        return None if found is MISSING or found is DELETED else found
+
+    def peek(self, group: int, entry: Entry) -> StateValue:
+        """The value as it lies there, or ``None``: for callers that never change it."""
+        held = self._groups.get(group)
+        if held is None:
+            return None
+        found = held.layers[-1].get(entry, MISSING)
+        if found is MISSING and len(held.layers) > 1:
+            found = _peek_below(held.layers, entry)
+        return None if found is MISSING or found is DELETED else found
+
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
+        held = self._groups.get(group)
+        if held is None:
+            held = self._groups[group] = _Group(group, self._epoch)
+        top = held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+        top[entry] = value
+        if self._changes is not None:
+            self._note(group, entry)
+
+    def direct(self, group: int) -> Layer | None:
+        """The layer that may be changed in place: no snapshot needs the group, and changes are not noted."""
+        held = self._groups.get(group)
+        if held is None or self._changes is not None or len(held.layers) > 1 or held.epochs[-1] != self._epoch:
+            return None
+        return held.layers[0]
+
+    def delete(self, group: int, entry: Entry) -> None:
+        held = self._groups.get(group)
+        if held is None:
+            return
+        top = held.layers[-1] if held.epochs[-1] == self._epoch else self._top(held)
+        if len(held.layers) == 1:
+            top.pop(entry, None)
+        else:
+            top[entry] = DELETED
+        if self._changes is not None:
+            self._note(group, entry)
+
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
+        """All entries now, by key group: (group, entry, value)."""
+        for group in self.groups():
+            for entry, value in _merged(self._groups[group].layers).items():
+                yield group, entry, value
+
+    def forget_all(self) -> None:
+        """Forgets all changes of a table that was never frozen."""
+        assert not self._epoch, self._epoch
+        self._groups = {}
+
+    def groups(self) -> list[int]:
+        """Key groups that may hold something."""
+        return sorted(self._groups)
+
+    def keys(self, group: int) -> list[Entry]:
+        """What may be there in a key group, removed entries included."""
+        held = self._groups.get(group)
+        return [] if held is None else list(set().union(*held.layers))
+
+    def note_changes(self) -> None:
+        """From now on. A second call changes nothing."""
+        if self._changes is None:
+            self._changes = {}
+
+    def forget_changes(self, epoch: int) -> None:
+        """Forgets what changed up to this epoch: no later delta starts before it."""
+        while self._sealed and self._sealed[0][0] <= epoch:
+            del self._sealed[0]
+
+    def freeze(self) -> FrozenTable:
+        """References to what is there now."""
+        self._epoch += 1
+        if self._changes is not None:
+            self._sealed.append((self._epoch, self._changes))
+            self._changes = {}
+        groups = [(held, tuple(held.layers)) for held in self._groups.values()]
+        frozen = FrozenTable(self, self._epoch, groups, tuple(self._sealed))
+        self._snapshots.append(frozen)
+        return frozen
+
+    def merge_some(self, limit: int) -> bool:
+        """Merges layers that no snapshot needs, until more than ``limit`` entries were moved. Returns whether there may
+        be others left."""
+        for _ in range(min(LOOKED_AT, len(self._layered))):
+            held = self._layered.popleft()
+            limit -= self._merge(held)
+            if len(held.layers) > 1:
+                self._layered.append(held)
+            if limit < 0:
+                break
+        return bool(self._layered)
+
+    def _note(self, group: int, entry: Entry) -> None:
+        assert self._changes is not None
+        noted = self._changes.get(group)
+        if noted is None:
+            noted = self._changes[group] = set()
+        noted.add(entry)
+
+    def _top(self, held: _Group) -> Layer:
+        """The top layer, to write into: a new one when a snapshot needs that which is there."""
+        if self._is_needed(held):
+            held.layers.append({})
+            held.epochs.append(self._epoch)
+            if len(held.layers) == 2:
+                self._layered.append(held)
+        else:
+            held.epochs[-1] = self._epoch
+        return held.layers[-1]
+
+    def _is_needed(self, held: _Group) -> bool:
+        """Whether the top layer is part of a snapshot that has not written the group."""
+        begun = held.epochs[-1]
+        return any(begun < snapshot.epoch and snapshot.needs(held.number) for snapshot in self._snapshots)
+
+    def _merge(self, held: _Group) -> int:
+        """Merges layers down into those that no snapshot needs. Returns how many entries were moved."""
+        moved = 0
+        for index in range(len(held.layers) - 2, -1, -1):
+            begun = held.epochs[index]
+            if any(begun < snapshot.epoch and snapshot.needs(held.number) for snapshot in self._snapshots):
+                continue
+            above = held.layers.pop(index + 1)
+            held.epochs[index] = held.epochs.pop(index + 1)
+            _merge_down(held.layers[index], above, is_base=index == 0)
+            moved += len(above)
+        return moved
+
+    @property
+    def oldest_needed(self) -> int:
+        """The epoch of the oldest snapshot that is being written, or the last one."""
+        return min((snapshot.epoch for snapshot in self._snapshots), default=self._epoch)
+
+    def _release(self, frozen: FrozenTable) -> None:
+        self._snapshots.remove(frozen)
+
+
+class FrozenTable:
+    """What a table was when it was frozen. Read from the snapshot thread; released in the subtask's."""
+
+    def __init__(
+        self,
+        table: StateTable,
+        epoch: int,
+        groups: list[tuple[_Group, tuple[Layer, ...]]],
+        changes: tuple[tuple[int, Changes], ...],
+    ) -> None:
+        self.epoch = epoch
+        self._table: StateTable | None = table
+        self._layers = {held.number: layers for held, layers in groups}
+        self._changes = changes
+        self._written: set[int] = set()
+
+    def needs(self, group: int) -> bool:
+        return group in self._layers and group not in self._written
+
+    def groups(self) -> list[int]:
+        return sorted(self._layers)
+
+    def group(self, group: int) -> Layer:
+        """The entries of one group, none of them ``DELETED``. Not to be changed."""
+        layers = self._layers.get(group)
+        return {} if layers is None else _merged(layers)
+
+    def size_of(self, group: int) -> int:
+        """How many entries there are, more or less."""
+        return sum(len(layer) for layer in self._layers.get(group, ()))
+
+    def changed(self, group: int, since: int) -> set[Entry]:
+        """Entries of a group that were written or removed after the freeze ``since``."""
+        return set().union(*(changes[group] for epoch, changes in self._changes if epoch > since and group in changes))
+
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
+        """All entries, by key group."""
+        for group in self.groups():
+            for entry, value in self.group(group).items():
+                yield group, entry, value
+
+    def written(self, group: int) -> None:
+        """Notes that this group was written: no snapshot reads it now, and its content may change."""
+        self._written.add(group)
+
+    def release(self) -> None:
+        """A second call changes nothing."""
+        if self._table is not None:
+            table, self._table, self._layers, self._changes = self._table, None, {}, ()
+            table._release(self)
+
+
+def _peek_below(layers: list[Layer], entry: Entry) -> StateValue:
+    for layer in layers[-2::-1]:
+        found = layer.get(entry, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def _merged(layers: tuple[Layer, ...] | list[Layer]) -> Layer:
+    if len(layers) == 1:
+        return layers[0]
+    entries: Layer = {}
+    for layer in layers:
+        entries.update(layer)
+    return {entry: value for entry, value in entries.items() if value is not DELETED}
+
+
+def _merge_down(below: Layer, above: Layer, *, is_base: bool) -> None:
+    if not is_base:
+        below.update(above)
+        return
+    for entry, value in above.items():
+        if value is DELETED:
+            below.pop(entry, None)
+        else:
+            below[entry] = value

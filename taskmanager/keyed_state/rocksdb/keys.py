@@ -1,0 +1,76 @@
+"""Canonical keys, namespaces and map keys as bytes that tell where they end, and back.
+
+    'w' TimeWindow  'c' CountWindow     else as ``tidegate.records.canonical.forms`` has it
+
+A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
+rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins with another one, so the rows of an entry are those with
+its bytes in front.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tidegate.functions.windows import CountWindow, TimeWindow
+from tidegate.model.values import Key
+from tidegate.records.canonical.forms import decode_form, encode_form
+
+PREFIX_BYTES = 4
+"""Bytes of state and key group in front of every key."""
+TIMESTAMP_BYTES = 8
+"""What is between them and the key in rows of timers: 64 bits in the order of the times."""
+
+_INT64 = struct.Struct(">cq")
+_WINDOW = struct.Struct(">cqq")
+_PLACE = struct.Struct(">HH")
+_TIME = struct.Struct(">Q")
+SIGN = 1 << 63
+"""Added to a 64-bit timestamp, so that it is not negative and its bytes are in the order of the times."""
+
+
+def place(state: int, group: int) -> bytes:
+    return _PLACE.pack(state, group)
+
+
+def time_bytes(timestamp: int) -> bytes:
+    """In the order of the times. Raises ``struct.error`` beyond 64 bits."""
+    return _TIME.pack(timestamp + SIGN)
+
+
+def group_of(row_key: bytes) -> int:
+    return row_key[2] << 8 | row_key[3]
+
+
+def encode_key(key: Key) -> bytes:
+    """The bytes of a canonical key, or of a namespace. Raises ``NotSerializable``."""
+    kind = key.__class__
+    if kind is int and -0x8000000000000000 <= key <= 0x7FFFFFFFFFFFFFFF:
+        return _INT64.pack(b"i", key)
+    if key is None:
+        return b"n"
+    if kind is TimeWindow:
+        return _WINDOW.pack(b"w", key.start, key.end)
+    if kind is CountWindow:
+        return _INT64.pack(b"c", key.id)
+    return encode_form(key)
+
+
+def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:
+    """The canonical key, or the namespace, that begins at ``at``, and where it ends."""
+    mark = content[at]
+    if mark == 0x69:  # i
+        return _INT64.unpack_from(content, at)[1], at + 9
+    if mark == 0x6E:  # n
+        return None, at + 1
+    if mark == 0x77:  # w
+        _, start, end = _WINDOW.unpack_from(content, at)
+        return TimeWindow(start, end), at + 17
+    if mark == 0x63:  # c
+        return CountWindow(_INT64.unpack_from(content, at)[1]), at + 9
+    return decode_form(content, at)
+
+
+def after(prefix: bytes) -> bytes:
+    """The first bytes behind all that begin with ``prefix``. No prefix of ours is all 0xff."""
+    cut = prefix.rstrip(b"\xff")
+    return cut[:-1] + bytes((cut[-1] + 1,))

@@ -1,0 +1,238 @@
+"""State of one name in RocksDB, one row for each value, list element or map entry:
+
+    kind                      row key                                         row value
+    value, reducing, ...      state · group · key · namespace                 [ms] value
+    list                      state · group · key · namespace · number        [ms] element     in the order of their numbers
+    map                       state · group · key · namespace · map key       [ms] value       in the order of the key's bytes
+
+``[ms]`` only in state that expires; there, values are pairs (value, ms). Adding to a list or changing a map's entry reads
+nothing. ``ChangedEntries`` receives every change, for incremental snapshots. What was restored may still be in its files
+(``unloaded``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from tidegate.model.values import MapKey, StateValue
+from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.taskmanager.keyed_state.rocksdb.changes import ChangedEntries
+from tidegate.taskmanager.keyed_state.rocksdb.database import Pair, RocksDatabase
+from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key, group_of
+from tidegate.taskmanager.keyed_state.rocksdb.state_rows import NUMBER_BYTES, StateRows
+from tidegate.taskmanager.keyed_state.rocksdb.unloaded import Unloaded
+from tidegate.taskmanager.keyed_state.rocksdb.values import stamp_of
+
+_SWEEP_ROWS = 16
+"""The fewest rows that are worth an iterator."""
+
+
+class RocksCells:
+    """What tables, lists, maps and timers share: one state of a database."""
+
+    row_form: ClassVar[type[StateRows]] = StateRows
+
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        self.rows = rows
+        self._database = database
+        self._changes = changes
+        self.unloaded: Unloaded | None = None
+        """What is still in the restored files."""
+
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
+        """Restored entries: what the rows of each begin with, and its value."""
+
+    def entry_keys(self) -> list[tuple[int, Entry]]:
+        self.load_all()
+        found: dict[bytes, tuple[int, Entry]] = {}
+        for row, _ in self._database.rows(self.rows.prefix):
+            key, namespace, end = self.rows.parts(row)
+            found.setdefault(row[:end], (group_of(row), (key, namespace)))
+        return list(found.values())
+
+    def load_all(self) -> None:
+        """Everything is in the database afterwards."""
+        if self.unloaded is not None:
+            self.unloaded.load_all()
+
+    def drop_unloaded(self) -> None:
+        """Nothing is in the restored files that is not in the database, or nothing is asked for from now on."""
+        if self.unloaded is not None:
+            self.unloaded.close()
+            self.unloaded = None
+
+    def mark_gone(self, group: int, start: bytes) -> None:
+        """Rows of an entry were deleted."""
+        if self.unloaded is not None:
+            self.unloaded.mark_gone(group, start)
+
+    def unload(self, entries: Iterable[bytes]) -> None:
+        """Entries that a newer level of the restored state removes."""
+        for entry in entries:
+            self._remove(entry)
+
+    def _start(self, group: int, entry: Entry) -> bytes:
+        """What the rows of an entry begin with, which are in the database afterwards."""
+        start = self.rows.entry(group, entry)
+        if self.unloaded is not None:
+            self.unloaded.fetch(group, start, entry)
+        return start
+
+    def _remove(self, entry: bytes) -> None:
+        delete = self._database.delete
+        for row, _ in list(self._database.rows(entry)):
+            delete(row)
+
+
+class RocksTable(RocksCells):
+    """One object for each entry; what is handed out is a copy."""
+
+    def read(self, group: int, entry: Entry) -> StateValue:
+        row = self.rows.entry(group, entry)
+        content = self._database.get(row)
+        if content is None:
+            return None if self.unloaded is None else self.unloaded.find(group, row, entry)
+        return self.rows.unpack(content)
+
+    peek = read
+
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
+        row = self.rows.entry(group, entry)
+        self._database.put(row, self.rows.pack(value))
+        self._changes.add(row)
+
+    def direct(self, group: int) -> dict[Entry, StateValue] | None:
+        return None
+
+    def delete(self, group: int, entry: Entry) -> None:
+        row = self.rows.entry(group, entry)
+        self._database.delete(row)
+        self.mark_gone(group, row)
+        self._changes.add(row)
+
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
+        self.load_all()
+        for row, content in self._database.rows(self.rows.prefix):
+            key, namespace, _ = self.rows.parts(row)
+            yield group_of(row), (key, namespace), self.rows.unpack(content)
+
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
+        self._database.put_all([(entry, self.rows.pack(value)) for entry, value in pairs])
+
+
+class RocksListCells(RocksCells):
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        super().__init__(database, rows, changes)
+        self._next = 0
+
+    def read(self, group: int, entry: Entry) -> list[StateValue]:
+        unpack = self.rows.unpack
+        return [unpack(content) for _, content in self._database.rows(self._start(group, entry))]
+
+    def extend(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
+        start = self._start(group, entry)
+        for row, content in self._numbered(start, elements):
+            self._database.put(row, content)
+        if elements:
+            self._changes.add(start)
+
+    def replace(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
+        start = self.rows.entry(group, entry)
+        self._remove(start)
+        self.mark_gone(group, start)
+        for row, content in self._numbered(start, elements):
+            self._database.put(row, content)
+        self._changes.add(start)
+
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return next(self._database.rows(self._start(group, entry)), None) is None
+
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
+        rows: list[Pair] = []
+        for start, elements in pairs:
+            rows += self._numbered(start, elements)
+        self._database.put_all(rows)
+
+    def _numbered(self, start: bytes, elements: Sequence[StateValue]) -> list[Pair]:
+        first = self._next
+        self._next += len(elements)
+        pack = self.rows.pack
+        return [(start + (first + i).to_bytes(NUMBER_BYTES, "big"), pack(e)) for i, e in enumerate(elements)]
+
+
+class RocksMapCells(RocksCells):
+    def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
+        content = self._database.get(self._start(group, entry) + encode_key(key))
+        return None if content is None else self.rows.unpack(content)
+
+    def contains(self, group: int, entry: Entry, key: MapKey) -> bool:
+        return self._database.get(self._start(group, entry) + encode_key(key)) is not None
+
+    def put_all(self, group: int, entry: Entry, items: Mapping[MapKey, StateValue]) -> None:
+        start = self._start(group, entry)
+        for key, value in items.items():
+            self._database.put(start + encode_key(key), self.rows.pack(value))
+        if items:
+            self._changes.add(start)
+
+    def remove(self, group: int, entry: Entry, keys: Iterable[MapKey]) -> None:
+        start = self._start(group, entry)
+        for key in keys:
+            self._database.delete(start + encode_key(key))
+        self.mark_gone(group, start)
+        self._changes.add(start)
+
+    def read(self, group: int, entry: Entry) -> dict[MapKey, StateValue]:
+        start, unpack = self._start(group, entry), self.rows.unpack
+        return {decode_key(row, len(start))[0]: unpack(content) for row, content in self._database.rows(start)}
+
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return next(self._database.rows(self._start(group, entry)), None) is None
+
+    def clear(self, group: int, entry: Entry) -> None:
+        start = self.rows.entry(group, entry)
+        self._remove(start)
+        self.mark_gone(group, start)
+        self._changes.add(start)
+
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
+        pack = self.rows.pack
+        self._database.put_all(
+            [(start + encode_key(key), pack(value)) for start, items in pairs for key, value in items.items()]
+        )
+
+
+class RocksSweep:
+    """Cleanup of state that expires, row by row. Steps are saved up, since an iterator costs as much as many rows."""
+
+    def __init__(self, database: RocksDatabase, cells: RocksCells, changes: ChangedEntries) -> None:
+        assert cells.rows.layout.ttl is not None
+        self._database = database
+        self._cells = cells
+        self._prefix = cells.rows.prefix
+        self._ttl_ms = cells.rows.layout.ttl.ms
+        self._changes = changes
+        self._saved = 0
+        self._begin = b""
+
+    def __call__(self, count: int, now_ms: int) -> None:
+        self._saved += count
+        if self._saved < _SWEEP_ROWS:
+            return
+        last, expired = now_ms - self._ttl_ms, []
+        walk = self._database.rows(self._prefix, self._begin)
+        self._begin = b""
+        for row, content in walk:
+            if self._saved == 0:
+                self._begin = row
+                break
+            self._saved -= 1
+            if stamp_of(content) <= last:
+                expired.append(row)
+        self._saved = 0
+        for row in expired:
+            self._database.delete(row)
+            start = self._cells.rows.start_of(row)
+            self._cells.mark_gone(group_of(row), start)
+            self._changes.add(start)

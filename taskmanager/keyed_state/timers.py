@@ -1,0 +1,44 @@
+"""Timers of a keyed operator, as operators see them, whichever backend keeps them.
+
+A timer is (timestamp, key, namespace); the same one added twice is one timer. Timers are keyed state: frozen, snapshotted, restored and
+rescaled like any other, one state for event time and one for processing time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.model.values import Key
+from tidegate.taskmanager.keyed_state.entry import Namespace
+
+EVENT_TIMERS = "_timers.event"
+PROCESSING_TIMERS = "_timers.processing"
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    timestamp: int
+    key: Key
+    group: int
+    namespace: Namespace
+
+
+class TimerSet(Protocol):
+    """Timers of one time domain, of all keys of a subtask (Flink: ``KeyGroupedInternalPriorityQueue``)."""
+
+    def add(self, timer: Timer) -> None:
+        """Adds it, unless it is there."""
+
+    def remove(self, timer: Timer) -> None:
+        """Removes it, if it is there."""
+
+    def first_timestamp(self) -> int | None:
+        """Returns when the earliest timer is due; ``None``: there is none."""
+
+    def last_timestamp(self) -> int:
+        """Returns the time of the latest one, ``MIN_TIMESTAMP`` when there is none. It looks at many of them."""
+
+    def poll(self, time_ms: int) -> Timer | None:
+        """Removes the earliest timer, if it is due at ``time_ms``, and returns it. The order of timers of the same time is
+        the backend's."""

@@ -1,0 +1,250 @@
+"""Running aggregates of columns by key, without windows: ``key_by("k").agg(count(), sum("x"))``.
+
+    batch ─▶ one partial for each key in it ─▶ slots of the keys ─▶ combined with what is there ─▶ emitted: keys, aggregates
+
+For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
+``tidegate.taskmanager.keyed_state.columns.state``, one value column for each partial (an average has two or three).
+
+Large restored state is loaded key group by key group while the operator runs (``background_restore``): rows of groups that are not loaded wait, and with
+them what comes behind them.
+
+In BATCH execution mode (``ColumnarTotals``) nothing is emitted before the end of the input, and then one row for each key; the last
+watermark leaves behind these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.columnar.aggregates.plan import (
+    AggregatePlan,
+    Aggregates,
+    Scatter,
+    input_rows,
+    plan_of_rows,
+    result_of,
+)
+from tidegate.columnar.grouping import group
+from tidegate.columnar.table.fixed_width import Nulls, Numbers, to_column, to_numbers
+from tidegate.columnar.table.index import Slots
+from tidegate.columnar.table.layout import Rows
+from tidegate.columnar.table.reserved import RowMemory
+from tidegate.model.channel_events import END_OF_TIME, UserEvent
+from tidegate.model.errors import InvalidJob
+from tidegate.model.keygroups import range_of
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState, Expiry, stored_schema
+from tidegate.taskmanager.keyed_state.ttl import Ttl
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columns.background_restore import LoadingBeside
+from tidegate.taskmanager.state.base import FrozenState
+
+STEP_ROWS = 1 << 14
+"""Rows of a batch that are worked on at a time: what they touch then stays in the cache."""
+
+
+class ColumnarAggregate(Operator):
+    works_on = "arrow"
+
+    def __init__(
+        self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, ttl: Ttl | None = None
+    ) -> None:
+        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or unfit."""
+        self._ttl = ttl
+        self._plan = plan_of_rows(name, keys, aggregates, schema)
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        keys, values = _fields_of(self._plan)
+        self.state = ColumnarKeyedState(
+            self._plan.operator,
+            keys,
+            values,
+            owned,
+            context.max_parallelism,
+            expiry=None if self._ttl is None else Expiry(self._ttl, context.clock.now_ms),
+            memory=RowMemory(context.managed_memory_bytes, context.temp_dir),
+        )
+        context.metrics.watch("stateBytesOnDisk", lambda: self.state.rows.bytes_on_disk)
+        if context.restored is not None:
+            assert context.segments is not None
+            self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+        self._beside: LoadingBeside | None = None
+        if self.state.loader is not None:
+            self._beside = LoadingBeside(self.state.loader, owned.start, self._plan.keys, self._work, context)
+            self._beside.start()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        beside = self._loading()
+        if beside is None:
+            self._work(batch.data)
+        else:
+            beside.take(batch.data)
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._drain()
+        super().on_watermark(timestamp_ms)
+
+    def on_idle(self, idle: bool) -> None:
+        self._drain()
+        super().on_idle(idle)
+
+    def on_user_event(self, event: UserEvent, input_index: int) -> None:
+        self._drain()
+        super().on_user_event(event, input_index)
+
+    def has_room(self) -> bool:
+        beside = self._loading()
+        return beside is None or not beside.has_waiting
+
+    def has_in_flight(self) -> bool:
+        return not self.has_room()
+
+    def emit_some(self) -> bool:
+        beside = self._loading()
+        if beside is not None and beside.has_waiting:
+            beside.load_some()
+        return True
+
+    def finish(self) -> None:
+        self._drain()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._drain()
+
+    def close(self) -> None:
+        self.state.close()
+        if self._beside is not None:
+            self._beside.close()
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        self.context.metrics.gauge("stateKeys", self.state.keys)
+        return self.state.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.state.increments.confirmed(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.state.increments.aborted(checkpoint_id)
+
+    def _loading(self) -> LoadingBeside | None:
+        """``None``: everything is loaded."""
+        if self._beside is not None and self._beside.is_done and not self._beside.has_waiting:
+            self._beside = None
+        return self._beside
+
+    def _drain(self) -> None:
+        """What comes next comes behind all rows."""
+        beside = self._loading()
+        if beside is not None:
+            beside.drain()
+
+    def _work(self, data: pa.RecordBatch) -> None:
+        """Rows whose key groups are loaded."""
+        for at in range(0, data.num_rows, STEP_ROWS):
+            self.context.output.emit(ArrowBatch(self._add(data.slice(at, STEP_ROWS))))
+
+    def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """The new aggregates of the keys in ``data``."""
+        return _results(self._plan, *self._combine(data))
+
+    def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
+        """The keys in ``data``, and what their partials are now."""
+        plan, state = self._plan, self.state
+        partials = group(plan, input_rows(plan, data))
+        keys = partials.columns[: len(plan.keys)]
+        located = state.rows.locate(keys)
+        held = state.take(located)
+        added = [to_numbers(column) for column in partials.columns[len(plan.keys) :]]
+        totals = [_combined(part.scatter, old, new) for part, old, new in zip(plan.partials, held, added, strict=True)]
+        state.put(located, totals)
+        state.sweep(len(located.slots))
+        return keys, totals
+
+
+class ColumnarTotals(ColumnarAggregate):
+    """The running aggregation in BATCH execution mode: one result for each key at the end."""
+
+    _waiting: Slots | None = None
+    """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
+
+    def _work(self, data: pa.RecordBatch) -> None:
+        for at in range(0, data.num_rows, STEP_ROWS):
+            self._combine(data.slice(at, STEP_ROWS))
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """Event time ends behind the last row."""
+
+    def on_idle(self, idle: bool) -> None:
+        """There is only one watermark."""
+
+    def has_in_flight(self) -> bool:
+        """All of it, before the last row."""
+        return self._waiting is None or len(self._waiting) > 0
+
+    def emit_some(self) -> bool:
+        """A step of rows."""
+        beside = self._loading()
+        if beside is not None:
+            beside.load_all()
+        rows = self.state.rows
+        waiting = rows.slots() if self._waiting is None else self._waiting
+        slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]
+        if len(slots):
+            self.context.output.emit(ArrowBatch(_results(self._plan, rows.keys_of(slots), rows.take(slots))))
+        return True
+
+    def finish(self) -> None:
+        self.context.output.emit_watermark(END_OF_TIME)
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        raise InvalidJob(
+            f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which knows no "
+            "checkpoints and savepoints"
+        )
+
+
+def columns_in_state(
+    name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, expires: bool = False
+) -> pa.Schema:
+    """What such an operator writes. Raises ``SchemaMismatch``."""
+    return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)), expires=expires)
+
+
+def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:
+    """Returns the fields of the keys, and those of the values."""
+    keys = [pa.field(name, kind) for name, kind in zip(plan.keys, plan.key_types, strict=True)]
+    return keys, [pa.field(part.name, part.type, part.scatter != "count") for part in plan.partials]
+
+
+def _combined(
+    scatter: Scatter, old: tuple[Numbers, Nulls | None], new: tuple[Numbers, Nulls | None]
+) -> tuple[Numbers, Nulls | None]:
+    """What is null counts as nothing; its value is 0. Integers wrap, as Arrow's do."""
+    (before, was_null), (more, is_null) = old, new
+    if scatter in ("count", "sum"):
+        if was_null is None:
+            return before + more, None
+        return before + more, np.zeros(len(more), np.bool_) if is_null is None else was_null & is_null
+    assert was_null is not None  # columns of minima and maxima may be null
+    is_float = np.issubdtype(before.dtype, np.floating)  # these pass over NaN
+    choose = (np.fmin if is_float else np.minimum) if scatter == "min" else (np.fmax if is_float else np.maximum)
+    found = np.where(was_null, more, choose(before, more))
+    if is_null is None:
+        return found, np.zeros(len(more), np.bool_)
+    return np.where(is_null, before, found), was_null & is_null
+
+
+def _results(plan: AggregatePlan, keys: Sequence[pa.Array], totals: Rows) -> pa.RecordBatch:
+    columns = {
+        part.name: to_column(values, part.type, nulls)
+        for part, (values, nulls) in zip(plan.partials, totals, strict=True)
+    }
+    arrays = [*keys, *(result_of(result, columns) for result in plan.results)]
+    names = [*plan.key_names, *(result.name for result in plan.results)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)

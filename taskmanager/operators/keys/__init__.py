@@ -1,1 +1,0 @@
-"""Keys of records and columns, and their dense codes."""

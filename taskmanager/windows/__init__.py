@@ -1,0 +1,1 @@
+"""Windows: operators over rows, operators over columns, and what they hold."""

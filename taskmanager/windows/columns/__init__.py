@@ -1,0 +1,1 @@
+"""Windows and sessions that aggregate Arrow batches."""

@@ -1,0 +1,20 @@
+"""Event times of the rows that come to a window."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.columnar.keys.codes import as_numpy
+from tidegate.model.errors import SchemaMismatch
+from tidegate.records.batch import ArrowBatch
+
+
+def timestamps_of(batch: ArrowBatch, operator: str) -> npt.NDArray[np.int64]:
+    """Raises ``SchemaMismatch`` when a row has no timestamp."""
+    if batch.timestamps is None or batch.timestamps.null_count:
+        raise SchemaMismatch(
+            f"operator '{operator}': a row without a timestamp came to an event-time window: give the stream a "
+            "WatermarkStrategy with a timestamp column or assigner before the window"
+        )
+    return as_numpy(batch.timestamps)

@@ -1,0 +1,321 @@
+"""The sender's half of a columnar window: rows by window and key become partials before they are exchanged.
+
+    few windows, an integer key in a narrow range ─▶ arrays by key, across batches
+    few windows, other keys that repeat ─▶ codes of a ``KeyDictionary`` ─▶ the same arrays
+    many windows, or too many keys ─▶ one group by (window, keys) a batch ─▶ merged when they get many
+    keys that hardly repeat ─▶ each row as it is
+
+It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and what belongs to a window leaves
+before the watermark that ends it, so that nothing becomes late by waiting here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.columnar.aggregates.plan import AggregatePlan, Aggregates, input_rows, plan_of_rows
+from tidegate.columnar.grouping import Accumulators, collect, group_windows, ungrouped
+from tidegate.columnar.keys.codes import (
+    Codes,
+    KeyCodes,
+    as_numpy,
+    integer_view,
+    range_decoder,
+    share_of_keys,
+)
+from tidegate.columnar.keys.dictionary import KeyDictionary
+from tidegate.columnar.numpy_column import NumpyColumn
+from tidegate.columnar.panes.merging import merge
+from tidegate.columnar.panes.results import WINDOW_START, last_ended, with_windows
+from tidegate.model.channel_events import END_OF_TIME
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.columns.emission import emit_rows
+from tidegate.taskmanager.windows.columns.event_times import timestamps_of
+
+MAX_DENSE = 1 << 18
+"""Keys of half this range go straight into arrays, which grow up to it; keys of a wider range are hashed."""
+MAX_HELD_ROWS = 1 << 18
+"""How many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
+MAX_WINDOWS_OF_BATCH = 8
+"""A batch that spreads over more windows is grouped by window and key in one go."""
+MIN_ROWS_TO_JUDGE = 1024
+HARDLY_REPEAT = 0.97
+"""Different keys in a sample of 8,192 rows, as a part of it: so many differ when they are drawn from more keys than a book has codes."""
+PASS_BATCHES = 32
+"""After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _DenseWindow:
+    """Accumulators for the codes below ``cardinality`` of one window; without a book, code 0 is the key ``low``."""
+
+    low: int
+    cardinality: int
+    decode: Callable[[Codes], list[pa.Array]]
+    accumulators: Accumulators
+    book: KeyDictionary | None = None
+
+
+class ColumnarWindowLocal(Operator):
+    """Pre-aggregates rows by window and key before they are exchanged."""
+
+    works_on = "arrow"
+
+    def __init__(self, name: str, size_ms: int, offset_ms: int, keys: Sequence[str], aggregates: Aggregates) -> None:
+        self._name = name
+        self._size_ms = size_ms
+        self._offset_ms = offset_ms
+        self._keys = tuple(keys)
+        self._aggregates = aggregates
+        self._plan: AggregatePlan | None = None
+        self._schema: pa.Schema | None = None
+        self._dense: dict[int, _DenseWindow] = {}
+        self._held: list[pa.RecordBatch] = []
+        """Partials of other windows and keys, each batch sorted by its column 0: the number of the window."""
+        self._held_rows = 0
+        self._first_held = END_OF_TIME
+        """Number of the earliest window among ``_held``."""
+        self._pass = 0
+        """How many more batches go on ungrouped."""
+        self._book: KeyDictionary | None = None
+        self._unbooked = 0
+        """How many more batches are grouped without a book."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        if not len(batch):
+            return
+        plan = self._plan_for(batch.data.schema)
+        stamps = timestamps_of(batch, self._name)
+        data = input_rows(plan, batch.data, stamps)
+        first = (int(stamps.min()) - self._offset_ms) // self._size_ms
+        last = (int(stamps.max()) - self._offset_ms) // self._size_ms
+        if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, data, stamps, first, last):
+            self._add_grouped(plan, data, stamps, first, last)
+        if self._held_rows > MAX_HELD_ROWS:
+            self._shrink()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._flush(timestamp_ms)
+        super().on_watermark(timestamp_ms)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._flush(None)
+
+    def finish(self) -> None:
+        self._flush(None)
+
+    def _plan_for(self, schema: pa.Schema) -> AggregatePlan:
+        if self._plan is None or (self._schema is not schema and self._schema != schema):
+            if self._plan is not None:
+                self._flush(None)
+            self._plan = plan_of_rows(self._name, self._keys, self._aggregates, schema, count_rows=True)
+            self._schema = schema
+        return self._plan
+
+    # --- keys as codes: straight into arrays, across batches
+
+    def _add_dense(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> bool:
+        columns = [data.column(name) for name in plan.keys]
+        values = _narrow(columns[0]) if len(columns) == 1 else None
+        if values is not None:
+            low, high = int(values.min()), int(values.max())
+            for window, part, rows in self._by_window(plan, values, data, stamps, first, last):
+                self._add_range(plan, window, low, high, part, rows)
+            return True
+        codes = self._codes_by_book(columns, data.num_rows)
+        if codes is None:
+            return False
+        for window, part, rows in self._by_window(plan, codes, data, stamps, first, last):
+            self._add_codes(plan, window, part, rows)
+        return True
+
+    def _by_window(
+        self, plan: AggregatePlan, values: NumpyColumn, data: pa.RecordBatch, stamps: Int64s, first: int, last: int
+    ) -> Iterator[tuple[int, NumpyColumn, pa.RecordBatch]]:
+        """Each window that has rows, their values, and the rows."""
+        if first == last:
+            yield first, values, data
+            return
+        windows = (stamps - self._offset_ms) // self._size_ms
+        wanted = data.select(sorted({p.source for p in plan.partials if p.source}))
+        is_sorted = bool((windows[1:] >= windows[:-1]).all())
+        for window in range(first, last + 1):
+            if is_sorted:
+                start, stop = np.searchsorted(windows, [window, window + 1])
+                part, rows = values[start:stop], wanted.slice(start, stop - start)
+            else:
+                chosen = np.flatnonzero(windows == window)
+                part, rows = values[chosen], wanted.take(pa.array(chosen))
+            if len(part):
+                yield window, part, rows
+
+    def _add_range(
+        self, plan: AggregatePlan, window: int, low: int, high: int, values: NumpyColumn, data: pa.RecordBatch
+    ) -> None:
+        dense = self._dense.get(window)
+        if dense is not None and (dense.book is not None or low < dense.low or high >= dense.low + dense.cardinality):
+            if dense.book is None:
+                low, high = min(low, dense.low), max(high, dense.low + dense.cardinality - 1)
+            self._hold_dense(window)
+            dense = None
+            if high - low >= MAX_DENSE:
+                low, high = int(values.min()), int(values.max())
+        if dense is None:
+            dense = self._dense[window] = _dense_range(plan, low, high)
+            self._held_rows += dense.cardinality
+        codes = values.astype(np.int64, copy=False)
+        dense.accumulators.add(codes - dense.low if dense.low else codes, data)
+
+    def _codes_by_book(self, columns: list[pa.Array], rows: int) -> Codes | None:
+        if self._unbooked or self._pass:
+            self._unbooked = max(0, self._unbooked - 1)
+            return None
+        if self._hardly_repeat(columns, rows):
+            self._pass = PASS_BATCHES
+            return None
+        if self._book is None:
+            self._book = KeyDictionary.of(columns)
+        codes = None if self._book is None else self._book.encode(columns)
+        if codes is None and self._book is not None:
+            for window in [window for window, dense in self._dense.items() if dense.book is not None]:
+                self._hold_dense(window)
+            self._book = self._book.grown(columns)
+            codes = None if self._book is None else self._book.encode(columns)
+        if codes is None or (
+            rows >= MIN_ROWS_TO_JUDGE and self._book is not None and self._book.cardinality > 2 * rows
+        ):
+            self._book, self._unbooked = None, PASS_BATCHES
+            return None
+        return codes
+
+    def _hardly_repeat(self, columns: list[pa.Array], rows: int) -> bool:
+        """A look at some of the keys, which is cheaper than to try it."""
+        assert self._plan is not None
+        if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint:
+            return False
+        share = share_of_keys(columns, rows)
+        return share is not None and share > HARDLY_REPEAT
+
+    def _add_codes(self, plan: AggregatePlan, window: int, codes: Codes, data: pa.RecordBatch) -> None:
+        dense, book = self._dense.get(window), self._book
+        assert book is not None
+        if dense is not None and dense.book is not book:
+            self._hold_dense(window)
+            dense = None
+        if dense is None:
+            dense = self._dense[window] = _DenseWindow(
+                0, book.cardinality, book.decode, Accumulators(plan, book.cardinality), book
+            )
+            self._held_rows += dense.cardinality
+        dense.accumulators.add(codes, data)
+
+    def _hold_dense(self, window: int) -> None:
+        self._hold(self._take_dense(window), window)
+
+    def _take_dense(self, window: int) -> pa.RecordBatch:
+        assert self._plan is not None
+        dense = self._dense.pop(window)
+        self._held_rows -= dense.cardinality
+        coded = KeyCodes(np.zeros(0, np.intp), dense.cardinality, dense.decode)
+        found = collect(self._plan, dense.accumulators, coded, np.flatnonzero(dense.accumulators.rows))
+        windows = pa.array(np.full(found.num_rows, window, np.int64))
+        return with_windows(windows, found, found.schema.names)
+
+    # --- any other keys: one grouped batch for each batch, merged when they get many
+
+    def _add_grouped(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> None:
+        if first == last:
+            windows = pa.array(np.full(data.num_rows, first, np.int64))
+        else:
+            windows = pa.array((stamps - self._offset_ms) // self._size_ms)
+        rows = with_windows(windows, data, plan.inputs)
+        if self._pass:
+            self._pass -= 1
+            self._emit(ungrouped(plan.by_window(), rows))
+            return
+        grouped = group_windows(plan.by_window(), rows)
+        if not plan.is_joint and grouped.num_rows > data.num_rows // 2 and data.num_rows >= MIN_ROWS_TO_JUDGE:
+            self._pass = PASS_BATCHES
+        self._hold(grouped, first)
+
+    def _hold(self, partials: pa.RecordBatch, first: int) -> None:
+        self._held.append(partials)
+        self._held_rows += partials.num_rows
+        self._first_held = min(self._first_held, first)
+
+    def _shrink(self) -> None:
+        """Merge what is held; when that does not help, the keys are too many to wait for more of each."""
+        if len(self._held) > 1:
+            self._merge_held()
+        if self._held_rows > MAX_HELD_ROWS // 2:
+            self._flush(None)
+
+    def _merge_held(self) -> None:
+        assert self._plan is not None
+        before = sum(b.num_rows for b in self._held)
+        self._held = [merge(self._plan.merging().by_window(), self._held)]
+        self._held_rows += self._held[0].num_rows - before
+
+    # --- what leaves
+
+    def _flush(self, watermark: int | None) -> None:
+        """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
+        last = None if watermark is None else last_ended(watermark, self._size_ms, self._size_ms, self._offset_ms)
+        ended = [window for window in sorted(self._dense) if last is None or window <= last]
+        if ended and not self._held:  # each key of a window once: there is nothing to merge
+            parts = [self._take_dense(window) for window in ended]
+            self._emit(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
+            return
+        for window in ended:
+            self._hold_dense(window)
+        if not self._held or (last is not None and last < self._first_held):
+            return
+        if len(self._held) > 1:
+            self._merge_held()
+        (held,) = self._held
+        self._held, self._held_rows, self._first_held = [], self._held_rows - held.num_rows, END_OF_TIME
+        if last is not None:
+            windows = as_numpy(held.column(0))
+            at = int(np.searchsorted(windows, last, side="right"))
+            if at < held.num_rows:
+                self._hold(held.slice(at), int(windows[at]))
+                held = held.slice(0, at)
+        self._emit(held)
+
+    def _emit(self, held: pa.RecordBatch) -> None:
+        starts = pa.array(as_numpy(held.column(0)) * self._size_ms + self._offset_ms)
+        wire = pa.RecordBatch.from_arrays([starts, *held.columns[1:]], names=[WINDOW_START, *held.schema.names[1:]])
+        emit_rows(self.context.output, wire)
+
+
+def _narrow(column: pa.Array) -> NumpyColumn | None:
+    """The values of a column of integers that lie close together."""
+    if column.null_count or pa.types.is_dictionary(column.type):
+        return None
+    integers = integer_view(column)
+    if integers is None:
+        return None
+    values = as_numpy(integers)
+    low, high = int(values.min()), int(values.max())
+    return None if high - low >= MAX_DENSE // 2 or low < -(2**62) or high >= 2**62 else values
+
+
+def _dense_range(plan: AggregatePlan, low: int, high: int) -> _DenseWindow:
+    kind = plan.key_types[0]
+    integers = integer_view(pa.array([], kind))
+    assert integers is not None
+    spread = high - low + 1
+    margin = spread // 8  # so that the next batch, with keys a little outside, still fits
+    low = low - margin if low < 0 or low >= margin else 0
+    cardinality = high + margin - low + 1
+    decode = range_decoder(low, integers.type, kind)
+    return _DenseWindow(low, cardinality, lambda wanted: [decode(wanted)], Accumulators(plan, cardinality))

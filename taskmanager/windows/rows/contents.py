@@ -1,0 +1,153 @@
+"""What a window of one key holds: one value that each record changes (``reduce``, ``aggregate``), or all its records
+(``process``), which only grow: so a backend on disk need not read them to add one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from tidegate.common.typeinfo import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Accumulated, Record, UserObject
+from tidegate.records.record_copy import RecordCopy
+from tidegate.taskmanager.keyed_state.backend import KeyedBackend, KeyedTable
+from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.taskmanager.operators.user_code.boundary import method_of
+
+STATE_NAME = "_window_contents"
+
+Fold = Callable[[Accumulated | None, Record], Accumulated]
+"""(value or ``None``, record) -> value; (value, value) -> value"""
+
+
+class WindowContents(ABC):
+    @abstractmethod
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
+        """Whether something was there before. ``False``: perhaps not."""
+
+    @abstractmethod
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
+        """One: what the window's function sees; none when nothing is there."""
+
+    @abstractmethod
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
+        """Nothing but these is there from now on. For contents that are records."""
+
+    @abstractmethod
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        """What the sources hold goes into the target, in this order."""
+
+    @abstractmethod
+    def clear(self, group: int, entry: Entry) -> None: ...
+
+
+def contents_type(
+    kind: str, input_type: TypeInformation, accumulator_type: TypeInformation | None, *, is_timed: bool = False
+) -> tuple[str, TypeInformation]:
+    """Kind and type of the state that contents are. ``is_timed``: records with their timestamps, for an evictor."""
+    if is_timed:
+        return "process", ListTypeInfo(TupleTypeInfo([input_type, Types.LONG()]))
+    types: dict[str, TypeInformation] = {
+        "reduce": input_type,
+        "aggregate": accumulator_type or Types.PICKLED_BYTE_ARRAY(),
+        "process": ListTypeInfo(input_type),
+    }
+    if kind not in types:
+        raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
+    return kind, types[kind]
+
+
+def open_contents(
+    kind: str, function: UserObject, backend: KeyedBackend, value_type: TypeInformation
+) -> WindowContents:
+    """``kind`` and type as ``contents_type`` tells. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    if kind == "process":
+        return _Records(backend, value_type)
+    table, fold = backend.table(STATE_NAME, kind, value_type), fold_of(kind, function)
+    copies = backend.copies_of(STATE_NAME, value_type)
+    if kind == "reduce":
+        return _OneValue(table, copies, fold, fold, _as_it_is)
+    return _OneValue(table, copies, fold, function.merge, function.get_result)
+
+
+def fold_of(kind: str, function: UserObject) -> Fold:
+    """How a record comes to what is there already."""
+    if kind == "reduce":
+        reduce = method_of(function, "reduce")
+        return lambda found, record: record if found is None else reduce(found, record)
+    return lambda found, record: function.add(record, function.create_accumulator() if found is None else found)
+
+
+def _as_it_is(found: Accumulated) -> Accumulated:
+    return found
+
+
+class _OneValue(WindowContents):
+    def __init__(
+        self, table: KeyedTable, copies: RecordCopy, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]
+    ) -> None:
+        self._table = table
+        self._copies = copies
+        self._add = add
+        self._merge = merge
+        self._result = result
+
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
+        found = self._table.read(group, entry)
+        made = self._add(found, record)
+        if made.__class__ not in self._copies.shared and made is not record:
+            made = self._copies.unless_same(made, found)
+        self._table.write(group, entry, made)
+        return found is not None
+
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
+        found = self._table.read(group, entry)
+        return () if found is None else (self._result(found),)
+
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
+        raise InvalidJob("an evictor needs a window that keeps its records")
+
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        merged = self._table.read(group, target)
+        for source in sources:
+            found = self._table.read(group, source)
+            if found is None:
+                continue
+            self._table.delete(group, source)
+            merged = found if merged is None else self._merge(merged, found)
+            if merged is None:
+                raise InvalidJob(
+                    "the windows merge (as sessions do), but the AggregateFunction's merge returned None: return the "
+                    "accumulator of both"
+                )
+        if merged is not None:
+            self._table.write(group, target, merged)
+
+    def clear(self, group: int, entry: Entry) -> None:
+        self._table.delete(group, entry)
+
+
+class _Records(WindowContents):
+    def __init__(self, backend: KeyedBackend, value_type: TypeInformation) -> None:
+        self._cells = backend.list_cells(STATE_NAME, value_type, kind="process")
+
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
+        self._cells.extend(group, entry, (record,))
+        return False
+
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
+        found = self._cells.read(group, entry)
+        return (found,) if found else ()
+
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
+        self._cells.replace(group, entry, records)
+
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        for source in sources:
+            moved = list(self._cells.read(group, source))
+            if moved:
+                self._cells.replace(group, source, ())
+                self._cells.extend(group, target, moved)
+
+    def clear(self, group: int, entry: Entry) -> None:
+        self._cells.replace(group, entry, ())

@@ -1,0 +1,1 @@
+"""What windows over columns hold: buckets by key group, files of a checkpoint, and their restore."""

@@ -1,0 +1,243 @@
+"""Restored windows that stay in the files of their checkpoint until they fire: the job runs while they are read and verified.
+
+    restore ─▶ parts of the key groups ─▶ buckets hold a ``RestoredPart`` each      settle: file by file, the highest level first
+                                            │                                          read, verified, of which windows are its rows?
+                                            ├── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
+                                            └── a few fire before ─▶ their rows are looked for in each part when its turn comes (``stored``)
+
+Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by the call that settles. Settling reads each file once. What the
+windows of the files are is known only then, so not many fire before; a delta does not need it, and what is written whole settles by itself.
+
+A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed), or is not
+sorted, becomes files of the attempt.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.columnar.runs.disk import WriteRun
+from tidegate.columnar.runs.memory import PendingRuns, SpilledRun, UnreadRuns, gathered
+from tidegate.model.checkpoint import SegmentHandle
+from tidegate.model.errors import StorageError
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.windows.state.files import LAST_MS, LevelRows, WindowFormat, read_levels
+from tidegate.taskmanager.windows.state.stored import (
+    FEWEST_ROWS,
+    NotInParts,
+    StoredRun,
+    Stretch,
+    UnreadWindows,
+    stretches_of,
+)
+
+HELD_BYTES = 1 << 18
+"""Less than this of a part is held in memory rather than in a file of its own, where it cannot be mapped."""
+
+
+class RestoredWindows:
+    """All that a subtask was restored from, cut into ``parts``, which are the owned key groups in order. ``settle`` may be called from any thread."""
+
+    def __init__(
+        self,
+        form: WindowFormat,
+        parts: Sequence[KeyGroupRange],
+        segments: Sequence[SegmentHandle],
+        source: SegmentSource,
+        write: WriteRun,
+        unread: UnreadWindows | None = None,
+    ) -> None:
+        """``write``: what cannot stay as it is becomes a file of the attempt. ``unread``: what fires before it is settled; ``None``: nothing does."""
+        self._form = form
+        self._owned = KeyGroupRange(parts[0].start, parts[-1].end)
+        self._starts = [part.start for part in parts]
+        self._segments = segments
+        self._source = source
+        self._write = write
+        self._unread = unread
+        self._asked: tuple[int, bool] | None = None
+        """The last answer of ``may_fire``: a watermark comes again and again."""
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._runs: list[list[SpilledRun]] | None = None
+        self.schema: pa.Schema | None = None
+        """Columns of the partials, known once they are settled or some have fired; ``None``: there are none."""
+        rows, sizes = rows_and_bytes(segments, self._owned)
+        first = first_window(form, segments, self._owned)
+        self.parts = [
+            RestoredPart(self, index, first, int(rows[at].sum()), int(sizes[at].sum()))
+            for index, part in enumerate(parts)
+            for at in [slice(part.start - self._owned.start, part.end + 1 - self._owned.start)]
+        ]
+
+    def settle(self) -> None:
+        """Reads and verifies every file, unless that is done. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when the state has other keys
+        or windows."""
+        with self._lock:
+            if self._runs is None:
+                self._runs = self._read()
+
+    def runs_of(self, index: int) -> list[SpilledRun]:
+        """Settles, and returns what there is of a part: nothing, when all of it has fired."""
+        self.settle()
+        assert self._runs is not None
+        return self._runs[index]
+
+    def may_fire(self, last: int) -> bool:
+        """Returns whether windows up to number ``last`` can be taken before all is settled: they are few. Subtask's thread. Raises what ``settle`` raises."""
+        first = next((part.index for part in self.parts if part.num_rows), None)
+        if self._runs is not None or self._unread is None or first is None:
+            return self._runs is not None
+        if self._asked is None or self._asked[0] != last:
+            self._asked = (last, self._unread.are_few(first, last))
+            if self._asked[1] and self.schema is None:
+                self.schema = self._unread.schema(first)
+        return self._asked[1]
+
+    def head_of(self, index: int, after: int | None, last: int) -> list[SpilledRun]:
+        """What a part has of the windows behind number ``after`` up to number ``last``. Subtask's thread. Raises what ``settle`` raises."""
+        if self._runs is None and self._unread is not None:
+            try:
+                head = self._unread.head(index, after, last)
+                return [] if head is None else [head]
+            except NotInParts:
+                pass  # another file than those that were looked at before: all are read
+        heads = [run.split(last)[0] for run in behind(self.runs_of(index), after)]
+        return [head for head in heads if head is not None]
+
+    def close(self) -> None:
+        """The subtask ends: what is not read yet need not be."""
+        self._is_closed = True
+
+    def _read(self) -> list[list[SpilledRun]]:
+        stretches: list[list[Stretch]] = [[] for _ in self._starts]
+        runs: list[list[SpilledRun]] = [[] for _ in self._starts]
+        row_bytes = 0.0
+        with closing(read_levels(self._owned, self._segments, self._source)) as levels:
+            for rows in levels:
+                if self._is_closed:
+                    raise StorageError(f"operator '{self._form.operator}': its task ended before its windows were read")
+                partials = self._form.partials(rows.data)
+                self.schema = partials.schema.remove_metadata()
+                row_bytes = max(row_bytes, partials.nbytes / partials.num_rows)
+                for index, start, stop in _slices(self._starts, rows.groups):
+                    found = list(stretches_of(rows.data, start, stop, rows.fired[start:stop], self._form))
+                    if _is_mapped(rows) and FEWEST_ROWS * len(found) <= max(stop - start, FEWEST_ROWS * 64):
+                        stretches[index] += found
+                    elif found:
+                        self._keep(found, stretches[index], runs[index])
+        for index, there in enumerate(stretches):
+            if there:
+                runs[index].insert(0, StoredRun(self._form, tuple(there), row_bytes))
+        return runs
+
+    def _keep(self, found: Sequence[Stretch], stretches: list[Stretch], runs: list[SpilledRun]) -> None:
+        """Rows that cannot stay where they are."""
+        rows = pa.concat_batches([s.data.slice(s.start, s.stop - s.start) for s in found])
+        if rows.nbytes > HELD_BYTES:
+            runs.append(self._write(gathered([self._form.partials(rows)])))
+            return
+        order = np.argsort(rows.column("window_start").to_numpy(), kind="stable")
+        stretches.append(Stretch(rows.take(pa.array(order)), 0, rows.num_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class RestoredPart(UnreadRuns):
+    """The restored windows of a bucket, before it is known which windows they are. ``num_rows`` counts what has fired too. ``after``: windows up to this number
+    were taken; ``None``: none was."""
+
+    restored: RestoredWindows
+    index: int
+    first: int | None
+    num_rows: int
+    nbytes: int
+    after: int | None = None
+
+    def runs(self) -> list[SpilledRun]:
+        """As ``RestoredWindows.runs_of``."""
+        return behind(self.restored.runs_of(self.index), self.after)
+
+    def may_split(self, last: int) -> bool:
+        return self.restored.may_fire(last)
+
+    def split(self, last: int) -> tuple[PendingRuns, UnreadRuns]:
+        return _Head(self, last, self.first, self.num_rows, self.nbytes), replace(self, first=last + 1, after=last)
+
+
+@dataclass(frozen=True, eq=False)
+class _Head(PendingRuns):
+    """Windows of a part up to number ``last``, which are looked for when their turn comes."""
+
+    part: RestoredPart
+    last: int
+    first: int | None
+    num_rows: int
+    nbytes: int
+
+    def runs(self) -> list[SpilledRun]:
+        """As ``RestoredWindows.head_of``."""
+        return self.part.restored.head_of(self.part.index, self.part.after, self.last)
+
+
+def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:
+    """What they have of the windows behind number ``after``; ``None``: all of it."""
+    if after is None:
+        return list(runs)
+    return [rest for rest in (run.split(after)[1] for run in runs) if rest is not None]
+
+
+def rows_and_bytes(
+    segments: Sequence[SegmentHandle], owned: KeyGroupRange
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows and bytes of each owned key group, as far as the handles tell."""
+    rows, sizes = np.zeros(owned.size, np.int64), np.zeros(owned.size, np.int64)
+    for segment in segments:
+        both = segment.key_groups.intersect(owned)
+        first = both.start - segment.key_groups.start
+        counts: npt.NDArray[np.int64] = np.array(segment.offsets[first : first + both.size + 1], np.int64)
+        if len(counts) != both.size + 1:
+            continue  # reading it fails with the reason
+        counts = counts[1:] - counts[:-1]
+        here = slice(both.start - owned.start, both.end + 1 - owned.start)
+        rows[here] += counts
+        sizes[here] += (counts * (segment.handle.size_bytes / max(segment.offsets[-1], 1))).astype(np.int64)
+    return rows, sizes
+
+
+def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: KeyGroupRange) -> int | None:
+    """Returns a number that no window with rows lies before, as far as the handles tell; ``None``: they do not. The highest level of a key group speaks for those
+    below it."""
+    firsts: npt.NDArray[np.int64] = np.full(owned.size, LAST_MS, np.int64)
+    for segment in sorted(segments, key=lambda one: one.level):
+        both = segment.key_groups.intersect(owned)
+        firsts[both.start - owned.start : both.end + 1 - owned.start] = (
+            -LAST_MS if segment.first_ms is None else segment.first_ms
+        )
+    first_ms = int(firsts.min())
+    return None if first_ms == -LAST_MS else (first_ms - form.times.offset_ms) // form.times.step_ms
+
+
+def _slices(starts: Sequence[int], groups: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
+    """The rows of each part that has any: its index, and where they begin and end."""
+    bounds = [*np.searchsorted(groups, starts).tolist(), len(groups)]
+    for index in range(len(starts)):
+        if bounds[index] < bounds[index + 1]:
+            yield index, bounds[index], bounds[index + 1]
+
+
+def _is_mapped(rows: LevelRows) -> bool:
+    """The columns lie in a mapped file as they are."""
+    if not isinstance(rows.content.obj, mmap.mmap):
+        return False
+    base = pa.py_buffer(rows.content).address
+    address = rows.data.column(rows.data.schema.get_field_index("window_start")).buffers()[1].address
+    return bool(base <= address < base + len(rows.content))

@@ -1,0 +1,44 @@
+"""Which keys of the sessions of a subtask changed since its last freezes: what a delta has to hold all sessions of.
+
+    freeze ─▶ epoch e │ changed · gone │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
+                         kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
+
+Hashes are kept, four bytes for a row that came, and the keys of sessions that ended. When so many rows wait that a delta is not worth it, or would be too large for the
+memory, nothing is kept until the next freeze.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.taskmanager.windows.state.appended import KeptChange, KeptChanges
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed(KeptChange):
+    """``is_gone``: sessions of these keys have ended."""
+
+    is_gone: bool
+
+
+class SessionChanges(KeptChanges[_Changed]):
+    """Column 0 of a batch is the hash of the key; of sessions that ended, the key's columns follow."""
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        """``limit_bytes``: what a delta may take in memory; ``None``: not bounded."""
+        super().__init__()
+        self._limit_bytes = limit_bytes
+
+    def add(self, rows: pa.RecordBatch, state_rows: int, row_bytes: float, *, are_gone: bool = False) -> None:
+        """``state_rows``: of the whole state; ``row_bytes``: what one of them takes."""
+        if not self._is_keeping or not rows.num_rows:
+            return
+        is_worth_it = self._add(_Changed(self._epoch, rows, are_gone), state_rows)
+        if not is_worth_it or (self._limit_bytes is not None and self._rows * row_bytes > self._limit_bytes):
+            self._give_up()
+
+    def gone_since(self, epoch: int) -> tuple[pa.RecordBatch, ...]:
+        """The keys among them of which a session has ended."""
+        return tuple(one.rows for one in self._kept if one.epoch >= epoch and one.is_gone)

@@ -1,0 +1,287 @@
+"""Keyed state of columnar windows: Arrow batches of partial aggregates by (window, key) that are only ever replaced.
+
+    add(batch) ─▶ buckets by key group (``buckets``) ─▶ take(last) when event time has passed window ``last``
+             │                                   └─ memory over its limit ─▶ files of the attempt (``columnar.runs.disk``)
+             └──▶ what was added since the last checkpoint (``appended``) ─▶ a delta (``files``)
+
+Windows have numbers: number n is the time from ``n * slide + offset`` on (tumbling ones slide by their size). On disk they are times. Law 3
+holds by construction: a batch is never written in place, so freezing takes the tuples of references, and later merges
+make new batches. What is written is merged and sorted by key group in the snapshot thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.columnar.keys.hashing import key_groups
+from tidegate.columnar.runs.disk import SpillFiles
+from tidegate.columnar.runs.memory import Merge
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
+from tidegate.model.errors import ConfigurationError, SchemaMismatch
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
+from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES, decide_restored_parts
+from tidegate.taskmanager.machines.state.spilling import decide_limits
+from tidegate.taskmanager.state.base import FrozenState, PartialSource, SegmentSource
+from tidegate.taskmanager.state.files.in_parts import InParts
+from tidegate.taskmanager.state.files.partial_segment import most_open_files
+from tidegate.taskmanager.state.files.segments import Groups
+from tidegate.taskmanager.windows.state.appended import Appended
+from tidegate.taskmanager.windows.state.buckets import INBOX_ROWS, Spilling, WindowBuckets
+from tidegate.taskmanager.windows.state.files import (
+    STATE_NAME,
+    FrozenWindows,
+    PartialsFormat,
+    Since,
+    WindowFormat,
+    read_windows,
+)
+from tidegate.taskmanager.windows.state.restored import RestoredWindows, rows_and_bytes
+from tidegate.taskmanager.windows.state.stored import UnreadWindows
+
+PART_BITS = 6
+"""A key group is 64 parts where state may go to disk: a subtask that owns two of them can be cut as finely as one that owns a hundred."""
+PIECES_OF_LIMIT = 4
+"""So many pieces of rows that were held before fit into memory beside what is there: none of them is refused."""
+_FIBONACCI = np.uint32(0x9E3779B1)
+"""2**32 divided by the golden ratio (Knuth): the first bits of a product depend on all bits of a hash, and not as its key group does."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMemory:
+    """What windows may take. ``budget_bytes``: 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
+    ``eager_bytes``: restored windows of so many bytes are read at once."""
+
+    budget_bytes: int = 0
+    directory: str = ""
+    eager_bytes: int = EAGER_BYTES
+
+
+class ColumnarWindowState:
+    """All windows of one subtask that have not ended. ``merge`` combines partials."""
+
+    def __init__(
+        self,
+        form: PartialsFormat,
+        merge: Merge,
+        owned: KeyGroupRange,
+        max_parallelism: int,
+        memory: WindowMemory = WindowMemory(),
+    ) -> None:
+        self._form = form
+        self._merge = merge
+        self._owned = owned
+        self._max_parallelism = max_parallelism
+        self._eager_bytes = memory.eager_bytes
+        self._directory = memory.directory
+        self._limit_bytes, changes_bytes = decide_limits(memory.budget_bytes)
+        self._parts_of = self._groups_of
+        self._write = SpillFiles(form.operator, memory.directory).write
+        if self._limit_bytes is None:
+            self._buckets = WindowBuckets(owned, merge, self._groups_of)
+        else:
+            self._parts_of = self._fine_parts_of
+            spilling = Spilling(self._limit_bytes, self._write)
+            self._buckets = WindowBuckets(self._as_parts(owned), merge, self._parts_of, spilling=spilling)
+        self._restoring: RestoredWindows | None = None
+        self._appended = Appended(changes_bytes)
+        self._increments = Increments()
+        self._schema: pa.Schema | None = None
+        self._example: pa.RecordBatch | None = None
+        """A row of its own memory; ``None``: none has come."""
+
+    @property
+    def rows(self) -> int:
+        """Returns how many partials are held; a (window, key) counts as often as it is there."""
+        return self._buckets.rows
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Returns the columns of partials; ``None``: none has come."""
+        return self._schema
+
+    @property
+    def bytes_held(self) -> int:
+        """Returns the bytes of their columns."""
+        return self._buckets.bytes_held
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Returns the bytes of the columns of those that are on disk, since memory is bounded."""
+        return self._buckets.bytes_on_disk
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Returns how much a partial takes on average: with all merged, a key of a window. 0: there are none."""
+        rows = self.rows
+        return self.bytes_held / rows if rows else 0.0
+
+    @property
+    def bytes_kept(self) -> int:
+        """Returns the bytes of what the next incremental checkpoint is to write; while it is not merged, it is part of ``bytes_held`` too."""
+        return self._appended.kept_bytes
+
+    def add(self, partials: pa.RecordBatch) -> None:
+        """Partials of windows that have not ended; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
+        not those of what is there (a restored state of other aggregates, say); ``ConfigurationError`` when memory is too small for them;
+        ``StorageError`` when what is over the limit cannot be written."""
+        self._hold(partials)
+        if partials.num_rows:
+            self._appended.add(partials, self._buckets.rows)
+
+    @property
+    def restoring(self) -> RestoredWindows | None:
+        """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
+        return self._restoring
+
+    def waits_for(self, last: int) -> bool:
+        """Returns whether what was restored has to be read before windows up to number ``last`` can be taken. Raises what ``settle`` raises."""
+        return self._buckets.waits_for(last)
+
+    def settle(self) -> None:
+        """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it has other columns than what came since."""
+        if self._restoring is None:
+            return
+        self._restoring.settle()
+        self._check(self._restoring.schema)
+        self._restoring = None
+        self._buckets.settle()
+
+    def holds_up_to(self, last: int) -> bool:
+        """Returns whether any window up to number ``last`` has rows, or may have, since what was restored is not known yet."""
+        return self._restoring is not None or self._buckets.holds_up_to(last)
+
+    def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled where ``waits_for`` says so.
+        Batches of less than ``least_rows`` come together with what follows, so that a few rows of many buckets are looked at in one go."""
+        if self.waits_for(last):
+            self.settle()
+        if self._restoring is not None:
+            self._check(self._restoring.schema)
+        if self._buckets.holds_up_to(last):
+            self._appended.take(last)
+        return self._buckets.take(last, least_rows)
+
+    def held_beside(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Everything that is held in the buckets that these rows belong to, for as long as it is looked at. Raises ``StorageError``."""
+        return self._buckets.held_beside(rows)
+
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenState:
+        """``options``: what the checkpoint may refer to; ``None``: to nothing."""
+        may_share = self._form.combine is not None and options is not None and bool(options.shared_location)
+        is_savepoint = options is not None and options.snapshot_type.is_savepoint
+        base = self._increments.begin(options) if may_share and options is not None else None
+        builds = may_share and not is_savepoint
+        if not may_share and not is_savepoint:
+            self._appended.stop()
+        rows = None if base is None else self._appended.since(base.epoch)
+        has_fired = base is not None and self._appended.has_fired_since(base.epoch)
+        since = Since(base, rows, self._appended.fired, has_fired, self._example)
+        epoch = self._appended.freeze(is_incremental=builds)
+        increments = self._increments if builds else None
+        buckets = self._buckets.freeze()
+        whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
+        return FrozenWindows(*whose, checkpoint_id, epoch, buckets, since, increments)
+
+    def confirmed(self, checkpoint_id: int) -> None:
+        self._increments.confirmed(checkpoint_id)
+        if self._increments.base_epoch is not None:
+            self._appended.forget_before(self._increments.base_epoch)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        self._increments.aborted(checkpoint_id)
+
+    def restore(
+        self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
+    ) -> None:
+        """The next checkpoint may build upon it. What is large stays in its files (``restoring``). Raises ``CorruptData``; ``SchemaMismatch`` when the
+        state has other keys or windows."""
+        mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
+        rows, sizes = rows_and_bytes(mine, self._owned)
+        parts = decide_restored_parts(sizes.tolist(), int(rows.sum()), self._limit_bytes, self._eager_bytes)
+        if parts is not None and isinstance(self._form, WindowFormat):  # what others touch decides when they end
+            groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
+            unread = None
+            if isinstance(source, PartialSource) and sum(s.handle.data is None for s in mine) <= most_open_files():
+                unread = UnreadWindows(self._form, groups, mine, source, self._directory)
+            whole = InParts(source, self._directory)
+            self._restoring = RestoredWindows(self._form, groups, mine, whole, self._write, unread)
+            named = groups if self._limit_bytes is None else [self._as_parts(part) for part in groups]
+            self._buckets.hold_restored(list(zip(named, self._restoring.parts, strict=True)))
+        else:
+            self._read(mine, source)
+        chain = restored_chain(mine, self._owned, keep_empty=True)
+        if mine and chain is not None and restored_checkpoint_id is not None and self._form.combine is not None:
+            self._increments.restored(restored_checkpoint_id, chain)
+            self._appended.begin()
+
+    def _read(self, segments: Sequence[SegmentHandle], source: SegmentSource) -> None:
+        with closing(read_windows(self._form, self._owned, segments, source)) as read:
+            for partials in read:
+                for piece in self._pieces(partials):
+                    self._hold(piece)
+
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows that come from the state itself are cut into pieces, so that no number of them is too large for its memory."""
+        size = INBOX_ROWS
+        if self._limit_bytes is not None and rows.nbytes > self._limit_bytes // PIECES_OF_LIMIT:
+            size = min(size, max(1, rows.num_rows * self._limit_bytes // (PIECES_OF_LIMIT * rows.nbytes)))
+        for at in range(0, rows.num_rows, size):
+            yield rows.slice(at, size)
+
+    def _check(self, schema: pa.Schema | None) -> None:
+        """What was restored, after something may have come."""
+        if self._schema is None:
+            self._schema = schema
+        elif schema is not None:
+            check_columns(self._form.operator, schema, self._schema)
+
+    def _hold(self, partials: pa.RecordBatch) -> None:
+        if self._schema is None:
+            self._schema = partials.schema.remove_metadata()
+        else:
+            check_columns(self._form.operator, self._schema, partials.schema)
+        if self._example is None and partials.num_rows:
+            self._example = partials.take(pa.array([0]))
+        if self._limit_bytes is not None and partials.nbytes > self._limit_bytes:
+            raise ConfigurationError(
+                f"operator '{self._form.operator}': a batch of {partials.nbytes} bytes does not fit into the {self._limit_bytes} bytes that its "
+                "windows may take in memory, three quarters of the managed memory of its slot: set taskmanager.memory.managed.size to more"
+            )
+        self._buckets.add(partials)
+
+    @staticmethod
+    def _as_parts(groups: KeyGroupRange) -> KeyGroupRange:
+        return KeyGroupRange(groups.start << PART_BITS, ((groups.end + 1) << PART_BITS) - 1)
+
+    def _groups_of(self, batch: pa.RecordBatch) -> Groups:
+        if not self._form.keys:
+            return np.full(batch.num_rows, self._owned.start, np.int32)
+        return key_groups(self._form.hashes(batch), self._max_parallelism)
+
+    def _fine_parts_of(self, batch: pa.RecordBatch) -> Groups:
+        """As ``_groups_of``, finer: those of a key group are one behind the other."""
+        if not self._form.keys:
+            return np.full(batch.num_rows, self._owned.start << PART_BITS, np.int32)
+        hashes = self._form.hashes(batch)
+        finer = (hashes.view(np.uint32) * _FIBONACCI) >> np.uint32(32 - PART_BITS)
+        found: Groups = (key_groups(hashes, self._max_parallelism) << PART_BITS) | finer.view(np.int32)
+        return found
+
+
+def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:
+    """Raises ``SchemaMismatch`` when partials come of other columns than those that are held."""
+    if held is not coming and not held.equals(coming):
+        raise SchemaMismatch(
+            f"operator '{operator}': its windows have the columns {_describe(held)}, now come "
+            f"{_describe(coming)}: give the operator another uid, or restore with the job that wrote them"
+        )
+
+
+def _describe(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in schema)

@@ -1,0 +1,94 @@
+"""Rows that are made of columns without decoding them are those that decoding and encoding them give."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.functions.windows import TimeWindow
+from tidegate.model.errors import CorruptData
+from tidegate.records.record_codec import encode_column
+from tidegate.records.schema_evolution import TTL_COLUMN
+from tidegate.taskmanager.keyed_state.heap.entries import KEY, VALUE, EntryFormat, time_window_columns
+from tidegate.taskmanager.keyed_state.rocksdb.groups_ahead import GroupsAhead
+from tidegate.taskmanager.keyed_state.rocksdb.rows_of_columns import contents_of, starts_of
+from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
+from tidegate.taskmanager.keyed_state.ttl import Ttl
+
+LONGS = [-(2**63), -1, 0, 1, 2**40, 2**63 - 1]
+TEXTS = ["", "a", "ü\0", "x" * 70_000, "b", "c"]
+
+
+def data_of(
+    key_type: TypeInformation, keys: list[Any], value_type: TypeInformation, values: list[Any]
+) -> pa.RecordBatch:
+    fields = [key_type.arrow_field(KEY), value_type.arrow_field(VALUE)]
+    arrays = [encode_column(key_type, keys, "keys"), encode_column(value_type, values, "values")]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+@pytest.mark.parametrize(
+    ("key_type", "keys", "value_type", "values"),
+    [
+        (Types.LONG(), LONGS, Types.LONG(), LONGS),
+        (Types.STRING(), TEXTS, Types.STRING(), TEXTS),
+        (Types.LONG(), LONGS, Types.DOUBLE(), [0.0, -0.0, 1.5, float("inf"), -1e300, 5e-324]),
+        (Types.STRING(), TEXTS, Types.PICKLED_BYTE_ARRAY(), [None, 1, b"x", ("a", 2), {"k": [1]}, "text"]),
+    ],
+)
+@pytest.mark.parametrize("ttl", [None, Ttl(1000)])
+def test_rows_are_those_of_decoded_entries(
+    key_type: TypeInformation, keys: list[Any], value_type: TypeInformation, values: list[Any], ttl: Ttl | None
+) -> None:
+    rows = StateRows(5, EntryFormat("op", "state", "value", key_type, value_type, ttl))
+    data = data_of(key_type, keys, value_type, values)
+    stored = values
+    if ttl is not None:
+        data = data.append_column(TTL_COLUMN, pa.array(range(len(keys)), pa.int64()))
+        stored = list(zip(values, range(len(keys)), strict=True))
+    prefix = rows.entry(300, (keys[0], None))[:4]
+    assert starts_of(prefix, data) == [rows.entry(300, (key, None)) for key in keys]
+    assert contents_of(data) == [rows.pack(value) for value in stored]
+    assert starts_of(prefix, data.slice(2, 3)) == [rows.entry(300, (key, None)) for key in keys[2:5]]
+    assert contents_of(data.slice(2, 3)) == [rows.pack(value) for value in stored[2:5]]
+
+
+def test_what_is_not_that_plain_is_left_to_be_decoded() -> None:
+    windows = time_window_columns([TimeWindow(0, 1), TimeWindow(1, 2)])
+    data = data_of(Types.LONG(), [1, 2], Types.LONG(), [1, None])
+    assert contents_of(data) is None
+    assert starts_of(b"1234", data.append_column(*windows[0]).append_column(*windows[1])) is None
+    pairs = data_of(Types.TUPLE([Types.LONG()]), [(1,), (2,)], Types.TUPLE([Types.LONG()]), [(1,), (2,)])
+    assert starts_of(b"1234", pairs) is None
+    assert contents_of(pairs) is None
+    stamped = data_of(Types.LONG(), [1, 2], Types.LONG(), [1, 2]).append_column(
+        TTL_COLUMN, pa.array([1, None], pa.int64())
+    )
+    assert contents_of(stamped) is None
+
+
+def test_groups_are_read_ahead_until_nothing_is_wanted_and_damage_is_left_to_the_loader() -> None:
+    seen: list[int] = []
+    read = threading.Semaphore(0)
+
+    def need(group: int) -> None:
+        seen.append(group)
+        read.release()
+        if group == 2:
+            raise CorruptData("damaged")
+
+    ahead = GroupsAhead(need)
+    ahead.want([])
+    ahead.want([1, 2])
+    for _ in range(2):
+        assert read.acquire(timeout=10)
+    ahead.want([3])
+    assert read.acquire(timeout=10)
+    assert seen == [1, 2, 3]
+    ahead.close()
+    ahead.want([4])
+    assert seen == [1, 2, 3]

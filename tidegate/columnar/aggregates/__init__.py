@@ -1,0 +1,1 @@
+"""What aggregates are made of: partial columns, sketches, their names, and results."""

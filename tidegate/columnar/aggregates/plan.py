@@ -1,0 +1,272 @@
+"""What aggregates of columns are made of: which partial columns there are, and how results come out of them.
+
+    rows ──raw──▶ partial columns ──merge──▶ partial columns ──finish──▶ count · sum · min · max · avg
+
+A partial of ``avg`` is a sum and a count; of integers of 64 bits, whose sum may leave them, also the sum of their upper halves. Any other is of its
+own kind. Sketches have partials of several numbers (``sketches``).
+
+Columns have names inside (``aggregates.names``), so that none of ours can be one of the user's: ``input_rows`` gives rows these names, results have
+the user's again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.columnar.aggregates.names import ROWS, TIMED, UPPER, WINDOW, count_of, high_of, internal_name, sum_of
+from tidegate.columnar.aggregates.sketches import (
+    JOINT,
+    JointScatter,
+    finished,
+    merging,
+    state_type,
+    timed,
+    timed_type,
+)
+from tidegate.columnar.keys.codes import as_numpy
+from tidegate.model.errors import SchemaMismatch
+
+Aggregates = Sequence[tuple[str, str, str | None]]
+"""Name of the result, function, and column (``None``: rows are counted)."""
+Scatter = Literal["count", "sum", "min", "max"] | JointScatter
+
+
+@dataclass(frozen=True, slots=True)
+class PartialColumn:
+    """``source`` is the column inside that it is made from (``None``: rows are counted); ``source_type`` is its type."""
+
+    name: str
+    scatter: Scatter
+    source: str | None
+    source_type: pa.DataType
+
+    @property
+    def type(self) -> pa.DataType:
+        if self.scatter == "count":
+            return pa.int64()
+        if self.scatter in JOINT:
+            return state_type(self.scatter, self.source_type)
+        if self.scatter in ("min", "max"):
+            return self.source_type
+        if pa.types.is_floating(self.source_type):
+            return pa.float64()
+        return pa.uint64() if pa.types.is_unsigned_integer(self.source_type) else pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """``parts`` are names of partial columns: one, or the sum and the count of an average, and the sum of the upper halves if it needs it."""
+
+    name: str
+    parts: tuple[str, ...]
+    function: str = ""
+    """What makes the result of a joint partial (``sketches.finished``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """Which partial columns there are and how results come out of them. ``keys`` are their names inside, ``key_names`` the user's;
+    ``columns``: the user's column for each column inside that rows are read as."""
+
+    operator: str
+    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
+    key_types: tuple[pa.DataType, ...]
+    partials: tuple[PartialColumn, ...]
+    results: tuple[ResultColumn, ...]
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def partial_schema(self) -> pa.Schema:
+        """Keys, then partial columns; what is kept for one window."""
+        keys = [pa.field(name, kind) for name, kind in zip(self.keys, self.key_types, strict=True)]
+        return pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
+
+    @property
+    def is_joint(self) -> bool:
+        """Some partial is more than a number."""
+        return any(partial.scatter in JOINT for partial in self.partials)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that it reads: keys, then what is aggregated."""
+        return list(dict.fromkeys([*self.keys, *(p.source for p in self.partials if p.source)]))
+
+    def merging(self) -> AggregatePlan:
+        """The plan that merges what this one makes."""
+        partials = tuple(PartialColumn(p.name, _merging(p.scatter), p.name, p.type) for p in self.partials)
+        return replace(self, partials=partials)
+
+    def by_window(self) -> AggregatePlan:
+        """The plan that keeps windows apart: the column ``WINDOW`` is the first key."""
+        return replace(
+            self,
+            keys=(WINDOW, *self.keys),
+            key_names=(WINDOW, *self.key_names),
+            key_types=(pa.int64(), *self.key_types),
+        )
+
+
+def plan_of_rows(
+    operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, count_rows: bool = False
+) -> AggregatePlan:
+    """The plan for rows with these columns; with ``count_rows`` there is a partial column ``ROWS`` besides, unless one of the aggregates
+    counts rows. Raises ``SchemaMismatch`` naming a column that is missing or unfit."""
+    read = [*keys, *(c for _, _, c in aggregates if c)]
+    missing = [name for name in read if name not in schema.names]
+    if missing:
+        raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+    partials: list[PartialColumn] = []
+    results: list[ResultColumn] = []
+    for name, function, column in aggregates:
+        kind = schema.field(column).type if column else pa.null()
+        parts = _parts_of(operator, name, function, column, kind)
+        partials += parts
+        results.append(ResultColumn(name, tuple(p.name for p in parts), function))
+    if count_rows and not any(partial.source is None for partial in partials):
+        partials.append(PartialColumn(ROWS, "count", None, pa.null()))
+    columns = {internal_name(name): name for name in read}
+    inside = tuple(map(internal_name, keys))
+    return AggregatePlan(
+        operator, inside, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results), columns
+    )
+
+
+def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> AggregatePlan:
+    """The plan for partials with these columns: each merges with itself."""
+    partials: list[PartialColumn] = []
+    results: list[ResultColumn] = []
+    inside = tuple(map(internal_name, keys))
+    for name, function, _column in aggregates:
+        parts = _parts_named(name, function, schema.names)
+        missing = [part for part in [*inside, *parts] if part not in schema.names]
+        if missing:
+            raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+        scatter = _merging(_SCATTERS.get(function.partition(":")[0], "sum"))
+        partials += [PartialColumn(part, scatter, part, schema.field(part).type) for part in parts]
+        results.append(ResultColumn(name, tuple(parts), function))
+    return AggregatePlan(operator, inside, tuple(keys), _key_types(schema, inside), tuple(partials), tuple(results))
+
+
+def combined_by(aggregates: Aggregates) -> dict[str, str] | None:
+    """How two partials of a key become one, by partial column: ``sum``, ``min`` or ``max``; ``None`` when one is more than a number."""
+    found: dict[str, str] = {}
+    for name, function, _column in aggregates:
+        if function.partition(":")[0] in JOINT_FUNCTIONS:
+            return None
+        parts = _parts_named(name, function, [high_of(name)])
+        found.update(dict.fromkeys(parts, str(_merging(_SCATTERS.get(function, "sum")))))
+    return found
+
+
+def rows_of(partials: pa.RecordBatch, aggregates: Aggregates) -> int:
+    """How many rows these partials stand for."""
+    counted = [internal_name(name) for name, function, column in aggregates if function == "count" and column is None]
+    found = pc.sum(partials.column(counted[0] if counted else ROWS)).as_py()
+    return int(found or 0)
+
+
+def input_rows(
+    plan: AggregatePlan, data: pa.RecordBatch, stamps: npt.NDArray[np.int64] | None = None
+) -> pa.RecordBatch:
+    """The columns of a batch of the user's that the plan reads, under their names inside, with those that are made of them. ``stamps``: event times."""
+    names = plan.inputs
+    return pa.RecordBatch.from_arrays([_input(plan, data, name, stamps) for name in names], names=names)
+
+
+def result_of(result: ResultColumn, partials: Mapping[str, pa.Array]) -> pa.Array:
+    """The values of a result. ``partials``: the partial columns by name."""
+    parts = [partials[part] for part in result.parts]
+    if result.function.partition(":")[0] in JOINT_FUNCTIONS:
+        return finished(result.function, parts[0])
+    if result.function != "avg":
+        return parts[0]
+    total, count, *high = parts
+    exact = _total(total, high[0]) if high else total.cast(pa.float64(), safe=False)
+    return pc.divide(exact, count.cast(pa.float64(), safe=False))  # the sum of no value is null, and so is its average
+
+
+def _input(plan: AggregatePlan, data: pa.RecordBatch, name: str, stamps: npt.NDArray[np.int64] | None) -> pa.Array:
+    if name in plan.columns:
+        return data.column(plan.columns[name])
+    if name.endswith(UPPER):
+        column = data.column(name.removesuffix(UPPER))
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        return pc.shift_right(column, pa.scalar(32, column.type)).cast(pa.int64())
+    return timed(data.column(name.removesuffix(TIMED)), pa.array(stamps))
+
+
+def _total(low: pa.Array, high: pa.Array) -> pa.Array:
+    """A sum of integers of 64 bits as the nearest float64. ``low``: modulo 2**64; ``high``: of what is left of the values without their lower 32 bits.
+    The lower halves add up to less than 2**64 for as many rows as there ever are."""
+    tops = as_numpy(high.fill_null(0)).astype(np.int64, copy=False)
+    rest = as_numpy(low.fill_null(0)).astype(np.uint64) - (tops.view(np.uint64) << np.uint64(32))
+    carried = tops + (rest >> np.uint64(32)).astype(np.int64)
+    found = carried * 2.0**32 + (rest & np.uint64(0xFFFFFFFF))
+    return pa.array(found, mask=np.asarray(low.is_null()) if low.null_count else None)
+
+
+def _parts_named(name: str, function: str, there: Sequence[str]) -> list[str]:
+    if function != "avg":
+        return [internal_name(name)]
+    return [sum_of(name), count_of(name), *(part for part in [high_of(name)] if part in there)]
+
+
+def _parts_of(operator: str, name: str, function: str, column: str | None, kind: pa.DataType) -> list[PartialColumn]:
+    inside = internal_name(name)
+    source = None if column is None else internal_name(column)
+    if function == "count":
+        return [PartialColumn(inside, "count", source, kind)]
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if function == "sum" and is_number:
+        return [PartialColumn(inside, "sum", source, kind)]
+    if function == "avg" and is_number:
+        parts = [PartialColumn(sum_of(name), "sum", source, kind), PartialColumn(count_of(name), "count", source, kind)]
+        if pa.types.is_integer(kind) and kind.bit_width == 64:
+            parts.append(PartialColumn(high_of(name), "sum", f"{column}{UPPER}", pa.int64()))
+        return parts
+    is_ordered = is_number or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+    if function in ("min", "max") and is_ordered and not pa.types.is_interval(kind):
+        return [PartialColumn(inside, "min" if function == "min" else "max", source, kind)]
+    if function in ("first", "last"):
+        scatter: Scatter = "first" if function == "first" else "last"
+        return [PartialColumn(inside, scatter, f"{column}{TIMED}", timed_type(kind))]
+    if function == "approx_distinct" and not pa.types.is_nested(kind) and not pa.types.is_interval(kind):
+        return [PartialColumn(inside, "distinct", source, kind)]
+    if function == "stddev" and is_number:
+        return [PartialColumn(inside, "moments", source, kind)]
+    if function.startswith(("quantile:", "median")) and is_number:
+        return [PartialColumn(inside, "buckets", source, kind)]
+    raise SchemaMismatch(f"operator '{operator}': {function}({column}) of a column of type {kind} is not possible")
+
+
+_SCATTERS: dict[str, Scatter] = {
+    "min": "min",
+    "max": "max",
+    "first": "first",
+    "last": "last",
+    "stddev": "moments",
+    "approx_distinct": "distinct",
+    "quantile": "buckets",
+    "median": "buckets",
+}
+
+JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile", "median"})
+
+
+def _merging(scatter: Scatter) -> Scatter:
+    if scatter in JOINT:
+        return merging(scatter)  # type: ignore[return-value]
+    return "sum" if scatter == "count" else scatter
+
+
+def _key_types(schema: pa.Schema, keys: Sequence[str]) -> tuple[pa.DataType, ...]:
+    kinds = [schema.field(name).type for name in keys]
+    return tuple(k.value_type if pa.types.is_dictionary(k) else k for k in kinds)

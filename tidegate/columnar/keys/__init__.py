@@ -1,0 +1,1 @@
+"""Keys of rows: hashes for routing, codes for grouping, words for comparison."""

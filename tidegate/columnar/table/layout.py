@@ -1,0 +1,57 @@
+"""Values of one row side by side, so that a row is one place in memory: as numpy's opaque bytes, with columns as views.
+
+    rows: one (values, nulls) for each column ─ pack ─▶ packed ─ unpack ─▶ rows          zero bytes: zeros, or null where that may be
+
+Opaque, because numpy copies such items whole; of a type with fields it would copy every field by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tidegate.columnar.numpy_column import NumpyColumn, NumpyType
+from tidegate.columnar.table.fixed_width import Nulls, Numbers
+
+Rows = list[tuple[Numbers, Nulls | None]]
+"""For each value column: its values and which of them are null (``None``: the column never has nulls)."""
+Packed = NumpyColumn
+"""One opaque item for each row."""
+
+
+class RowLayout:
+    def __init__(self, kinds: Sequence[NumpyType], nullable: Sequence[bool]) -> None:
+        values: list[tuple[str, NumpyType]] = [(f"v{i}", kind) for i, kind in enumerate(kinds)]
+        there: list[tuple[str, NumpyType]] = [
+            (f"t{i}", np.dtype(np.bool_)) for i, may_be_null in enumerate(nullable) if may_be_null
+        ]
+        values.sort(key=lambda field: -np.dtype(field[1]).itemsize)
+        self._fields = np.dtype([*values, *there] or [("nothing", np.dtype(np.bool_))], align=True)
+        self._nullable = list(nullable)
+        self.packed_type: NumpyType = np.dtype(f"V{self._fields.itemsize}")
+
+    @property
+    def row_bytes(self) -> int:
+        return int(self._fields.itemsize)
+
+    def pack(self, rows: Rows, count: int) -> Packed:
+        packed = np.zeros(count, self._fields).view(self.packed_type)
+        self.pack_into(packed, rows, 0)
+        return packed
+
+    def pack_into(self, target: Packed, rows: Rows, first: int) -> None:
+        """Rows ``first``, ``first + 1``, ... to where they are to stay."""
+        fields, end = target.view(self._fields), first + len(target)
+        for index, (values, nulls) in enumerate(rows):
+            fields[f"v{index}"] = values[first:end]
+            if self._nullable[index]:
+                fields[f"t{index}"] = True if nulls is None else ~nulls[first:end]
+
+    def unpack(self, packed: Packed) -> Rows:
+        """Values are views."""
+        fields = packed.view(self._fields)
+        return [
+            (fields[f"v{index}"], ~fields[f"t{index}"] if may_be_null else None)
+            for index, may_be_null in enumerate(self._nullable)
+        ]

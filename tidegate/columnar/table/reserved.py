@@ -1,0 +1,166 @@
+"""Arrays as long as a state can ever become. What is touched becomes memory; with a budget, what is beyond it becomes a file.
+
+    slots  0 ............ budget / bytes of a slot ........................ capacity
+           anonymous memory │ a file of the attempt, mapped: the kernel writes it back, and takes its memory when it needs some
+
+Laws: an array never moves, so that another thread may read it meanwhile. A place of the file has room on the disk before it is touched
+(``ensure``), since the kernel would end the process where there is none. The file has no name: it goes with the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.columnar.numpy_column import NumpyColumn, NumpyType
+from tidegate.model.errors import StorageError
+from tidegate.model.storage_errors import kind_of
+
+STEP_BYTES = 16 << 20
+"""Room is made on the disk in such steps: a call for each batch would cost more than the batch."""
+_FIXED = 0x10
+"""``MAP_FIXED`` of Linux and macOS, which Python's ``mmap`` has no name for."""
+_FAILED = ctypes.c_void_p(-1).value
+
+_map = ctypes.CDLL(None, use_errno=True).mmap
+_map.restype = ctypes.c_void_p
+_map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+
+
+class InMemory:
+    """Arrays without a budget: whatever is touched becomes memory."""
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return 0
+
+    def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
+        """Reserves an array of zeros. ``per_slot``: how many of its items belong to one slot."""
+        return np.zeros(items, kind)
+
+    def ensure(self, array: NumpyColumn, items: int) -> None:
+        """The first ``items`` of an array that ``zeros`` gave may be touched. Raises ``StorageError`` when they have no room."""
+
+    def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
+        """A larger array with the first ``used`` items of one that turned out to be too short, which stays as it is. Raises ``StorageError``."""
+        larger = np.empty(items, array.dtype)
+        larger[:used] = array[:used]
+        return larger
+
+
+@dataclass(slots=True)
+class _Filed:
+    """The part of an array that is in a file."""
+
+    descriptor: int
+    begin: int
+    """Byte of the array where the file begins."""
+    size: int
+    """Bytes of the file; most of them have no room on the disk yet."""
+    close: Callable[[], object]
+    allocated: int = 0
+
+
+class InMemoryAndFile:
+    """``slots``: how many have their place in memory. ``directory``: of the attempt; empty: the system's for temporary files."""
+
+    def __init__(self, operator: str, slots: int, directory: str) -> None:
+        self._operator = operator
+        self._slots = slots
+        self._directory = directory or tempfile.gettempdir()
+        self._filed: dict[int, _Filed] = {}
+        """By address of the array."""
+
+    @property
+    def bytes_on_disk(self) -> int:
+        return sum(filed.allocated for filed in self._filed.values())
+
+    def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
+        """As that of ``InMemory``. Raises ``StorageError``."""
+        item_bytes = np.dtype(kind).itemsize
+        size = _pages(max(1, items * item_bytes))
+        reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+        content = np.frombuffer(reserved, np.uint8)
+        begin = _pages(self._slots * per_slot * item_bytes)
+        if begin < size:
+            address = content.ctypes.data
+            self._filed[address] = self._file_behind(address, begin, size - begin)
+        return content[: items * item_bytes].view(kind)
+
+    def ensure(self, array: NumpyColumn, items: int) -> None:
+        filed = self._filed.get(array.ctypes.data)
+        if filed is None:
+            return
+        needed = items * array.itemsize - filed.begin
+        if needed <= filed.allocated:
+            return
+        until = min(filed.size, -(-needed // STEP_BYTES) * STEP_BYTES)
+        try:
+            os.posix_fallocate(filed.descriptor, filed.allocated, until - filed.allocated)
+        except OSError as error:
+            raise kind_of(error)(
+                f"operator '{self._operator}': {until - filed.allocated} more bytes of its keyed state have no room in {self._directory}: "
+                f"{os.strerror(error.errno or 0)}; make room there, set io.tmp.dirs to another directory, or taskmanager.memory.managed.size "
+                "to more. The job goes on from its last checkpoint"
+            ) from error
+        filed.allocated = until
+
+    def moved(self, array: NumpyColumn, used: int, items: int, per_slot: int) -> NumpyColumn:
+        """As that of ``InMemory``."""
+        larger = self.zeros(items, array.dtype, per_slot)
+        self.ensure(larger, used)
+        larger[:used] = array[:used]
+        old = self._filed.pop(array.ctypes.data, None)
+        if old is not None:
+            old.close()  # the mapping, and with it the content, is there for as long as the array is
+        return larger
+
+    def _file_behind(self, address: int, begin: int, size: int) -> _Filed:
+        """A new file is what the array at the address has from its byte ``begin`` on."""
+        try:
+            descriptor, path = tempfile.mkstemp(prefix="aggregates-", dir=self._directory)
+            close = weakref.finalize(self, os.close, descriptor)
+            os.unlink(path)
+            os.truncate(descriptor, size)
+        except OSError as error:
+            raise kind_of(error)(
+                f"operator '{self._operator}': its keyed state cannot be put into {self._directory}: {os.strerror(error.errno or 0)}; set "
+                "io.tmp.dirs to another directory"
+            ) from error
+        found = _map(address + begin, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED, descriptor, 0)
+        if found == _FAILED:
+            reason = os.strerror(ctypes.get_errno())
+            raise StorageError(f"operator '{self._operator}': a file in {self._directory} cannot be mapped: {reason}")
+        return _Filed(descriptor, begin, size, close)
+
+
+Reserved = InMemory | InMemoryAndFile
+
+
+@dataclass(frozen=True, slots=True)
+class RowMemory:
+    """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
+    ``capacity``: most rows; 0: as many as fit into the memory of this machine."""
+
+    budget_bytes: int = 0
+    directory: str = ""
+    capacity: int = 0
+
+    def reserved(self, operator: str, row_bytes: int) -> Reserved:
+        if not self.budget_bytes:
+            return InMemory()
+        return InMemoryAndFile(operator, self.budget_bytes // row_bytes, self.directory)
+
+
+UNBOUNDED = RowMemory()
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,1 +1,0 @@
-"""Hashes of keys, by Flink's rules."""

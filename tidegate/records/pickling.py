@@ -1,0 +1,71 @@
+"""Programs and values as pickles.
+
+`dumps`: cloudpickle, with the file of each function that travels by value, which the lines of tracebacks are found by. cloudpickle 3.1.3 writes
+``<dynamic-code>`` in the place of that file. `loads`: pickle, which finds modules of tidegate under the paths that earlier versions had them at.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import ChainMap
+from types import CodeType
+from typing import Any, ClassVar
+
+import cloudpickle
+
+__all__ = ["dumps", "loads"]
+
+_PROTOCOL = 5
+"""Pickle's protocol of Python 3.8 and later."""
+_MOVED = {
+    "tidegate.common.records": "tidegate.records",
+    "tidegate.common.canonical": "tidegate.records.canonical",
+    "tidegate.connectors.operator_options": "tidegate.operator_options",
+}
+"""Modules and packages that programs in job stores and values in checkpoints name, and where they are now."""
+
+
+def dumps(value: object) -> bytes:
+    """Returns any object as bytes: functions and classes of the job's script, and lambdas, are part of them. Raises what an object
+    that cannot be pickled raises."""
+    with io.BytesIO() as file:
+        _Pickler(file, _PROTOCOL).dump(value)
+        return file.getvalue()
+
+
+def loads(content: bytes) -> Any:
+    """Returns the object of a pickle that this version or an earlier one wrote. Raises what reading it raises: ``ModuleNotFoundError`` naming a module that
+    cannot be imported, ``pickle.UnpicklingError``."""
+    try:
+        return pickle.loads(content)
+    except ModuleNotFoundError as error:
+        if _place_now(error.name or "") == error.name:
+            raise
+        return _Unpickler(io.BytesIO(content)).load()
+
+
+def _place_now(module: str) -> str:
+    for before, now in _MOVED.items():
+        if module == before or module.startswith(f"{before}."):
+            return now + module[len(before) :]
+    return module
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        return super().find_class(_place_now(module_name), global_name)
+
+
+def _code(code: CodeType) -> tuple[type[CodeType], tuple[object, ...]]:
+    """The constructor's arguments, as Python 3.11 and later have them."""
+    arguments = (
+        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_nlocals, code.co_stacksize, code.co_flags,
+        code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_filename, code.co_name, code.co_qualname,
+        code.co_firstlineno, code.co_linetable, code.co_exceptiontable, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
+    return CodeType, arguments
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the library has no types
+    dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)

@@ -1,0 +1,109 @@
+"""Types as JSON, which another process can read without running anything.
+
+    {"basic": "LONG"}   {"sql_time": "Date"}   {"list": TYPE} and the arrays   {"map": [TYPE, TYPE]}   {"tuple": [TYPE, ...]}
+    {"row": [TYPE, ...], "names": [...]}       {"pickled": true}               {"arrow": an Arrow schema, IPC in base64}
+
+Defaults of fields are left out: they matter only where state is restored.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidegate.model.errors import CorruptData, InvalidJob, Misuse
+from tidegate.model.values import Json
+from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.type_information import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    SqlTimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+_OF_ELEMENTS = {
+    "list": ListTypeInfo,
+    "basic_array": BasicArrayTypeInfo,
+    "object_array": ObjectArrayTypeInfo,
+    "primitive_array": PrimitiveArrayTypeInfo,
+}
+_DEPTH = 100
+"""Deeper than any type that a program declares."""
+
+
+def types_to_json(types: Sequence[TypeInformation]) -> bytes:
+    """Raises ``Misuse`` for a type of a class that is none of ours."""
+    return json.dumps([_document(one) for one in types]).encode()
+
+
+def types_from_json(content: bytes, count: int) -> list[TypeInformation]:
+    """Returns so many types. Raises ``CorruptData`` for bytes that are not what ``types_to_json`` makes of as many."""
+    try:
+        documents = json.loads(content)
+        if not isinstance(documents, list) or len(documents) != count:
+            raise ValueError(f"not a list of {count}")
+        return [_type(one, _DEPTH) for one in documents]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException, InvalidJob) as error:
+        raise CorruptData(f"these are no types: {type(error).__name__}: {error}") from None
+
+
+def _document(kind: TypeInformation) -> Json:
+    match kind:
+        case BasicTypeInfo():
+            return {"basic": kind.basic_type.name}
+        case SqlTimeTypeInfo():
+            return {"sql_time": kind.kind}
+        case MapTypeInfo():
+            return {"map": [_document(kind.key_type), _document(kind.value_type)]}
+        case TupleTypeInfo():
+            return {"tuple": [_document(field) for field in kind.get_field_types()]}
+        case RowTypeInfo():
+            names: Json = list(kind.get_field_names()) if kind.is_named else None
+            return {"row": [_document(field) for field in kind.get_field_types()], "names": names}
+        case PickledBytesTypeInfo():
+            return {"pickled": True}
+        case ArrowTypeInfo():
+            return {"arrow": base64.b64encode(kind.schema.serialize().to_pybytes()).decode("ascii")}
+    for name, of_elements in _OF_ELEMENTS.items():
+        if type(kind) is of_elements:
+            return {name: _document(kind.element_type)}
+    raise Misuse(f"{kind!r} is of a class of your own, which no other process can be told of")
+
+
+def _type(document: dict[str, Json], depth: int) -> TypeInformation:
+    if not depth:
+        raise ValueError("they are nested too deep")
+    name, content = next(iter(document.items()), ("", None))
+
+    def types(found: Json) -> list[TypeInformation]:
+        assert isinstance(found, list)
+        return [_type(one, depth - 1) for one in found]
+
+    match name:
+        case "basic":
+            return BasicTypeInfo(BasicType[str(content)])
+        case "sql_time":
+            return SqlTimeTypeInfo({"Date": "Date", "Time": "Time", "Timestamp": "Timestamp"}[str(content)])
+        case "map":
+            key, value = types(content)
+            return MapTypeInfo(key, value)
+        case "tuple":
+            return TupleTypeInfo(types(content))
+        case "row":
+            return RowTypeInfo(types(content), document["names"])
+        case "pickled":
+            return PickledBytesTypeInfo()
+        case "arrow":
+            return ArrowTypeInfo(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(str(content)))))
+    return _OF_ELEMENTS[name](types([content])[0])
