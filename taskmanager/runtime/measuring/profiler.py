@@ -46,6 +46,7 @@ _PLACES = (
     ("tidegate/taskmanager/keyed_state/", STATE),
     ("tidegate/taskmanager/windows/", OPERATOR),
     ("tidegate/taskmanager/windows/state/", STATE),
+    ("tidegate/taskmanager/operators/rows/selectors", KEYS),
     ("tidegate/taskmanager/operators/sources/", CONNECTOR),
     ("tidegate/taskmanager/operators/sources/watermarks", OPERATOR),
     ("tidegate/taskmanager/operators/sinks/", CONNECTOR),
