@@ -127,8 +127,8 @@ class Subtask:
 
     @property
     def is_loaded(self) -> bool:
-        loader = self.operator.state.loader
-        return loader is None or loader.is_done
+        restoring = self.operator.state.restoring
+        return restoring is None or restoring.is_done
 
     def emit(self, batch: Batch) -> None:
         """As ``Output``."""

@@ -6,7 +6,7 @@ State that expires has the time of the last write in every row, a column like th
 expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
 and what is restored leave it out.
 
-What is restored is read before the first record where it is little, or has to be (``restored_groups.left_in_files``); else key group by key group (``loader``), and
+What is restored is read before the first record where it is little, or has to be (``restoring.files.opened_for_parts``); else key group by key group (``restoring``), and
 only groups that are loaded may be located.
 """
 
@@ -29,8 +29,9 @@ from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.taskmanager.keyed_state.columns.restored_groups import (
-    GroupLoader,
-    left_in_files,
+    RestoredGroups,
+    UnloadedGroups,
+    has_columns,
     rows_by_group,
 )
 from tidegate.taskmanager.keyed_state.columns.snapshot import (
@@ -46,6 +47,7 @@ from tidegate.taskmanager.state.base import SegmentSource
 from tidegate.taskmanager.state.files.earlier_columns import KEY_PREFIX, VALUE_PREFIX, as_written_now
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import DELETED, StateDescription, read_keyed_batches
+from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 STATE_NAME = "aggregates"
 RESTORE_ROWS = 1 << 16
@@ -96,13 +98,13 @@ class ColumnarKeyedState:
         self._rows_of: Callable[[KeyGroupRange, RowMemory], ColumnarRows] = lambda groups, room: ColumnarRows(
             operator, keys, held, groups, max_parallelism, room
         )
-        self.loader: GroupLoader | None = None
+        self.restoring: UnloadedGroups | None = None
         """Loads what was left in files; ``None``: nothing was."""
 
     @property
     def keys(self) -> int:
         """Returns how many there are. While groups are loaded, what is in place of the next one counts twice."""
-        return len(self.rows) + (0 if self.loader is None else self.loader.whole_rows_left)
+        return len(self.rows) + (0 if self.restoring is None else self.restoring.whole_rows_left)
 
     def take(self, located: Located) -> Rows:
         """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
@@ -143,7 +145,7 @@ class ColumnarKeyedState:
         chained = partial(self.increments.written, checkpoint_id) if may_share else None
         types = {field.name: str(field.type) for field in self._schema}
         about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
-        unloaded = None if self.loader is None else self.loader.frozen()
+        unloaded = None if self.restoring is None else self.restoring.frozen()
         frozen = self.rows.freeze(None if unloaded is None else unloaded.is_left)
         last_ms = None if self._expiry is None else self._expiry.last_ms()
         return FrozenColumnarState(
@@ -159,11 +161,11 @@ class ColumnarKeyedState:
         mine = in_reading_order(mine)
         left = None
         if self._bytes_of(mine) > self._eager_bytes:
-            left = left_in_files(mine, self._owned, self._schema, source, self._directory)
+            left = opened_for_parts(mine, source, self._directory, partial(has_columns, self._schema))
         is_same = bool(mine)
         if left is not None:
             put = partial(self._put_group, self.rows, self._last_expired_ms())
-            self.loader = GroupLoader(left, self.rows, put, self._merged)
+            self.restoring = UnloadedGroups(RestoredGroups(left, self._owned), self.rows, put, self._merged)
         else:
             is_same = self._read_all(mine, source) and is_same
         self.rows.begin_epoch()
@@ -173,8 +175,8 @@ class ColumnarKeyedState:
 
     def close(self) -> None:
         """What is not loaded yet need not be."""
-        if self.loader is not None:
-            self.loader.close()
+        if self.restoring is not None:
+            self.restoring.close()
 
     def _bytes_of(self, segments: Sequence[SegmentHandle]) -> int:
         """What the owned rows of segments take in their files, as far as the handles tell."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +21,7 @@ from tidegate.model.values import StateValue
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.keyed_state.rocksdb.restored_rows import RestoredRows, can_be_left
 from tidegate.taskmanager.keyed_state.rocksdb.tables import RocksCells
-from tidegate.taskmanager.state.base import PartialSource, SegmentSource, SegmentStore
-from tidegate.taskmanager.state.files.partial_segment import most_open_files, opened_parts
+from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     KEY_GROUP,
@@ -31,6 +31,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_keyed,
     write_keyed,
 )
+from tidegate.taskmanager.state.restoring.files import opened_for_parts
 
 DELETED = "deleted"
 _ENTRIES = 4096
@@ -55,19 +56,12 @@ class UnclaimedState:
         self.segments = in_reading_order([*self.segments, segment])
 
     def leave(self, layout: EntryFormat, state_id: int, now_ms: int) -> RestoredRows | None:
-        """The rows as they lie in their files, which are held open; ``None`` where they must be claimed: of other types than the state has now,
-        compressed, written by another backend or an older version, or so few that they travel inline, or in too many files. Several files are opened at once, since a
-        store answers late.
-        Raises ``CorruptData``, ``StorageError``."""
-        source = self._source
-        files = sum(segment.handle.data is None for segment in self.segments)
-        if self._copies or not isinstance(source, PartialSource) or not 0 < files <= most_open_files():
+        """The rows as they lie in their files; ``None`` where they must be claimed: of other types than the state has now, written by another backend, or as
+        ``opened_for_parts`` says. Raises ``CorruptData``, ``StorageError``."""
+        if self._copies:
             return None
-        opened = opened_parts(source, self.segments, self._directory)
-        parts = [part for part in opened if part is not None and can_be_left(layout, part)]
-        if len(parts) < len(self.segments):
-            return None
-        return RestoredRows(layout, state_id, parts, now_ms)
+        parts = opened_for_parts(self.segments, self._source, self._directory, partial(can_be_left, layout))
+        return None if parts is None else RestoredRows(layout, state_id, parts, now_ms)
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
         """Write everything into the state's rows; whether it had the very columns that the state is written with now.

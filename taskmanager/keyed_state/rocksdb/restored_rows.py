@@ -51,6 +51,7 @@ from tidegate.taskmanager.keyed_state.rocksdb.values import STAMP_BYTES
 from tidegate.taskmanager.keyed_state.ttl import stamped
 from tidegate.taskmanager.state.files.partial_segment import PartialSegment
 from tidegate.taskmanager.state.files.segments import DELETED, KEY_GROUP, PICKLED
+from tidegate.taskmanager.state.restoring.files import RestoredFiles, read_slice, slices
 
 STEP_ROWS: Final = 1024
 """Rows that are decoded at once: some milliseconds."""
@@ -77,8 +78,7 @@ def _is_plain(key: Key) -> bool:
 def can_be_left(layout: EntryFormat, part: PartialSegment) -> bool:
     """Whether the rows of a file may stay there: in order, and just as they would be written now."""
     return (
-        part.is_even
-        and bool(part.about.get("ordered"))
+        bool(part.about.get("ordered"))
         and layout.has_columns(part.schema)
         and part.about.get("kind", layout.kind) == layout.kind
         and NAMESPACE not in part.schema.names
@@ -89,8 +89,9 @@ class RestoredRows:
     """The files of one state. ``now_ms``: when state that has no time was written."""
 
     def __init__(self, layout: EntryFormat, state_id: int, parts: Sequence[PartialSegment], now_ms: int) -> None:
-        files = [_File(layout, state_id, part, now_ms) for part in parts]
-        self._files = sorted(files, key=lambda file: -file.part.segment.level)
+        self.files = RestoredFiles(parts)
+        self._by_part = {id(part): _File(layout, state_id, part, now_ms) for part in parts}
+        self._by_group: dict[int, list[_File]] = {}
         kind = layout.key_type.arrow_field(KEY).type
         self.is_always_in_order = pa.types.is_integer(kind) or pa.types.is_string(kind)
         """Rows lie in the order of their bytes whatever wrote them."""
@@ -98,11 +99,7 @@ class RestoredRows:
     @property
     def namespaces(self) -> set[int]:
         """The forms that namespaces have."""
-        return {file.namespace for file in self._files}
-
-    def count(self, group: int) -> int:
-        """Rows of a key group, in all levels."""
-        return sum(end - first for first, end in (file.part.rows_of(group) for file in self._of(group)))
+        return {file.namespace for file in self._by_part.values()}
 
     def find(self, group: int, entry: bytes) -> StateValue:
         """``None``: not there. ``entry``: as in the database, one that ``can_be_searched``. Raises ``CorruptData``, ``StorageError``."""
@@ -125,11 +122,6 @@ class RestoredRows:
                         newer.add(start)
                     if value is not GONE:
                         yield start, value
-
-    def need(self, group: int) -> None:
-        """Reads and verifies all that there is of a key group, so that walks through it need not wait. Raises ``CorruptData``, ``StorageError``."""
-        for file in self._of(group):
-            file.part.need_rows(*file.part.rows_of(group))
 
     def chunks(self, group: int, rows: StateRows) -> Iterator[list[Pair]]:
         """As ``entries``, some at a time, as rows of the database. Only where an entry is one row."""
@@ -158,7 +150,11 @@ class RestoredRows:
                     yield start, value
 
     def _of(self, group: int) -> list[_File]:
-        return [file for file in self._files if file.groups[0] <= group <= file.groups[1]]
+        """The newest level first."""
+        found = self._by_group.get(group)
+        if found is None:
+            found = self._by_group[group] = [self._by_part[id(part)] for part in reversed(self.files.of(group))]
+        return found
 
 
 class _File:
@@ -167,7 +163,6 @@ class _File:
     def __init__(self, layout: EntryFormat, state_id: int, part: PartialSegment, now_ms: int) -> None:
         names = part.schema.names
         self.part = part
-        self.groups = part.segment.key_groups
         self.namespace = ord("w" if WINDOW_START in names else "c" if WINDOW_ID in names else "n")
         self._layout = layout
         self._is_timers = layout.value_type is None
@@ -251,16 +246,7 @@ class _File:
             yield start, GONE if is_gone else next(values)[2]
 
     def _slices(self, group: int, step: int) -> Iterator[pa.RecordBatch]:
-        first, end = self.part.rows_of(group)
-        size = self.part.batch_rows
-        while first < end:
-            batch, at = divmod(first, size)
-            stop = min(at + step, size, at + end - first)
-            data = self.part.slice(batch, at, stop)
-            if not (data.column(KEY_GROUP).to_numpy() == group).all():
-                raise self._misplaced(group)
-            yield data.drop_columns([KEY_GROUP])
-            first += stop - at
+        return (read_slice(found, group) for found in slices(self.part, group, step))
 
     def _head(self, batch: int) -> bytes:
         found = self._heads.get(batch)

@@ -54,7 +54,7 @@ class RocksCells:
     def load_all(self) -> None:
         """Everything is in the database afterwards."""
         if self.unloaded is not None:
-            self.unloaded.load_all()
+            self.unloaded.settle()
 
     def drop_unloaded(self) -> None:
         """Nothing is in the restored files that is not in the database, or nothing is asked for from now on."""
@@ -92,7 +92,7 @@ class RocksTable(RocksCells):
         row = self.rows.entry(group, entry)
         content = self._database.get(row)
         if content is None:
-            return None if self.unloaded is None else self.unloaded.find(group, row, entry)
+            return None if self.unloaded is None else self.unloaded.find(group, (row, entry))
         return self.rows.unpack(content)
 
     peek = read

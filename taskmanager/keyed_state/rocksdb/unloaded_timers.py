@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.model.values import StateValue
 from tidegate.taskmanager.keyed_state.rocksdb.database import RocksDatabase
-from tidegate.taskmanager.keyed_state.rocksdb.groups_ahead import AHEAD
 from tidegate.taskmanager.keyed_state.rocksdb.restored_rows import RestoredRows
 from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
-from tidegate.taskmanager.keyed_state.rocksdb.unloaded import FrozenUnloaded, Unloaded
+from tidegate.taskmanager.keyed_state.rocksdb.unloaded import Entries, FrozenUnloaded, Unloaded
 
 STEP_TIMERS = 1024
 """So many of a key group at once take a millisecond or two."""
@@ -28,48 +26,27 @@ class UnloadedTimers(Unloaded):
 
     def __init__(self, database: RocksDatabase, rows: StateRows, restored: RestoredRows, owned: KeyGroupRange) -> None:
         super().__init__(database, rows, restored, owned, _load_nothing)
-        self._walks: dict[int, Iterator[tuple[bytes, StateValue]]] = {}
         self._horizons: dict[int, bytes] = {}
-        self._loaded_of = dict.fromkeys(self._waiting, 0)
+        self._step = STEP_TIMERS
 
     @property
     def groups(self) -> Sequence[int]:
         """Key groups that are not wholly loaded."""
-        return list(self._waiting)
-
-    @property
-    def rows_left(self) -> int:
-        return sum(max(self._counts[group] - self._loaded_of[group], 0) for group in self._waiting)
+        return list(self._left)
 
     def is_loaded_up_to(self, group: int, row: bytes) -> bool:
         """Whether everything of the group up to a row is in the database."""
-        return group not in self._waiting or row <= self._horizons.get(group, b"")
+        return group not in self._left or row <= self._horizons.get(group, b"")
 
     def is_whole(self, group: int) -> bool:
         """Everything of the group is in the database."""
-        return group not in self._waiting
+        return group not in self._left
 
     def advance(self, group: int, step: int) -> None:
         """Loads the next ``step`` rows of a group that is not wholly loaded."""
-        walk = self._walks.get(group)
-        if walk is None:
-            walk = self._walks[group] = self._restored.in_order(group, step)
-        chunk = [(row, b"") for row, _ in islice(walk, step)]
-        self._load_missing(group, chunk)
-        self._loaded_of[group] += len(chunk)
-        if len(chunk) < step:
-            del self._walks[group]
-            self._horizons.pop(group, None)
-            self._end(group)
-        else:
-            self._horizons[group] = chunk[-1][0]
-
-    def load_some(self) -> None:
-        group = next(iter(self._waiting))
-        if group != self._last:
-            self._last = group
-            self._ahead.want(self._next_groups(group, AHEAD))
-        self.advance(group, STEP_TIMERS)
+        self._step = step
+        self._loader.advance(group)
+        self._step = STEP_TIMERS
 
     def mark_gone(self, group: int, start: bytes) -> None:
         if not self.is_loaded_up_to(group, start):
@@ -79,6 +56,19 @@ class UnloadedTimers(Unloaded):
         found = super().frozen()
         return None if found is None else FrozenUnloaded(found.restored, found.groups, dict(self._horizons))
 
+    def chunks(self, group: int) -> Iterator[Entries]:
+        walk = self._restored.in_order(group, self._step)
+        while chunk := [(row, b"") for row, _ in islice(walk, self._step)]:
+            yield chunk
 
-def _load_nothing(pairs: Sequence[tuple[bytes, StateValue]]) -> None:
+    def put(self, group: int, chunk: Entries) -> int:
+        self._horizons[group] = chunk[-1][0]
+        return super().put(group, chunk)
+
+    def loaded(self, group: int) -> None:
+        self._horizons.pop(group, None)
+        super().loaded(group)
+
+
+def _load_nothing(pairs: Entries) -> None:
     assert not pairs, "timers are rows"

@@ -1,76 +1,85 @@
 """Which key group of a restored state is loaded next, while records are processed. Pure.
 
-    waits(group, rows) ─▶ next ─▶ begin(group) ─▶ ... ─▶ end(group) ─▶ its rows may be processed
+    waits(group, rows) ─▶ next ─▶ begin(group) ─▶ progressed(group, rows) ... ─▶ loaded(group)
 
-The group that has begun comes first, since half of it is of no use; then the one that most rows wait for; then the others in their order.
-A group without rows in the files is loaded from the beginning.
+The group that has begun comes first, since half of it is of no use. Of the others those come first that records wait for: the one that most rows
+wait for, or, where rows are best put in place in the order of their groups (``is_ascending``), the next one above the last. A group without rows in
+the files is loaded from the beginning. What cannot wait may be loaded out of turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Mapping
 
 
 class KeyGroupLoading:
-    """``rows``: in the files, by key group. Groups are counted from the first owned one."""
+    """``rows``: in the files, of all levels, by key group."""
 
-    def __init__(self, rows: Sequence[int]) -> None:
-        self._rows = list(rows)
-        self._left = {group: None for group, count in enumerate(rows) if count}
-        """Groups that are not loaded, in their order."""
-        self._unread = dict(self._left)
-        """Those of which reading has not ended."""
+    def __init__(self, rows: Mapping[int, int], *, is_ascending: bool = False) -> None:
+        self.left = {group: count for group, count in rows.items() if count}
+        """Rows of each group that is not loaded, ascending. Not to be changed by others."""
+        self._is_ascending = is_ascending
         self._begun: int | None = None
+        self._last = -1
+        self._progress: dict[int, int] = {}
         self._waiting: dict[int, int] = {}
 
     @property
     def is_done(self) -> bool:
-        return not self._left
-
-    @property
-    def left(self) -> Sequence[int]:
-        """Returns the groups that are not loaded, ascending."""
-        return list(self._left)
+        return not self.left
 
     @property
     def rows_left(self) -> int:
-        """Returns how many rows the groups have in the files that are not loaded."""
-        return sum(self._rows[group] for group in self._left)
+        """Returns how many rows are in the files and not in place, those of older levels too."""
+        done = sum(min(rows, self.left[group]) for group, rows in self._progress.items())
+        return sum(self.left.values()) - done
 
     def waits(self, group: int, rows: int) -> None:
-        """So many more rows cannot be processed before a group is loaded."""
-        assert group in self._left, f"rows wait for group {group}, which is loaded"
+        """So many more rows would be processed sooner if a group were loaded."""
+        assert group in self.left, f"rows wait for group {group}, which is loaded"
         self._waiting[group] = self._waiting.get(group, 0) + rows
 
     def next(self) -> int | None:
-        """The group to read on, or to begin; ``None``: all of them have been read."""
+        """Returns the group to go on with, or to begin; ``None``: all are loaded."""
         if self._begun is not None:
             return self._begun
-        wanted = [group for group in self._waiting if group in self._unread]
-        if wanted:
-            return max(wanted, key=lambda group: (self._waiting[group], -group))
-        return next(iter(self._unread), None)
+        return next(iter(self._in_order(1)), None)
 
-    def begin(self, group: int) -> None:
-        """Some of it will be read."""
-        assert self._begun in (None, group), f"group {group} begins while {self._begun} is read"
-        assert group in self._unread, f"group {group} is read again"
-        self._begun = group
+    def upcoming(self, count: int) -> list[int]:
+        """Returns the groups that would come after the one that has begun, at most ``count``."""
+        return self._in_order(count)
 
-    def end_reading(self, group: int) -> None:
-        """The last of it will be read: the next group may begin."""
-        assert group == self._begun, f"group {group} ends, {self._begun} is read"
-        self._begun = None
-        del self._unread[group]
+    def begin(self, group: int) -> bool:
+        """Some of it will be put in place. Returns whether that is the first of it."""
+        assert group in self.left, f"group {group} is loaded again"
+        assert self._begun in (None, group), f"group {group} begins while {self._begun} is loaded"
+        is_first = self._begun is None
+        self._begun = self._last = group
+        return is_first
+
+    def progressed(self, group: int, rows: int) -> bool:
+        """So many more of its rows are in place. Returns whether these were all that the files have."""
+        done = self._progress[group] = self._progress.get(group, 0) + rows
+        return done >= self.left[group]
 
     def loaded(self, group: int) -> None:
-        """All of it is in its place: rows that waited for it are processed."""
-        assert group not in self._unread, f"group {group} is loaded before it is read"
-        del self._left[group]
+        """All of it is in place: rows that waited for it may be processed."""
+        del self.left[group]
+        self._progress.pop(group, None)
         self._waiting.pop(group, None)
+        if self._begun == group:
+            self._begun = None
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError``."""
-        assert set(self._unread) <= set(self._left), f"{set(self._unread) - set(self._left)} are loaded and unread"
-        assert set(self._waiting) <= set(self._left), f"rows wait for {set(self._waiting) - set(self._left)}: loaded"
-        assert self._begun is None or self._begun in self._unread, f"{self._begun} is read again"
+        """Raises ``AssertionError`` when a group that is loaded is still thought to be in the files."""
+        for name, found in (("rows wait for", self._waiting), ("half loaded are", self._progress)):
+            assert found.keys() <= self.left.keys(), f"{name} {found.keys() - self.left.keys()}, which are loaded"
+        assert self._begun is None or self._begun in self.left, f"{self._begun} has begun, and is loaded"
+
+    def _in_order(self, count: int) -> list[int]:
+        wanted = [group for group in self._waiting if group != self._begun]
+        found = wanted or [group for group in self.left if group != self._begun]
+        if self._is_ascending:
+            return heapq.nsmallest(count, found, key=lambda group: (group <= self._last, group))
+        return heapq.nsmallest(count, found, key=lambda group: (-self._waiting.get(group, 0), group))

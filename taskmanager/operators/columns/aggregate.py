@@ -74,8 +74,8 @@ class ColumnarAggregate(Operator):
             assert context.segments is not None
             self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
         self._beside: LoadingBeside | None = None
-        if self.state.loader is not None:
-            self._beside = LoadingBeside(self.state.loader, owned.start, self._plan.keys, self._work, context)
+        if self.state.restoring is not None:
+            self._beside = LoadingBeside(self.state.restoring, owned.start, self._plan.keys, self._work, context)
             self._beside.start()
 
     def process(self, batch: Batch, input_index: int) -> None:

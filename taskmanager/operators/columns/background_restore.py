@@ -1,11 +1,11 @@
 """Key groups of restored state that are loaded beside the records: what is loaded is worked on at once, the other rows of a batch wait for their group.
 
     rows ─▶ of loaded groups ─▶ work
-         └▶ the others wait by key group; no further input is taken       a step is read in another thread ─▶ a mail ─▶ put in place
+         └▶ the others wait by key group; no further input is taken       a group is read in another thread ─▶ a mail ─▶ a step of it is put in place
                                                                                 groups that are whole now: their rows ─▶ work
 
 A key has one group and a group's rows stay in their order, so that of a key's rows does too. What is to come behind all rows of a batch (a barrier, a
-watermark) is preceded by ``drain``. While a step is put in place, the next ones are read.
+watermark) is preceded by ``drain``. While a step is put in place, the next groups are read.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
-from tidegate.taskmanager.keyed_state.columns.restored_groups import GroupLoader, Step
+from tidegate.taskmanager.keyed_state.columns.restored_groups import UnloadedGroups
 from tidegate.taskmanager.operators.base import OperatorContext
-
-AHEAD = 4
-"""Steps that are read or wait to be put in place: files are read while rows of others are put in place, and what rows wait for next is not far behind."""
 
 
 class LoadingBeside:
@@ -29,13 +26,13 @@ class LoadingBeside:
 
     def __init__(
         self,
-        loader: GroupLoader,
+        part: UnloadedGroups,
         first_group: int,
         keys: Sequence[str],
         work: Callable[[pa.RecordBatch], None],
         context: OperatorContext,
     ) -> None:
-        self._loader = loader
+        self._part = part
         self._first_group = first_group
         self._keys = keys
         self._work = work
@@ -45,7 +42,7 @@ class LoadingBeside:
 
     @property
     def is_done(self) -> bool:
-        return self._loader.is_done
+        return self._part.is_done
 
     @property
     def has_waiting(self) -> bool:
@@ -54,19 +51,16 @@ class LoadingBeside:
 
     def start(self) -> None:
         """Loads from now on, where there is another thread to read in; else what is asked for is loaded when it is."""
-        run_async = self._context.run_async
-        while run_async is not None and self._loader.begun < AHEAD:
-            step = self._loader.begin()
-            if step is None:
-                return
-            run_async(step.read, partial(self._arrived, step))
+        group = self._part.next_group
+        if self._context.run_async is not None and group is not None:
+            self._context.run_async(partial(self._part.need, group), self._arrived)
 
     def take(self, data: pa.RecordBatch) -> None:
         """Rows that have come."""
         columns = [data.column(name) for name in self._keys]
         decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
         groups = key_groups(hash_columns(decoded), self._context.max_parallelism).astype(np.intp) - self._first_group
-        waits = self._loader.is_left[groups]
+        waits = self._part.is_left[groups]
         if not waits.any():
             self._work(data)
             return
@@ -81,7 +75,7 @@ class LoadingBeside:
             ordered[firsts].tolist(), firsts.tolist(), np.diff(firsts, append=len(ordered)).tolist(), strict=True
         ):
             self._waiting.setdefault(group, []).append(held.slice(first, count))
-            self._loader.waits(group, count)
+            self._part.waits(group, count)
         if self._context.run_async is None:
             self.drain()
 
@@ -92,33 +86,26 @@ class LoadingBeside:
 
     def load_all(self) -> None:
         """What needs everything waits for it."""
-        while not self._loader.is_done:
+        while not self._part.is_done:
             self.load_some()
 
     def load_some(self) -> None:
         """A step, now."""
-        step = self._loader.oldest() or self._loader.begin()
-        assert step is not None, "rows wait for groups that are loaded"
-        step.read()
-        self._put(step)
+        self._part.load_some()
+        is_left = self._part.is_left
+        for group in [group for group in self._waiting if not is_left[group]]:
+            self._work(pa.concat_batches(self._waiting.pop(group)))
+        self._context.metrics.gauge("restoredRowsToLoad", self._part.rows_left)
 
     def close(self) -> None:
         self._is_closed = True
         self._waiting.clear()
 
-    def _arrived(self, step: Step, error: BaseException | None) -> None:
-        """A step was read."""
+    def _arrived(self, error: BaseException | None) -> None:
+        """A group was read."""
         if self._is_closed:
             return
         if error is not None:
             raise error
+        self.load_some()
         self.start()
-        if self._loader.oldest() is step:  # it was not wanted earlier
-            self._put(step)
-
-    def _put(self, step: Step) -> None:
-        for group in self._loader.put(step):
-            waiting = self._waiting.pop(group, None)
-            if waiting is not None:
-                self._work(pa.concat_batches(waiting))
-        self._context.metrics.gauge("restoredRowsToLoad", self._loader.rows_left)

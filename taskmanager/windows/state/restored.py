@@ -1,6 +1,6 @@
 """Restored windows that stay in the files of their checkpoint until they fire: the job runs while they are read and verified.
 
-    restore ─▶ parts of the key groups ─▶ buckets hold a ``RestoredPart`` each      settle: file by file, the highest level first
+    restore ─▶ parts of the key groups ─▶ buckets hold a ``RestoredBucket`` each      settle: file by file, the highest level first
                                             │                                          read, verified, of which windows are its rows?
                                             ├── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
                                             └── a few fire before ─▶ their rows are looked for in each part when its turn comes (``stored``)
@@ -30,6 +30,7 @@ from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.errors import StorageError
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.restoring.port import RestoredPart
 from tidegate.taskmanager.windows.state.files import LAST_MS, LevelRows, WindowFormat, read_levels
 from tidegate.taskmanager.windows.state.stored import (
     FEWEST_ROWS,
@@ -44,8 +45,17 @@ HELD_BYTES = 1 << 18
 """Less than this of a part is held in memory rather than in a file of its own, where it cannot be mapped."""
 
 
-class RestoredWindows:
-    """All that a subtask was restored from, cut into ``parts``, which are the owned key groups in order. ``settle`` may be called from any thread."""
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Those behind number ``after`` (``None``: from the first on) up to number ``last``."""
+
+    after: int | None
+    last: int
+
+
+class RestoredWindows(RestoredPart[Windows, list[SpilledRun]]):
+    """All that a subtask was restored from, cut into ``parts``, which are the owned key groups in order; ``find`` takes the index of one. ``settle`` may be
+    called from any thread."""
 
     def __init__(
         self,
@@ -74,14 +84,25 @@ class RestoredWindows:
         rows, sizes = rows_and_bytes(segments, self._owned)
         first = first_window(form, segments, self._owned)
         self.parts = [
-            RestoredPart(self, index, first, int(rows[at].sum()), int(sizes[at].sum()))
+            RestoredBucket(self, index, first, int(rows[at].sum()), int(sizes[at].sum()))
             for index, part in enumerate(parts)
             for at in [slice(part.start - self._owned.start, part.end + 1 - self._owned.start)]
         ]
 
+    @property
+    def is_done(self) -> bool:
+        return self._runs is not None
+
+    @property
+    def rows_left(self) -> int:
+        return 0 if self.is_done else sum(part.num_rows for part in self.parts)
+
+    def load_some(self) -> None:
+        """All of it: the highest level of a file says what is gone from those below."""
+        self.settle()
+
     def settle(self) -> None:
-        """Reads and verifies every file, unless that is done. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when the state has other keys
-        or windows."""
+        """Reads and verifies every file, unless that is done. Raises ``SchemaMismatch``, too, when the state has other keys or windows."""
         with self._lock:
             if self._runs is None:
                 self._runs = self._read()
@@ -103,19 +124,18 @@ class RestoredWindows:
                 self.schema = self._unread.schema(first)
         return self._asked[1]
 
-    def head_of(self, index: int, after: int | None, last: int) -> list[SpilledRun]:
-        """What a part has of the windows behind number ``after`` up to number ``last``. Subtask's thread. Raises what ``settle`` raises."""
+    def find(self, group: int, wanted: Windows) -> list[SpilledRun]:
+        """What a part has of some windows. Raises what ``settle`` raises."""
         if self._runs is None and self._unread is not None:
             try:
-                head = self._unread.head(index, after, last)
+                head = self._unread.head(group, wanted.after, wanted.last)
                 return [] if head is None else [head]
             except NotInParts:
                 pass  # another file than those that were looked at before: all are read
-        heads = [run.split(last)[0] for run in behind(self.runs_of(index), after)]
+        heads = [run.split(wanted.last)[0] for run in behind(self.runs_of(group), wanted.after)]
         return [head for head in heads if head is not None]
 
     def close(self) -> None:
-        """The subtask ends: what is not read yet need not be."""
         self._is_closed = True
 
     def _read(self) -> list[list[SpilledRun]]:
@@ -151,7 +171,7 @@ class RestoredWindows:
 
 
 @dataclass(frozen=True, eq=False)
-class RestoredPart(UnreadRuns):
+class RestoredBucket(UnreadRuns):
     """The restored windows of a bucket, before it is known which windows they are. ``num_rows`` counts what has fired too. ``after``: windows up to this number
     were taken; ``None``: none was."""
 
@@ -177,15 +197,15 @@ class RestoredPart(UnreadRuns):
 class _Head(PendingRuns):
     """Windows of a part up to number ``last``, which are looked for when their turn comes."""
 
-    part: RestoredPart
+    part: RestoredBucket
     last: int
     first: int | None
     num_rows: int
     nbytes: int
 
     def runs(self) -> list[SpilledRun]:
-        """As ``RestoredWindows.head_of``."""
-        return self.part.restored.head_of(self.part.index, self.part.after, self.last)
+        """As ``RestoredWindows.find``."""
+        return self.part.restored.find(self.part.index, Windows(self.part.after, self.last))
 
 
 def behind(runs: Sequence[SpilledRun], after: int | None) -> list[SpilledRun]:

@@ -27,10 +27,10 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES, decide_restored_parts
 from tidegate.taskmanager.machines.state.spilling import decide_limits
-from tidegate.taskmanager.state.base import FrozenState, PartialSource, SegmentSource
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.taskmanager.state.files.in_parts import InParts
-from tidegate.taskmanager.state.files.partial_segment import most_open_files
 from tidegate.taskmanager.state.files.segments import Groups
+from tidegate.taskmanager.state.restoring.files import can_be_opened
 from tidegate.taskmanager.windows.state.appended import Appended
 from tidegate.taskmanager.windows.state.buckets import INBOX_ROWS, Spilling, WindowBuckets
 from tidegate.taskmanager.windows.state.files import (
@@ -207,7 +207,7 @@ class ColumnarWindowState:
         if parts is not None and isinstance(self._form, WindowFormat):  # what others touch decides when they end
             groups = [KeyGroupRange(self._owned.start + part[0], self._owned.start + part[-1]) for part in parts]
             unread = None
-            if isinstance(source, PartialSource) and sum(s.handle.data is None for s in mine) <= most_open_files():
+            if can_be_opened(source, mine):
                 unread = UnreadWindows(self._form, groups, mine, source, self._directory)
             whole = InParts(source, self._directory)
             self._restoring = RestoredWindows(self._form, groups, mine, whole, self._write, unread)

@@ -38,17 +38,14 @@ class Clock:
 
 
 def loaded(state: ColumnarKeyedState) -> ColumnarKeyedState:
-    while state.loader is not None and not state.loader.is_done:
+    while state.restoring is not None and not state.restoring.is_done:
         load_some(state)
     return state
 
 
 def load_some(state: ColumnarKeyedState) -> None:
-    assert state.loader is not None
-    step = state.loader.oldest() or state.loader.begin()
-    assert step is not None
-    step.read()
-    state.loader.put(step)
+    assert state.restoring is not None
+    state.restoring.load_some()
 
 
 class Subtasks:
@@ -137,11 +134,11 @@ class Subtasks:
 
 
 def need(state: ColumnarKeyedState, groups: Iterable[int]) -> None:
-    if state.loader is not None:
+    if state.restoring is not None:
         for group in sorted({int(group) for group in groups}):
-            if state.loader.is_left[group]:
-                state.loader.waits(group, 1)
-        while any(state.loader.is_left[group] for group in groups):
+            if state.restoring.is_left[group]:
+                state.restoring.waits(group, 1)
+        while any(state.restoring.is_left[group] for group in groups):
             load_some(state)
 
 
@@ -169,7 +166,7 @@ def test_what_is_loaded_while_it_is_used_is_what_is_loaded_at_once(seed: int, ex
             both.clock.ms += step_ms
         for state in lazy.states:
             for _ in range(rng.choice([0, 0, 1, 4])):
-                if state.loader is not None and not state.loader.is_done:
+                if state.restoring is not None and not state.restoring.is_done:
                     load_some(state)
 
     for number in range(1, 26):
@@ -190,9 +187,9 @@ def test_what_is_loaded_while_it_is_used_is_what_is_loaded_at_once(seed: int, ex
             parallelism = rng.choice([1, 2, 3])
             for both, snapshot in zip((lazy, eager), taken, strict=True):
                 both.begin(parallelism, (snapshot, number))
-            assert all(state.loader is not None for state in lazy.states if state.keys)
-            assert all(state.loader is None for state in eager.states)
-    assert any(state.loader is not None for state in lazy.states) or not taken
+            assert all(state.restoring is not None for state in lazy.states if state.keys)
+            assert all(state.restoring is None for state in eager.states)
+    assert any(state.restoring is not None for state in lazy.states) or not taken
     assert lazy.content() == eager.content()
 
 
@@ -218,7 +215,7 @@ def test_a_checkpoint_before_everything_is_loaded_names_the_restored_files_again
     assert {s.handle for s in third.keyed} == {s.handle for s in second.keyed} > {s.handle for s in first.keyed}
     running.confirm(3)
     running.write({5: (7, None)})
-    left = [state.loader.rows_left for state in running.states if state.loader is not None]
+    left = [state.restoring.rows_left for state in running.states if state.restoring is not None]
     assert len(left) == 2
     assert sum(left) > 2500, "one key group was loaded"
     fourth = running.freeze(SHARED, 4)()
@@ -310,7 +307,7 @@ def test_state_of_other_columns_is_read_at_once(tmp_path: Path) -> None:
     owned = KeyGroupRange(0, MAX_PARALLELISM - 1)
     state = ColumnarKeyedState("op", KEYS, more, owned, MAX_PARALLELISM, eager_bytes=0)
     state.restore(RestoredOperator(keyed=first.keyed), open_segment_source(str(tmp_path / "state" / "chk-1")), 1)
-    assert state.loader is None
+    assert state.restoring is None
     assert len(state.rows) == 3000
 
 
@@ -320,5 +317,5 @@ def test_compressed_files_are_read_at_once(tmp_path: Path) -> None:
     frozen = running.states[0].freeze(1, SHARED)
     store = open_segment_store(str(tmp_path / "state" / "chk-1"), "a", 1, 0, compresses=True)
     running.begin(1, (frozen.write(store), 1))
-    assert running.states[0].loader is None
+    assert running.states[0].restoring is None
     assert len(running.content()) == 3000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +9,9 @@ import pytest
 
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import TimeWindow
-from tidegate.model.errors import CorruptData
 from tidegate.records.record_codec import encode_column
 from tidegate.records.schema_evolution import TTL_COLUMN
 from tidegate.taskmanager.keyed_state.heap.entries import KEY, VALUE, EntryFormat, time_window_columns
-from tidegate.taskmanager.keyed_state.rocksdb.groups_ahead import GroupsAhead
 from tidegate.taskmanager.keyed_state.rocksdb.rows_of_columns import contents_of, starts_of
 from tidegate.taskmanager.keyed_state.rocksdb.state_rows import StateRows
 from tidegate.taskmanager.keyed_state.ttl import Ttl
@@ -69,26 +66,3 @@ def test_what_is_not_that_plain_is_left_to_be_decoded() -> None:
         TTL_COLUMN, pa.array([1, None], pa.int64())
     )
     assert contents_of(stamped) is None
-
-
-def test_groups_are_read_ahead_until_nothing_is_wanted_and_damage_is_left_to_the_loader() -> None:
-    seen: list[int] = []
-    read = threading.Semaphore(0)
-
-    def need(group: int) -> None:
-        seen.append(group)
-        read.release()
-        if group == 2:
-            raise CorruptData("damaged")
-
-    ahead = GroupsAhead(need)
-    ahead.want([])
-    ahead.want([1, 2])
-    for _ in range(2):
-        assert read.acquire(timeout=10)
-    ahead.want([3])
-    assert read.acquire(timeout=10)
-    assert seen == [1, 2, 3]
-    ahead.close()
-    ahead.want([4])
-    assert seen == [1, 2, 3]

@@ -1,0 +1,54 @@
+"""What an operator has of state that was restored and is not loaded yet: one interface, whatever the state is made of.
+
+    restore ─▶ RestoredPart ── find ──────▶ what the files have of one thing, which is read and verified for it alone
+                            ├─ load_some ─▶ a step of some milliseconds, beside the records
+                            ├─ settle ────▶ all at once: what asks for everything must find it
+                            └─ close ─────▶ nothing is read any more
+
+    of                                      in                                    loaded by
+    rows of RocksDB, timers of RocksDB      keyed_state/rocksdb/unloaded*         GroupLoader, in the order of their key groups
+    rows of columns by key                  keyed_state/columns/restored_groups   GroupLoader, what most records wait for first
+    windows of columns                      windows/state/restored                file by file, since levels say what has fired
+    sessions of columns, state on the heap  (read at once: ``files.read_ahead``)
+
+Laws. The state is always what it would be if everything were loaded, also for a snapshot. Nothing is decoded before its checksum was
+verified, and a damaged file is reported by the call that needs it. Files are held open: their checkpoint may be deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+Wanted = TypeVar("Wanted", contravariant=True)
+Found = TypeVar("Found", covariant=True)
+
+
+class RestoredPart(ABC, Generic[Wanted, Found]):
+    """One state of one subtask. Subtask's thread. Every method raises ``CorruptData`` that names the file, ``StorageError``."""
+
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """All of it is loaded."""
+
+    @property
+    @abstractmethod
+    def rows_left(self) -> int:
+        """Returns how many rows of the files are not loaded, those of older levels too."""
+
+    @abstractmethod
+    def find(self, group: int, wanted: Wanted) -> Found:
+        """What there is of one thing of a key group; no more than that is read where its place in the files can be told."""
+
+    @abstractmethod
+    def load_some(self) -> None:
+        """A step of some milliseconds. Does nothing when all is loaded."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Loads all that is left."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The subtask ends, or all is loaded. A second call changes nothing."""
