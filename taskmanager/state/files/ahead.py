@@ -2,7 +2,7 @@
 
     want(keys) ─▶ the thread: work(key), one after the other ─▶ take(key): what it returned or raised
 
-What was wanted before and is not any more is not begun, and what came of it is let go. The thread is a daemon: a store that hangs never keeps a
+Keys that a later ``want`` leaves out are not begun, and their results are dropped. The thread is a daemon: a store that hangs never keeps a
 canceled subtask alive.
 """
 
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Ahead(Generic[K, V]):
-    """``want``, ``take`` and ``close`` from one thread. ``name``: of the other, which begins with the first wish and ends when this is closed."""
+    """```want```, ``take`` and ``close`` from one thread. ``name``: of the other, which begins with the first wish and ends when this is closed."""
 
     def __init__(self, work: Callable[[K], V], name: str) -> None:
         self._work = work
@@ -54,7 +54,7 @@ class Ahead(Generic[K, V]):
         return found()
 
     def close(self, *, waits: bool = False) -> None:
-        """Nothing is begun any more, and what is there is let go. ``waits``: until the work that is under way has ended."""
+        """Begins nothing from now on, and drops results. ``waits``: until the work that is under way has ended."""
         with self._changed:
             self._is_closed, self._keys = True, []
             self._changed.notify_all()

@@ -3,7 +3,7 @@
     restore ─▶ RestoredPart ── find ──────▶ what the files have of one thing, which is read and verified for it alone
                             ├─ load_some ─▶ a step of some milliseconds, beside the records
                             ├─ settle ────▶ all at once: what asks for everything must find it
-                            └─ close ─────▶ nothing is read any more
+                            └─ close ─────▶ reads nothing from now on
 
     of                                      in                                    loaded by
     rows of RocksDB, timers of RocksDB      keyed_state/rocksdb/unloaded*         GroupLoader, in the order of their key groups
@@ -39,7 +39,7 @@ class RestoredPart(ABC, Generic[Wanted, Found]):
 
     @abstractmethod
     def find(self, group: int, wanted: Wanted) -> Found:
-        """What there is of one thing of a key group; no more than that is read where its place in the files can be told."""
+        """What there is of one thing of a key group; no more than that is read where its place in the files is known."""
 
     @abstractmethod
     def load_some(self) -> None:

@@ -1,4 +1,4 @@
-"""Work is done before it is asked for, in the order in which it is wanted; what is not wanted any more is not begun."""
+"""Work is done before it is asked for, in the order in which it is wanted; what a later wish leaves out is not begun."""
 
 from __future__ import annotations
 

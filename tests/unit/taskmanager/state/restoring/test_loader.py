@@ -1,4 +1,4 @@
-"""Key groups are loaded in their order, a step at a time, while the next ones are read; and what is wrong with a file is told by the step that needs it."""
+"""Key groups are loaded in their order, a step at a time, while the next ones are read; and the step that needs a damaged file raises its error."""
 
 from __future__ import annotations
 
