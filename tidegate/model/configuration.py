@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import ConfigOption, Kind, declared
 from tidegate.model.options.checks import cross_checks
-from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES
-from tidegate.model.options.flink_old_keys import OLD_KEYS
+from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES, OLD_KEYS
 from tidegate.model.options.option import DeclaredOption
 
 T = TypeVar("T")

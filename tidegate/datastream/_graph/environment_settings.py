@@ -22,7 +22,7 @@ from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.datastream.state_backend import StateBackend
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options import PythonOptions
-from tidegate.model.options.flink_old_keys import OLD_KEYS
+from tidegate.model.options.flink_keys import OLD_KEYS
 from tidegate.model.units import parse_duration_ms
 from tidegate.model.whole_numbers import whole_number
 

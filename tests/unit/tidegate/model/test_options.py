@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tidegate.model.options import GROUPS, ConfigOption, declared, options_of
-from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES
-from tidegate.model.options.flink_old_keys import OLD_KEYS
+from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES, OLD_KEYS
 
 ALL = list(declared().values())
 each_option = pytest.mark.parametrize("option", ALL, ids=lambda option: option.key)
