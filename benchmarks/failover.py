@@ -2,12 +2,12 @@
 
     python -m benchmarks.failover [--leaders 20] [--task-managers 5] [--system tidegate --system flink]
 
-Three ZooKeeper servers, two JobManagers, TaskManagers of one slot each and one to spare. The job has two subtasks that note the time of each record, a hundred a second,
-with an exactly-once checkpoint every second. Both have a ZooKeeper session of 5 s, which is what a new leader has to wait for, and REST answers that are not
-cached for seconds; everything else is default.
+Three ZooKeeper servers, two JobManagers, TaskManagers of one slot each and one to spare. The job has two subtasks that
+note the time of each record, a hundred a second, with an exactly-once checkpoint every second. Both have a ZooKeeper
+session of 5 s, which is what a new leader has to wait for, and REST answers that are not cached for seconds; everything else is default.
 
-Measured from ``kill -9``: until the next leader answers for the job over REST; until a checkpoint is completed that was not before; how many subtasks were opened
-again; and the longest time in which a subtask put out nothing.
+Measured from ``kill -9``: until the next leader answers for the job over REST; until a checkpoint is completed that was
+not before; how many subtasks were opened again; and the longest time in which a subtask put out nothing.
 """
 
 from __future__ import annotations

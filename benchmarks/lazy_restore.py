@@ -3,8 +3,9 @@
 python -m benchmarks.lazy_restore [--keys 10000000] [--value-bytes 200] [--directory KEPT]
 
 One subtask, a ValueState of bytes for each key, incremental checkpoints; the records have random keys, whose values are read and written
-again, and then a checkpoint is written. Each run is a process of its own that begins with an empty page cache; the second pair reads from a disk of ``--store-mb-s``, and with
-``--objects`` a third one from a server with S3's protocol that gives as much. A time is that of the process from its first line of measuring on, without the imports.
+again, and then a checkpoint is written. Each run is a process of its own that begins with an empty page cache; the
+second pair reads from a disk of ``--store-mb-s``, and with ``--objects`` a third one from a server with S3's protocol
+that gives as much. A time is that of the process from its first line of measuring on, without the imports.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def measure(directory: Path, keys: int, value_bytes: int, run: str, limit: float
     backend.close()
     print(
         f"    {run:5}: state asked for {times[0]:8.2f} s, first record {times[1]:8.2f} s, "
-        f"first {BATCH_RECORDS:,} records {times[2]:8.2f} s, {BATCHES * BATCH_RECORDS:,} {times[-1]:8.2f} s, a checkpoint {checkpoint:.2f} s ({store.written_bytes / 1e6:.1f} MB), "
+        f"first {BATCH_RECORDS:,} records {times[2]:8.2f} s, {BATCHES * BATCH_RECORDS:,} {times[-1]:8.2f} s, "
+        f"a checkpoint {checkpoint:.2f} s ({store.written_bytes / 1e6:.1f} MB), "
         f"all loaded (no other work) {loaded:8.2f} s",
         flush=True,
     )  # fmt: skip

@@ -2,8 +2,9 @@
 
     python -m benchmarks.rescale [--rounds 6] [--without-flink]
 
-One TaskManager with four slots each. A job whose subtasks note the time of each record, a hundred a second, with an exactly-once checkpoint every second, goes from
-parallelism 2 to 3 and back by ``PUT /jobs/:jobid/resource-requirements``. Both run Python functions in processes, both begin to rescale at once (they
+One TaskManager with four slots each. A job whose subtasks note the time of each record, a hundred a second, with an
+exactly-once checkpoint every second, goes from parallelism 2 to 3 and back by
+``PUT /jobs/:jobid/resource-requirements``. Both run Python functions in processes, both begin to rescale at once (they
 otherwise wait 30 s after the one before), and everything else is default.
 
 Measured: the longest time in which no subtask puts out anything, and how long it is from the request until all subtasks of the new

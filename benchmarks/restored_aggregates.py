@@ -2,9 +2,11 @@
 
     python -m benchmarks.restored_aggregates [--gigabytes 2] [--budget-mib 0] [--idle]
 
-One subtask's operator alone, without its job, with count and sum by an integer key, from a checkpoint on the local disk whose pages are dropped from the system's cache before.
-Rows come in batches of 65,536 with keys from everywhere, so that the first batch needs all key groups; with ``--idle`` none come before everything is loaded. A checkpoint is taken behind the
-first batch, or at once. Each way runs in a process of its own, so that its largest memory is its own.
+One subtask's operator alone, without its job, with count and sum by an integer key, from a checkpoint on the local disk
+whose pages are dropped from the system's cache before.
+Rows come in batches of 65,536 with keys from everywhere, so that the first batch needs all key groups; with ``--idle``
+none come before everything is loaded. A checkpoint is taken behind the first batch, or at once. Each way runs in a
+process of its own, so that its largest memory is its own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.restored_windows [--gigabytes 2] [--windows 8] [--budget-mib 1024]
 
-One window operator's state alone, without its job, with sum and count by an integer key, from a checkpoint on the local disk whose pages are dropped from the system's cache
-before. Each way runs in a process of its own, so that its largest memory is its own.
+One window operator's state alone, without its job, with sum and count by an integer key, from a checkpoint on the local
+disk whose pages are dropped from the system's cache before. Each way runs in a process of its own, so that its largest memory is its own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.session_snapshots [--sessions 1000000] [--managed 0] [--changed 1.0] [--checkpoints 5]
 
-Sum and count by an integer key; partials come in batches of 8,192 different keys, with a watermark behind each, until three times as many sessions have come as are open at a time. Then some per cent
-of the keys come again between checkpoints, which are kept in memory.
+Sum and count by an integer key; partials come in batches of 8,192 different keys, with a watermark behind each, until
+three times as many sessions have come as are open at a time. Then some per cent of the keys come again between checkpoints, which are kept in memory.
 """
 
 from __future__ import annotations

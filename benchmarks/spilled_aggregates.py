@@ -2,8 +2,10 @@
 
     python -m benchmarks.spilled_aggregates [--rows 20000000] [--keys 5000000] [--share 10] [--turns 2]
 
-One subtask's operator alone, without its job, with count and sum by an integer key; keys come in a random order, so a batch needs rows from everywhere. With ``--share 10`` the budget is a tenth
-of what the rows take. Both ways in turns, each in a process of its own, each key's last result checked. The rate is that of all rows, the first of each key included.
+One subtask's operator alone, without its job, with count and sum by an integer key; keys come in a random order, so a
+batch needs rows from everywhere. With ``--share 10`` the budget is a tenth of what the rows take. Both ways in turns,
+each in a process of its own, each key's last result checked. The rate is that of all rows, the first of each key
+included.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.spilled_windows [--rows 20000000] [--keys 5000000] [--managed "20 mb"] [--turns 2]
 
-The job of the window benchmark; with five million keys, each row of a window has a key of its own, and the partial aggregates of a window take 80 MB in each of the two subtasks. Both
-ways in turns, exactly-once checkpoints every second, each result checked.
+The job of the window benchmark; with five million keys, each row of a window has a key of its own, and the partial
+aggregates of a window take 80 MB in each of the two subtasks. Both ways in turns, exactly-once checkpoints every second, each result checked.
 """
 
 from __future__ import annotations

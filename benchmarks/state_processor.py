@@ -2,8 +2,8 @@
 
     python benchmarks/state_processor.py --gigabytes 5 --directory /data
 
-Bound the memory of the process from outside, by a cgroup say, to see that it suffices. What is shown is measured by the process itself: time, rate, and the most anonymous
-memory, which the kernel cannot take back as it can pages of mapped files.
+Bound the memory of the process from outside, by a cgroup say, to see that it suffices. What is shown is measured by the
+process itself: time, rate, and the most anonymous memory, which the kernel cannot take back as it can pages of mapped files.
 """
 
 from __future__ import annotations

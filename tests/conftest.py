@@ -20,7 +20,8 @@ pytest_plugins = ["pytester", "tests.accounting", "tests.lanes", "tests.browser.
 TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 600
 SIM_TIMEOUT_S = 3000
-"""Against hanging only: it runs at a low priority beside tests that start processes. On a machine with a load of 24 a schedule of 13 s took more than 1,200 s."""
+"""Against hanging only: it runs at a low priority beside tests that start processes. On a machine with a load of 24 a
+schedule of 13 s took more than 1,200 s."""
 EXIT_TIMEOUT_S = 60
 PROCESSES = ("e2e", "browser", "conformance", "lakehouse")
 """The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else, and `.ci/versions` runs the last."""

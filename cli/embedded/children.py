@@ -45,8 +45,8 @@ class Child:
         inherited: Sequence[int] = (),
         definitions: Sequence[str] = (),
     ) -> None:
-        """`definitions`: options, which do not stand in the command line. `output`: where its standard output and error go; `None`: to ours. `log`: named when it fails. `inherited`: open files that
-        it keeps, such as the claim on a directory."""
+        """`definitions`: options, which do not stand in the command line. `output`: where its standard output and error
+        go; `None`: to ours. `log`: named when it fails. `inherited`: open files that it keeps, such as the claim on a directory."""
         self.name = name
         self._log = log
         self._heard = b""

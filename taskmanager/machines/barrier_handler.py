@@ -18,8 +18,8 @@ A trigger by RPC reaches a subtask without running predecessors. An aligned one 
 read, so that nothing which is still on the way is left out of the snapshot (stricter than Flink, which inserts the barrier before
 them). An unaligned one starts the snapshot: each channel ends with what it has (``ChannelDrained``), and needs no barrier.
 
-Follows Flink's ``SingleCheckpointBarrierHandler.java``, ``WaitingForFirstBarrier.java``, ``CollectingBarriers.java`` and ``Alternating*.java``; the timeout starts the snapshot at once
-instead of making the announced barriers overtake first, which gives the same content.
+Follows Flink's ``SingleCheckpointBarrierHandler.java``, ``WaitingForFirstBarrier.java``, ``CollectingBarriers.java``
+and ``Alternating*.java``; the timeout starts the snapshot at once instead of making the announced barriers overtake first, which gives the same content.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ class FaultService(taskmanager_pb2_grpc.TaskManagerFaultsServicer):
         has_executors: bool = False,
         kill: Kill | None = None,
     ) -> None:
-        """``are_allowed`` tells whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks run in executors of Spark, not below this process."""
+        """``are_allowed`` tells whether the JobManager was started with ``--allow-faults``. ``has_executors``: subtasks
+        run in executors of Spark, not below this process."""
         messages, delays = here.messages, here.delays
         self._pids = pids
         self._streams = streams

@@ -55,9 +55,10 @@ PREIMPORTED = (
 
 
 COLLECT_AFTER = (50_000, 10, 10)
-"""New objects before young ones are looked through for cycles, and after how many of those rounds older ones are, and all. With Python's 700 a snapshot of state,
-which makes as many lists and tuples as there are entries, looks through all state several times a second: each time 50 to 90 ms for half a million entries, with the
-interpreter's lock. What is no cycle is freed at once as ever; old cycles wait for five million new objects."""
+"""New objects before young ones are looked through for cycles, and after how many of those rounds older ones are, and
+all. With Python's 700 a snapshot of state, which makes as many lists and tuples as there are entries, looks through all
+state several times a second: each time 50 to 90 ms for half a million entries, with the interpreter's lock. What is no
+cycle is freed at once as ever; old cycles wait for five million new objects."""
 
 
 def set_environment() -> None:

@@ -47,8 +47,8 @@ class PartialSource(SegmentSource, Protocol):
     """It also knows how to read parts of a file."""
 
     def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
-        """The file, held open; ``None`` where only ``read`` is possible. ``directory``: parts that come from elsewhere are kept there; empty: where the system has its
-        temporary files. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe."""
+        """The file, held open; ``None`` where only ``read`` is possible. ``directory``: parts that come from elsewhere
+        are kept there; empty: where the system has its temporary files. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe."""
 
 
 class FrozenState(ABC):

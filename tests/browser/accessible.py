@@ -66,7 +66,8 @@ _CONTRASTS = """() => {
     const style = getComputedStyle(node);
     const [a, b] = [light(rgba(style.color)), light(under(node))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < (parseFloat(style.fontSize) >= 18 ? 3 : 4.5)) faults.add(`${ratio.toFixed(2)}: ${walker.currentNode.data.trim().slice(0, 40)} (${node.className})`);
+    if (ratio < (parseFloat(style.fontSize) >= 18 ? 3 : 4.5))
+        faults.add(`${ratio.toFixed(2)}: ${walker.currentNode.data.trim().slice(0, 40)} (${node.className})`);
   }
   return [...faults];
 }"""

@@ -2,7 +2,8 @@
 
     python held_shapes.py jobmanager ...             the CLI's own command, with JobStore.note_shape wrapped
 
-``$E2E_HOLD`` is a directory. While it holds a file ``before`` or ``after``, the next write stops there, says so by ``held``, and goes on when that file is gone.
+``$E2E_HOLD`` is a directory. While it holds a file ``before`` or ``after``, the next write stops there, says so by
+``held``, and goes on when that file is gone.
 """
 
 from __future__ import annotations

@@ -360,7 +360,8 @@ class Sink(ABC):
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
 
     def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:  # noqa: B027  (optional hook)
-        """Called after ``validate`` with the type of the stream and the configuration of the job. Raises ``InvalidJob`` for values that the system would never take."""
+        """Called after ``validate`` with the type of the stream and the configuration of the job. Raises ``InvalidJob``
+        for values that the system would never take."""
 
     def validate_configuration(self, configuration: Configuration) -> None:  # noqa: B027  (optional hook)
         """Called after ``validate`` with the configuration of the job. Raises ``InvalidJob`` for what contradicts the sink."""

@@ -6,9 +6,9 @@
         │ confirm(n), or recovery to n: one rename
     finished     part-<subtask>-<attempt's hash>-<number>.<suffix>, in a directory for its time if there are buckets
 
-Hidden files lie in the output path itself, whatever the bucket. Final names are unique to an attempt, so nothing is ever overwritten. Hidden names tell job, operator, subtask and the
-last checkpoint before the file was begun: a restored attempt removes exactly what is newer than its checkpoint, also of the job
-from whose checkpoint it was started when that is over (``files/leftovers``).
+Hidden files lie in the output path itself, whatever the bucket. Final names are unique to an attempt, so nothing is
+ever overwritten. Hidden names tell job, operator, subtask and the last checkpoint before the file was begun: a restored
+attempt removes exactly what is newer than its checkpoint, also of the job from whose checkpoint it was started when that is over (``files/leftovers``).
 Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
 """
 

@@ -662,7 +662,8 @@ class DataStream(OperatorHandle):
 
         Epochs come in order, each at least once, always with the same ``epoch.application_id`` and ``epoch.number``: a write
         that notes them is exactly once (``tidegate.connectors.spark.writes`` has some that do). An epoch has the rows of one
-        checkpoint, or of several where the function is slower than they come. What is not written yet is in the checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
+        checkpoint, or of several where the function is slower than they come. What is not written yet is in the
+        checkpoints. A write that raises is tried again (``sink.committer.retries``). The sink has parallelism 1.
         Spark's times have microseconds: what a column has below them is dropped, and the log says so.
         Raises ``InvalidJob`` for a stream whose type is not declared."""
         if not callable(write):
@@ -1557,7 +1558,10 @@ __getattr__ = finding(
     elsewhere("tidegate.datastream", "AllWindowedStream CachedDataStream ConnectedStreams KeyedStream WindowedStream"),
     elsewhere(
         "tidegate.functions.interfaces",
-        "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction Partitioner ProcessFunction ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction WindowFunction",
+        "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction "
+        "CoProcessFunction Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction "
+        "Partitioner ProcessFunction ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext "
+        "SinkFunction WindowFunction",
     ),
     elsewhere(
         "tidegate.functions.state",
@@ -1565,7 +1569,8 @@ __getattr__ = finding(
     ),
     elsewhere(
         "tidegate.functions.windows",
-        "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner",
+        "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer "
+        "MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner",
     ),
     elsewhere("tidegate.common", "ExecutionConfig Row TimestampAssigner WatermarkStrategy"),
     elsewhere("tidegate.connectors.base", "Sink"),

@@ -103,7 +103,9 @@ __getattr__ = finding(
     __name__,
     elsewhere(
         "tidegate.functions.state",
-        "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState ValueStateDescriptor",
+        "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState "
+        "MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState "
+        "ValueStateDescriptor",
     ),
     elsewhere("tidegate.common.names.type_variables", "IN IN1 IN2 KEY OUT W W2"),
 )

@@ -30,7 +30,8 @@ def term_of(generation: Generation) -> int:
 
 
 def fenced_off(generation: Generation, highest: Generation | None) -> str | None:
-    """Returns why a process that has obeyed ``highest`` must not obey ``generation``, or ``None``. The reason: its term is lower, or the same from another leader."""
+    """Returns why a process that has obeyed ``highest`` must not obey ``generation``, or ``None``. The reason: its term
+    is lower, or the same from another leader."""
     term, seen = term_of(generation), UNORDERED if highest is None else term_of(highest)
     if seen == UNORDERED or generation == highest or term > seen:
         return None

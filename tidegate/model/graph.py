@@ -59,7 +59,9 @@ class OperatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class SlotResources:
-    """What a slot of a slot sharing group is to have, as its program said (Flink: ``SlotSharingGroup``). ``vertices``: as many have a subtask in such a slot, each a process of its own. ``external``: amounts by name, of GPUs for instance."""
+    """What a slot of a slot sharing group is to have, as its program said (Flink: ``SlotSharingGroup``). ``vertices``:
+    as many have a subtask in such a slot, each a process of its own. ``external``: amounts by name, of GPUs for
+    instance."""
 
     group: str
     vertices: int

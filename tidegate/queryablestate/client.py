@@ -149,8 +149,8 @@ class QueryableStateClient:
     ) -> Future[StateValue]:
         """Returns the live value of one key, some day; ``None`` when the key has none. Questions that are asked at the same time travel together.
 
-        ``key_type_info`` and the type of ``state_descriptor`` are not needed, since the job knows them; the descriptor of an aggregating state makes its result of
-        the accumulator. The future raises as ``get_kv_states`` does.
+        ``key_type_info`` and the type of ``state_descriptor`` are not needed, since the job knows them; the descriptor
+        of an aggregating state makes its result of the accumulator. The future raises as ``get_kv_states`` does.
         """
         del key_type_info
         question = _Question(job_id, queryable_state_name, key, state_descriptor, Future())
@@ -174,8 +174,9 @@ class QueryableStateClient:
     ) -> KvStateValues:
         """Returns the values of some keys: live ones, or those of the last completed checkpoint (``consistent``).
 
-        Raises ``UnknownJob``; ``SchemaMismatch`` for a key of another type; ``StateNotServed`` when the job has no such queryable state, restarts, or does not answer
-        within ``timeout_s`` seconds; ``Misuse`` for a job that is over, or that has had other states and not this one for two seconds; ``Unreachable``.
+        Raises ``UnknownJob``; ``SchemaMismatch`` for a key of another type; ``StateNotServed`` when the job has no such
+        queryable state, restarts, or does not answer within ``timeout_s`` seconds; ``Misuse`` for a job that is over,
+        or that has had other states and not this one for two seconds; ``Unreachable``.
         """
         return self._look_up(job_id, queryable_state_name, lambda _: keys, consistent, timeout_s)
 

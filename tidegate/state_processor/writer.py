@@ -3,8 +3,8 @@
     new_savepoint ──────────────┐
     from_existing_savepoint ────┴─ with_operator · with_state · change_operator_identifier · remove_operator ─▶ write(path)
 
-What is not changed is copied file by file, so the new savepoint needs nothing of the old one. ``_metadata`` is written last: a savepoint that was not finished is
-none. Nothing is held in memory but one range of key groups at a time (``KeyGroupSpill``).
+What is not changed is copied file by file, so the new savepoint needs nothing of the old one. ``_metadata`` is written
+last: a savepoint that was not finished is none. Nothing is held in memory but one range of key groups at a time (``KeyGroupSpill``).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class SavepointWriter:
 
     @staticmethod
     def from_existing_savepoint(path: str) -> SavepointWriter:
-        """Begins with everything that the savepoint, or checkpoint, at ``path`` holds. Raises ``StorageError``, ``CorruptData``, ``VersionMismatch``, and ``Misuse`` for a
-        checkpoint with data in flight."""
+        """Begins with everything that the savepoint, or checkpoint, at ``path`` holds. Raises ``StorageError``,
+        ``CorruptData``, ``VersionMismatch``, and ``Misuse`` for a checkpoint with data in flight."""
         location, manifest = CheckpointStorage().read_checkpoint(path)
         if manifest.edges:
             raise Misuse(f"{location} is an unaligned checkpoint with data in flight: take a savepoint and change that")
@@ -129,8 +129,8 @@ class SavepointWriter:
         return self
 
     def write(self, path: str, *, temporary_directory: str | None = None) -> None:
-        """Writes the savepoint into the directory ``path``, a local one or a URI, which must not hold one. Rows are sorted in ``temporary_directory`` (the system's
-        by default), which needs as much room as the states that are written.
+        """Writes the savepoint into the directory ``path``, a local one or a URI, which must not hold one. Rows are
+        sorted in ``temporary_directory`` (the system's by default), which needs as much room as the states that are written.
 
         Raises ``StorageError``, ``SchemaMismatch`` for tables that do not fit their state, ``Misuse`` for an entry that is there twice.
         """

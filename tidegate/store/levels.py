@@ -8,7 +8,8 @@ An entry is known by its key, window or namespace, and time. Columns are compare
 (lists and maps in keys) is compared in Python.
 
 Windows over columns are partial aggregates, and their levels are added to those below: the metadata of a file says how a column is combined
-(``combine``), and up to which time windows are gone from the levels below it (``fired_ms``). Of sessions (``sessions``) a level has all rows of each key that it names.
+(``combine``), and up to which time windows are gone from the levels below it (``fired_ms``). Of sessions (``sessions``)
+a level has all rows of each key that it names.
 """
 
 from __future__ import annotations

@@ -147,8 +147,9 @@ class FileSegmentSource:
         return _verified(content, handle, f"state file {place}")
 
     def open(self, handle: StateHandle, directory: str = "") -> PartialFile | None:
-        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline state, empty files, and files in object stores
-        that an older version wrote. ``directory``: where parts of such objects are kept. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        """Returns the file of which parts are to be read, verified one by one; ``None`` where that cannot be: inline
+        state, empty files, and files in object stores that an older version wrote. ``directory``: where parts of such
+        objects are kept. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         place = place_of(handle, self._location)
         if handle.data is not None or not handle.size_bytes or is_memory(place):
             return None

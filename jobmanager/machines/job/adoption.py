@@ -6,8 +6,9 @@
 
 An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
 given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nor is one that a later attempt has followed, which may
-have aborted its transactions: a region is adopted in its last attempt only, whose number the job store notes before it is deployed. Nothing of a job that was being stopped with a savepoint is: its
-sources have ended. Flink restarts all subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
+have aborted its transactions: a region is adopted in its last attempt only, whose number the job store notes before it
+is deployed. Nothing of a job that was being stopped with a savepoint is: its sources have ended. Flink restarts all
+subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     subtask of a source ── reported(group, watermark) ─▶ the lowest of the group ─▶ announced in the answer
 
 A source pauses while its own watermark is ahead of that by more than the allowed drift. Laws: a subtask counts with its last
-report, whatever attempt it was of, and before its first watermark not at all; one that is idle or at its end reports the end of time, and so holds nobody back; one that
-was not heard of for ten intervals (at least ``FORGET_MS``) is forgotten: it is gone, or the job has fewer subtasks now.
+report, whatever attempt it was of, and before its first watermark not at all; one that is idle or at its end reports
+the end of time, and so holds nobody back; one that was not heard of for ten intervals (at least ``FORGET_MS``) is
+forgotten: it is gone, or the job has fewer subtasks now.
 
 Nothing of it is durable: after a failure of the JobManager the subtasks report again. Follows Flink's ``SourceCoordinator.java``,
 which combines watermarks and announces them every update interval.

@@ -1,7 +1,8 @@
 """State assignment: which part of a checkpoint each subtask of a job gets, at the same or another parallelism.
 
 State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups, and all
-deltas that cover a part of it. List state: unchanged parallelism leaves it where it was, otherwise all elements in subtask order are cut into even runs. Union state:
+deltas that cover a part of it. List state: unchanged parallelism leaves it where it was, otherwise all elements in
+subtask order are cut into even runs. Union state:
 everything to every subtask. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
 Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateRepartitioner.java``.
 """

@@ -27,7 +27,8 @@ _ARGUMENT = re.compile(r"""([^"']\S*|".+?"|'.+?')\s*""")
 
 
 class JarHandlers:
-    """``is_known``: whether a job with this id was submitted before. ``runs`` is ``None`` when web.submit.enable is false: the paths are unknown then, as in Flink."""
+    """``is_known``: whether a job with this id was submitted before. ``runs`` is ``None`` when web.submit.enable is
+    false: the paths are unknown then, as in Flink."""
 
     def __init__(self, runs: ProgramRuns | None, is_known: Callable[[JobId], bool]) -> None:
         self._given = runs

@@ -2,7 +2,8 @@
 
     {<vertex id>: {"parallelism": {"lowerBound": 1, "upperBound": 4}}}
 
-A lower bound of -1 is 1, an upper one the max parallelism. Every job is asked and changed in this form, where Flink does it for those of its ``AdaptiveScheduler``.
+A lower bound of -1 is 1, an upper one the max parallelism. Every job is asked and changed in this form, where Flink
+does it for those of its ``AdaptiveScheduler``.
 """
 
 from __future__ import annotations

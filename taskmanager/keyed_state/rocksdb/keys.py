@@ -3,8 +3,8 @@
     'w' TimeWindow  'c' CountWindow     else as ``tidegate.records.canonical.forms`` has it
 
 A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
-rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins with another one, so the rows of an entry are those with
-its bytes in front.
+rows of a list with 8 bytes that count upwards, and rows of timers have their time in front of the key. No key begins
+with another one, so the rows of an entry are those with its bytes in front.
 """
 
 from __future__ import annotations

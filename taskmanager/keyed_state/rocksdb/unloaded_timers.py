@@ -2,8 +2,9 @@
 
     rows of a key group, in files and RocksDB:   ···· loaded ····│ horizon │···· in the files: neither in RocksDB, nor gone ····
 
-Up to its horizon a group is as if there were no files, so the earliest timers come from RocksDB alone. A timer behind it is registered in RocksDB, and deleted there and
-by a mark, without a look at the files: the walk that moves the horizon leaves out what is marked, and what is there twice is one row.
+Up to its horizon a group is as if there were no files, so the earliest timers come from RocksDB alone. A timer behind
+it is registered in RocksDB, and deleted there and by a mark, without a look at the files: the walk that moves the
+horizon leaves out what is marked, and what is there twice is one row.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
                    └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
 
 Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks,
-statuses and user events go through the queue as marks; what is frozen keeps the events among its records. After ``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
+statuses and user events go through the queue as marks; what is frozen keeps the events among its records. After
+``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
 """
 
 from __future__ import annotations

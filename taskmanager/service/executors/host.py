@@ -46,7 +46,8 @@ _INSTANCES = "spark.executor.instances"
 
 
 class ExecutorHost(taskmanager_pb2_grpc.ExecutorHostServicer):
-    """Ends the process when no JobManager asks for ``taskmanager.registration.timeout``. Belongs to the loop's thread; calls of Spark are made in a thread of their own, one after the other."""
+    """Ends the process when no JobManager asks for ``taskmanager.registration.timeout``. Belongs to the loop's thread;
+    calls of Spark are made in a thread of their own, one after the other."""
 
     def __init__(
         self,

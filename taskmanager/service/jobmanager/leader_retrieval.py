@@ -34,7 +34,8 @@ class LeaderRetrieval(Protocol):
 
 
 class StandaloneLeaderRetrieval:
-    """The leader is always at ``jobmanager.rpc.address``: a JobManager that takes the lead has the ports of the one before (Flink: ``StandaloneLeaderRetrievalService``)."""
+    """The leader is always at ``jobmanager.rpc.address``: a JobManager that takes the lead has the ports of the one
+    before (Flink: ``StandaloneLeaderRetrievalService``)."""
 
     def __init__(self, address: str) -> None:
         self._address = address

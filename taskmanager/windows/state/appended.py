@@ -3,8 +3,8 @@
     freeze ─▶ epoch e │ add · add · take(last) │ freeze: since(e) ─▶ a delta, or None: the state has to be written whole
                         kept, while they are few   confirmed(e) ─▶ what came before e is forgotten
 
-Rows of windows that fired are dropped here too, so that a delta holds only rows of windows that are still there; none comes later. When as many rows wait as a delta is
-not worth, nothing is kept until the next freeze: the memory that this takes is bounded by that of the state.
+Rows of windows that fired are dropped here too, so that a delta holds only rows of windows that are still there; none
+comes later. When as many rows wait as a delta is not worth, nothing is kept until the next freeze: the memory that this takes is bounded by that of the state.
 """
 
 from __future__ import annotations

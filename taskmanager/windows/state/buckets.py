@@ -40,8 +40,9 @@ from tidegate.taskmanager.machines.state.spilling import decide_combine, decide_
 
 INBOX_ROWS = 1 << 16
 BUCKET_ROWS = 1 << 17
-"""Larger ones are cut, which costs each row a copy. A barrier waits for a merge, and what is merged fits into a processor's cache: with a million rows steps took ten times as
-long, and all of them together 1.2 to 1.7 times; with half of this, cutting takes what merging saves (docs/benchmarks.md)."""
+"""Larger ones are cut, which costs each row a copy. A barrier waits for a merge, and what is merged fits into a
+processor's cache: with a million rows steps took ten times as long, and all of them together 1.2 to 1.7 times; with
+half of this, cutting takes what merging saves (docs/benchmarks.md)."""
 MIN_MERGE_ROWS = 1 << 17
 """With a base smaller than this, memory is no reason to merge."""
 FEW_BATCHES = 8

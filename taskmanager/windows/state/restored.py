@@ -5,8 +5,9 @@
                                             ├── windows fire ─▶ settled? ─▶ pieces of the files, mapped: they are pieces on disk like others
                                             └── a few fire before ─▶ their rows are looked for in each part when its turn comes (``stored``)
 
-Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by the call that settles. Settling reads each file once. What the
-windows of the files are is known only then, so not many fire before; a delta does not need it, and what is written whole settles by itself.
+Laws. No byte is decoded before the checksum of its block or its file was verified, and a damaged file is reported by
+the call that settles. Settling reads each file once. What the windows of the files are is known only then, so not many
+fire before; a delta does not need it, and what is written whole settles by itself.
 
 A file that is mapped may go away with its checkpoint, and is readable until it is let go. What cannot be mapped as it lies there (compressed), or is not
 sorted, becomes files of the attempt.
@@ -234,8 +235,8 @@ def rows_and_bytes(
 
 
 def first_window(form: WindowFormat, segments: Sequence[SegmentHandle], owned: KeyGroupRange) -> int | None:
-    """Returns a number that no window with rows lies before, as far as the handles tell; ``None``: they do not. The highest level of a key group speaks for those
-    below it."""
+    """Returns a number that no window with rows lies before, as far as the handles tell; ``None``: they do not. The
+    highest level of a key group speaks for those below it."""
     firsts: npt.NDArray[np.int64] = np.full(owned.size, LAST_MS, np.int64)
     for segment in sorted(segments, key=lambda one: one.level):
         both = segment.key_groups.intersect(owned)

@@ -144,7 +144,8 @@ class ColumnarWindowState:
         return self._buckets.waits_for(last)
 
     def settle(self) -> None:
-        """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it has other columns than what came since."""
+        """What was restored is known from now on. Raises ``CorruptData``, ``StorageError``; ``SchemaMismatch`` when it
+        has other columns than what came since."""
         if self._restoring is None:
             return
         self._restoring.settle()
@@ -157,7 +158,8 @@ class ColumnarWindowState:
         return self._restoring is not None or self._buckets.holds_up_to(last)
 
     def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
-        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was restored is settled where ``waits_for`` says so.
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was
+        restored is settled where ``waits_for`` says so.
         Batches of less than ``least_rows`` come together with what follows, so that a few rows of many buckets are looked at in one go."""
         if self.waits_for(last):
             self.settle()

@@ -1,5 +1,5 @@
-"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints), ``collected.py slowly <marker>``, ``collected.py brought <dir>``, or
-``collected.py counted <dir>`` (by accumulators)."""
+"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints),
+``collected.py slowly <marker>``, ``collected.py brought <dir>``, or ``collected.py counted <dir>`` (by accumulators)."""
 
 from __future__ import annotations
 

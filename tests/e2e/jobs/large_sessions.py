@@ -1,5 +1,5 @@
-"""Sessions over columns that are large: each key comes twice, half of the time apart, and the gap is a little longer, so that each is one session that ends behind
-the last row. The end of its first row is passed while the second is held. The rows are those of ``large_windows``.
+"""Sessions over columns that are large: each key comes twice, half of the time apart, and the gap is a little longer,
+so that each is one session that ends behind the last row. The end of its first row is passed while the second is held. The rows are those of ``large_windows``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A large keyed state of functions: a value for each key, a map for some; sources wait in the middle while ``--hold`` is there.
 
-Each key comes once in the first half of the rows and once in the second, so that nothing can be emitted for a key after a restore without what was restored of it.
+Each key comes once in the first half of the rows and once in the second, so that nothing can be emitted for a key after
+a restore without what was restored of it.
 """
 
 from __future__ import annotations

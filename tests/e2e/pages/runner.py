@@ -10,7 +10,8 @@ expects an exit code other than 0. Anything else on a page is not run.
 
 Shown and printed lines are compared as follows. Ids, dates, sizes, durations, the host of a leader and numbers of two digits and more stand for any
 like them; a single digit is meant. What an id was on the page is replaced by what it really was in the commands that follow, as
-a reader would do it. Lines by which a slow start says what it waits for are left out. ``...`` stands for anything, also for several lines. Runs of spaces and of rules are one.
+a reader would do it. Lines by which a slow start says what it waits for are left out. ``...`` stands for anything, also
+for several lines. Runs of spaces and of rules are one.
 """
 
 from __future__ import annotations

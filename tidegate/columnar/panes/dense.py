@@ -1,4 +1,5 @@
-"""Partials whose key is one integer in a range that is mostly in use, added up in arrays by key until a checkpoint or the end of their window makes rows of them.
+"""Partials whose key is one integer in a range that is mostly in use, added up in arrays by key until a checkpoint or
+the end of their window makes rows of them.
 
     add ─▶ an array for each column and window, by key ─▶ take: rows, each (window, key) once
       └▶ anything else is given back: the state holds it as rows

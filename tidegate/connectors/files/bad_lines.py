@@ -3,8 +3,8 @@
     block of lines ─ parse ─▶ fits: rows
                         └──▶ does not: halves, until what does not fit is one line ─▶ rows of the rest, and the bad ones
 
-Law: what is bad in a block depends on its bytes alone, and is bad whatever exception it causes. The bad lines come before the rows of their block, and are counted with them in
-positions, so that each goes out exactly once after a restart too.
+Law: what is bad in a block depends on its bytes alone, and is bad whatever exception it causes. The bad lines come
+before the rows of their block, and are counted with them in positions, so that each goes out exactly once after a restart too.
 """
 
 from __future__ import annotations

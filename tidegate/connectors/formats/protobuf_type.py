@@ -108,7 +108,8 @@ def row_type(message: Descriptor, inside: tuple[str, ...] = (), path: str = "") 
     the type of."""
     if message.full_name in inside:
         raise InvalidJob(
-            f"{f'in the field {path!r}: ' if path else ''}the Protobuf message {message.full_name} contains itself: give a type_info with the fields that you want"
+            f"{f'in the field {path!r}: ' if path else ''}the Protobuf message {message.full_name} contains itself: "
+            "give a type_info with the fields that you want"
         )
     inner = (*inside, message.full_name)
     if not message.fields:

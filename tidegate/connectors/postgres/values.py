@@ -81,7 +81,8 @@ def family_of(kind: pa.DataType) -> str | None:
 
 
 def conversion(kind: pa.DataType, column: PostgresColumn) -> _Convert:
-    """Returns what makes texts of a column of this type, or numbers that are written as they are; it raises ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
+    """Returns what makes texts of a column of this type, or numbers that are written as they are; it raises
+    ``ValueRefused``. Raises ``InvalidJob`` for a pair that would change values."""
     family = family_of(kind)
     target = _target(column)
     is_uuid = target == "uuid" and pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16

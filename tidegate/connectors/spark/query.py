@@ -42,7 +42,10 @@ tell_start: ContextVar[Callable[[str], None] | None] = ContextVar("tell_start", 
 _PARTITION_BYTES = 32 << 20
 """A quarter of what Spark reads of files in one partition: rows that are in memory already cost it less."""
 TIMES_KEY = "spark.sql.timeType.enabled"
-_INSTEAD = "write it as a type that Spark has, such as int64 or decimal128(20, 0) for unsigned integers, float for half floats, date32 for date64, string for times"
+_INSTEAD = (
+    "write it as a type that Spark has, such as int64 or decimal128(20, 0) for unsigned integers, "
+    "float for half floats, date32 for date64, string for times"
+)
 _MOST_PARTITIONS = 8
 """The largest epochs (256 MiB wait at most) in partitions of that size."""
 

@@ -144,8 +144,8 @@ def _folder(bucket: Bucket) -> Iterator[str]:
 
 
 def full_check(make: Callable[[], Bucket], rounds: int, writers: int) -> Iterator[Tally]:
-    """As a user asks for it, each writer with a connection of its own. Raises ``ConditionsIgnored`` where one writer alone is enough to see it, and ``Unavailable``;
-    yields after each round."""
+    """As a user asks for it, each writer with a connection of its own. Raises ``ConditionsIgnored`` where one writer
+    alone is enough to see it, and ``Unavailable``; yields after each round."""
     buckets = [make() for _ in range(writers)]
     with _folder(buckets[0]) as folder:
         check_one_after_the_other(buckets[0], f"{folder}/sequence")

@@ -11,11 +11,13 @@ __getattr__ = finding(
     __name__,
     elsewhere(
         "tidegate.datastream.connectors.file_system",
-        "BucketAssigner FileEnumeratorProvider FileSink FileSource FileSourceBuilder FileSplitAssignerProvider OutputFileConfig RollingPolicy StreamFormat StreamingFileSink",
+        "BucketAssigner FileEnumeratorProvider FileSink FileSource FileSourceBuilder FileSplitAssignerProvider "
+        "OutputFileConfig RollingPolicy StreamFormat StreamingFileSink",
     ),
     elsewhere(
         "tidegate.datastream.connectors.dynamic_kafka",
-        "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema KafkaStreamSetSubscriber KafkaStreamSubscriber SingleClusterTopicMetadataService StreamPatternSubscriber",
+        "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
+        "KafkaStreamSetSubscriber KafkaStreamSubscriber SingleClusterTopicMetadataService StreamPatternSubscriber",
     ),
     elsewhere("tidegate.datastream.connectors.kafka", "FlinkKafkaConsumer FlinkKafkaProducer KafkaSource Semantic"),
     elsewhere("tidegate.datastream.connectors.jdbc", "JdbcConnectionOptions JdbcExecutionOptions JdbcSink"),

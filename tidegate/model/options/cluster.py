@@ -372,7 +372,8 @@ class TaskOptions:
         "task.cancellation.timeout",
         DURATION,
         "3 min",
-        "A subtask whose cancelled function takes longer to close is killed, and if its process is still there after as long again, the TaskManager ends; 0: wait for ever.",
+        "A subtask whose cancelled function takes longer to close is killed, and if its process is still there "
+        "after as long again, the TaskManager ends; 0: wait for ever.",
         minimum=0,
     )
 

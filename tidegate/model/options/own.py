@@ -110,7 +110,8 @@ class RuntimeOptions:
         choice(ShownRecord),
         "VALUE",
         "What the exception of a failed function shows of the record that it was called with: `VALUE` its beginning (500 characters), "
-        "`SHAPE` only the types of its fields, `NONE` nothing. With either of these the web page shows no values of state. The text of the function's own exception stays as it is.",
+        "`SHAPE` only the types of its fields, `NONE` nothing. With either of these the web page shows no values of "
+        "state. The text of the function's own exception stays as it is.",
     )
     SOURCE_NICE = option(
         "tidegate.source.nice",

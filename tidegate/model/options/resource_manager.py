@@ -90,7 +90,8 @@ class ResourceManagerOptions:
         DURATION,
         "60 s",
         "A JobManager that has come back waits so long for TaskManagers that the one before it had started, before it stops them and starts others.",
-        deviation="Flink's is 0 s: it starts others at once. Here the earlier ones are adopted with what runs in them; one that was just started on a busy machine takes that long.",
+        deviation="Flink's is 0 s: it starts others at once. Here the earlier ones are adopted with what runs in them; "
+        "one that was just started on a busy machine takes that long.",
         minimum=1,
     )
     EXPECTED_SLOTS = option(

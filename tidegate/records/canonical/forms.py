@@ -13,8 +13,8 @@ Python finds ``1``, ``True`` and ``1.0`` equal. So only what Python tells apart 
     'n' None   't' 'f' bool   'i' int, 8 bytes   'I' larger int   'd' float, 8 bytes   'D' Decimal   's' str   'b' bytes   '(' tuple or list
     '{' frozenset   'p' anything else: 'pN' namedtuple, 'pO' dataclass, 'pE' enum, 'pR' Row, 'pp' pickled (``pickling``)
 
-The bytes tell where they end. They are good within a process: what is kept longer is the key. But files are in their order, in which rows are searched for: keys
-of no mark but 'p' have the same bytes in every version. Law: keys with equal forms have equal hashes.
+The bytes tell where they end. They are good within a process: what is kept longer is the key. But files are in their
+order, in which rows are searched for: keys of no mark but 'p' have the same bytes in every version. Law: keys with equal forms have equal hashes.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ snapshotted like them.
 
 Hashes of the keys decide about key groups too: each watermark asks for them, so they are kept.
 
-Every row is a session from its start to its end, until rows of a key that touch are merged. Its end never lies behind that of the session which it belongs to, so
-when event time has passed that, all rows of the session are taken; what is taken is either a whole session, or touches a row that is still held (``HashFilter``
-finds the few that may). That goes back with an end that is raised to what is known of its session.
+Every row is a session from its start to its end, until rows of a key that touch are merged. Its end never lies behind
+that of the session which it belongs to, so when event time has passed that, all rows of the session are taken; what is
+taken is either a whole session, or touches a row that is still held (``HashFilter`` finds the few that may). That goes
+back with an end that is raised to what is known of its session.
 """
 
 from __future__ import annotations

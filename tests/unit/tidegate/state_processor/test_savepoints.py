@@ -53,7 +53,8 @@ def bootstrapped(path: Path, max_parallelism: int = 128) -> Path:
 
 
 def of_two_subtasks(path: Path) -> Path:
-    """A savepoint of the same state, as an operator with two subtasks takes it: each has the segments of its own key groups, and the second has list state too."""
+    """A savepoint of the same state, as an operator with two subtasks takes it: each has the segments of its own key
+    groups, and the second has list state too."""
     location, manifest = CheckpointStorage().read_checkpoint(str(path))
     (operator,) = manifest.operators
     (whole,) = operator.subtasks.values()

@@ -1,4 +1,5 @@
-"""Windows over columns that were written by their changes read as if they had been written whole: in the reader, in a difference, and by the documented code."""
+"""Windows over columns that were written by their changes read as if they had been written whole: in the reader, in a
+difference, and by the documented code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sessions of columns against a plain model, row by row: any disorder, watermarks and late rows, with memory for a few rows, restored at any time and parallelism."""
+"""Sessions of columns against a plain model, row by row: any disorder, watermarks and late rows, with memory for a few
+rows, restored at any time and parallelism."""
 
 from __future__ import annotations
 

@@ -185,7 +185,8 @@ def test_any_sequence_restores_to_what_a_whole_snapshot_holds(
     seed: int, budget: int, is_lazy: bool, has_parts: bool, tmp_path: Path
 ) -> None:
     """``budget``: with memory for a fifth of the state, the rest is on disk: when windows fire, in frozen states, after a restore and a rescale.
-    ``is_lazy``: what is restored stays in its files; the expected content is always read from them at once. ``has_parts``: windows fire before the files were read."""
+    ``is_lazy``: what is restored stays in its files; the expected content is always read from them at once.
+    ``has_parts``: windows fire before the files were read."""
     rng = random.Random(seed)
     store = a_store(rng.choice([0, 3000]), seed if is_lazy else 0, has_parts)
     memory, most_on_disk = WindowMemory(budget, str(tmp_path), 0 if is_lazy else EAGER_BYTES), 0

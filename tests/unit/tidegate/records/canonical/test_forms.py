@@ -1,7 +1,7 @@
 """Which keys are one key, and that the hash, the form, its bytes and what comes out of a checkpoint say the same.
 
-``SAME`` and ``DIFFERENT`` are PyFlink 2.3's, recorded from a KeyedProcessFunction that counts (keys without a type; between two keys a third one, since PyFlink takes
-a key that Python finds equal to the one before for the same). Where ours differ it is said.
+``SAME`` and ``DIFFERENT`` are PyFlink 2.3's, recorded from a KeyedProcessFunction that counts (keys without a type;
+between two keys a third one, since PyFlink takes a key that Python finds equal to the one before for the same). Where ours differ it is said.
 """
 
 from __future__ import annotations
