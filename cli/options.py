@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -64,6 +65,22 @@ def timeout_option(default_s: float, text: str, least: click.FloatRange) -> Call
     return click.option(
         "--timeout", "timeout_s", type=least, default=default_s, show_default=True, metavar="SECONDS", help=text
     )
+
+
+Options = TypeVar("Options")
+
+
+def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """The command takes what click has parsed as one value of ``kind``: a dataclass whose fields are called as the parameters are."""
+
+    def gathering(command: Callable[[Options], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def gathered(**parameters: Any) -> None:
+            command(kind(**parameters))
+
+        return gathered
+
+    return gathering
 
 
 def load_configuration(config: Path | None, definitions: Sequence[str], *forced: str) -> Configuration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tidegate.cli.options import (
     configuration_options,
     job_manager_option,
     load_configuration,
+    taking,
 )
 from tidegate.cli.python_options import Brought, python_options
 from tidegate.model.errors import InvalidJob, Misuse
@@ -29,6 +31,38 @@ _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _PARALLELISM = click.option(
     "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `tidegate run` was given; the options say what each field is."""
+
+    detached: bool
+    shutdown_on_attached_exit: bool
+    parallelism: int | None
+    restore: str | None
+    allow_non_restored_state: bool
+    claim_mode: str | None
+    job_manager: str | None
+    local: bool
+    brought: Brought
+    profile: bool
+    job_id: str | None
+    submitted_file: Path | None
+    config: Path | None
+    definitions: tuple[str, ...]
+    job: Path | None
+    arguments: tuple[str, ...]
+
+    def forced(self) -> list[str]:
+        """Returns the definitions (KEY=VALUE) that follow from the other options. Raises `Misuse` for an address that is none."""
+        forced = address_definitions(self.job_manager) + self.brought.definitions()
+        forced += [] if self.parallelism is None else [f"parallelism.default={self.parallelism}"]
+        forced += ["execution.shutdown-on-attached-exit=true"] if self.shutdown_on_attached_exit else []
+        forced += ["tidegate.profile=true"] if self.profile else []
+        if self.claim_mode is not None:
+            forced.append(f"execution.state-recovery.claim-mode={self.claim_mode.replace('-', '_').upper()}")
+        return forced
 
 
 @click.command(context_settings=_PROGRAM)
@@ -60,53 +94,34 @@ _PARALLELISM = click.option(
 @click.argument("job", metavar="job.py", required=False, type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
-def run(
-    detached: bool,
-    shutdown_on_attached_exit: bool,
-    parallelism: int | None,
-    restore: str | None,
-    allow_non_restored_state: bool,
-    claim_mode: str | None,
-    job_manager: str | None,
-    local: bool,
-    brought: Brought,
-    profile: bool,
-    job_id: str | None,
-    submitted_file: Path | None,
-    config: Path | None,
-    definitions: tuple[str, ...],
-    job: Path | None,
-    arguments: tuple[str, ...],
-) -> None:
+@taking(RunOptions)
+def run(options: RunOptions) -> None:
     """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
     CANCELED. A program that ends well and submits no job exits with 0, too. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
-    if local and (job_manager is not None or detached):
+    if options.local and (options.job_manager is not None or options.detached):
         raise Misuse("--local ends its cluster with the program: it goes with neither --jobmanager nor --detached")
-    program, arguments = brought.program(job, arguments)
+    program, arguments = options.brought.program(options.job, options.arguments)
     check_readable(program)
-    forced = address_definitions(job_manager) + brought.definitions()
-    forced += [] if parallelism is None else [f"parallelism.default={parallelism}"]
-    forced += ["execution.shutdown-on-attached-exit=true"] if shutdown_on_attached_exit else []
-    forced += ["tidegate.profile=true"] if profile else []
-    if claim_mode is not None:
-        forced.append(f"execution.state-recovery.claim-mode={claim_mode.replace('-', '_').upper()}")
-    configuration = load_configuration(config, definitions, *forced)
+    configuration = load_configuration(options.config, options.definitions, *options.forced())
     texts = configuration.to_strings()
-    if local:
+    restore, allow_non_restored_state = options.restore or "", options.allow_non_restored_state
+    if options.local:
         from tidegate.cli.embedded.local import LocalClusterExecutor
 
-        local_executor = LocalClusterExecutor(restore or "", allow_non_restored_state)
+        local_executor = LocalClusterExecutor(restore, allow_non_restored_state)
         run_program(program, arguments, local_executor, texts)
         _tell_submitted(program, local_executor.submitted)
         return
     from tidegate.cli.executor import ClusterExecutor
 
-    with client_of(configuration, job_manager) as client:
+    with client_of(configuration, options.job_manager) as client:
         client.cluster()  # no cluster: say so before the program does its work
-        given = None if job_id is None else JobId(job_id)
-        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)
+        given = None if options.job_id is None else JobId(options.job_id)
+        executor = ClusterExecutor(
+            client, restore, allow_non_restored_state, options.detached, given, options.submitted_file
+        )
         run_program(program, arguments, executor, texts)
         if given is not None or submitted_file is not None:  # an application, and REST, need the job
             _check_submitted(program, executor.submitted)

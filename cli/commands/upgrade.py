@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tidegate.cli.options import (
     configuration_options,
     job_manager_option,
     load_configuration,
+    taking,
     timeout_option,
 )
 from tidegate.model.errors import InvalidJob
@@ -28,6 +30,23 @@ if TYPE_CHECKING:
 ROLLED_BACK = 3
 """Exit code: the old version goes on."""
 _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeOptions:
+    """What `tidegate upgrade` was given; the options say what each field is."""
+
+    parallelism: int | None
+    allow_non_restored_state: bool
+    opened: bool
+    directory: str | None
+    timeout_s: float
+    job_manager: str | None
+    config: Path | None
+    definitions: tuple[str, ...]
+    job_id: str
+    job: Path
+    arguments: tuple[str, ...]
 
 
 @click.command(context_settings=_PROGRAM)
@@ -46,19 +65,8 @@ _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
-def upgrade(
-    parallelism: int | None,
-    allow_non_restored_state: bool,
-    opened: bool,
-    directory: str | None,
-    timeout_s: float,
-    job_manager: str | None,
-    config: Path | None,
-    definitions: tuple[str, ...],
-    job_id: str,
-    job: Path,
-    arguments: tuple[str, ...],
-) -> None:
+@taking(UpgradeOptions)
+def upgrade(options: UpgradeOptions) -> None:
     """Replace the running JOB by the version in job.py, which goes on from its state.
 
     First the new version is checked against the job's last checkpoint, as `savepoint check` does. Then the job is stopped with a savepoint, and the new
@@ -70,25 +78,25 @@ def upgrade(
     from tidegate.cli.upgrade import Upgrade
     from tidegate.taskmanager.compatibility.operators import examine_operators
 
-    forced = address_definitions(job_manager)
-    forced += [] if parallelism is None else [f"parallelism.default={parallelism}"]
-    configuration = load_configuration(config, definitions, *forced)
-    recorder = _planned(job, arguments, configuration)
-    with client_of(configuration, job_manager) as client:
-        upgrading = Upgrade(client, job_id, timeout_s, click.echo)
+    forced = address_definitions(options.job_manager)
+    forced += [] if options.parallelism is None else [f"parallelism.default={options.parallelism}"]
+    configuration = load_configuration(options.config, options.definitions, *forced)
+    recorder = _planned(options.job, options.arguments, configuration)
+    with client_of(configuration, options.job_manager) as client:
+        upgrading = Upgrade(client, options.job_id, options.timeout_s, click.echo)
         graph, blobs = recorder.graph, recorder.blobs
         assert graph is not None
         checkpoint, findings = upgrading.examined(
-            lambda found: examine_operators(graph, blobs, found, opened=opened, verify=False)
+            lambda found: examine_operators(graph, blobs, found, opened=options.opened, verify=False)
         )
         for line in report(recorder, checkpoint, findings):
             click.echo(line)
-        code = exit_code(findings, allow_non_restored_state)
+        code = exit_code(findings, options.allow_non_restored_state)
         if code in (CANNOT, SOME_DROPPED):
-            click.echo(f"error: job {job_id} was not touched: {_WHY[code]}", err=True)
+            click.echo(f"error: job {options.job_id} was not touched: {_WHY[code]}", err=True)
             sys.exit(code)
-        place = absolute(directory) if directory else ""
-        done = upgrading.run((graph, dict(blobs)), place, allow_non_restored_state=allow_non_restored_state)
+        place = absolute(options.directory) if options.directory else ""
+        done = upgrading.run((graph, dict(blobs)), place, allow_non_restored_state=options.allow_non_restored_state)
     if done.is_new:
         click.echo(
             f"Job {done.job_id} runs the new version from {done.savepoint}, and has completed its first checkpoint."

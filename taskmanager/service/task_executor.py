@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import assert_never
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -222,80 +222,70 @@ class TaskExecutor:
 
     def _execute(self, command: TaskManagerCommand) -> None:
         _log.debug("%s", command)
-        match command:
-            case slots.Refuse(error):
-                self._refusal = error
-            case slots.StartSlotTimer(allocation, delay_ms):
-                self._driver.start_timer(f"slot {allocation}", delay_ms, slots.SlotTimedOut(allocation))
-            case slots.StopSlotTimer(allocation):
-                self._driver.cancel_timer(f"slot {allocation}")
-            case slots.ReportSlotFreed(allocation):
-                self._deployer.release(allocation)
-                self._forget_figures()
-                me = self.identity.task_manager_id
-                self._tell_now(
-                    "SlotFreed",
-                    jobmanager_pb2.SlotFreedRequest(
-                        generation=self._generation or "", task_manager_id=me, allocation_id=allocation
-                    ),
-                )
-            case tv.StartTimer(attempt, kind, delay_ms):
-                self._driver.start_timer(f"{kind.name} {attempt}", delay_ms, tv.TimerFired(attempt, kind))
-            case tv.StopTimers(attempt):
-                for kind in tv.TimerKind:
-                    self._driver.cancel_timer(f"{kind.name} {attempt}")
-            case StartLossTimer(delay_ms):
-                self._driver.start_timer("loss of the JobManager", delay_ms, slots.LossGraceOver())
-            case StopLossTimer():
-                self._driver.cancel_timer("loss of the JobManager")
-            case tv.Escalate(error):
-                self._on_fatal(error.to_exception())
-            case tv.LogWarning(text):
-                _log.warning("%s", text)
-            case _:
-                self._execute_for_task(command)
+        ACTIONS[type(command)](self, command)
 
-    def _execute_for_task(
-        self,
-        command: tv.StartSubtask
-        | tv.AcceptStream
-        | tv.RefuseStream
-        | tv.SendMail
-        | tv.SendCancel
-        | tv.CloseStream
-        | tv.KillSubtask
-        | tv.ReportState
-        | tv.Forward
-        | tv.RemoveTask,
-    ) -> None:
-        match command:
-            case tv.StartSubtask(task, token):
-                self._is_empty.clear()
-                self._names[task.attempt] = task.name
-                self._deployer.start(task, token, self._on_spark_job_ended)
-            case tv.AcceptStream(attempt, mails):
-                assert self._opening is not None
-                self._streams[attempt] = self._opening
-                for mail in mails:
-                    self._opening.pass_on(mail)
-            case tv.RefuseStream(_, error):
-                self._refusal = error
-            case tv.SendMail(attempt, mail):
-                self._streams[attempt].pass_on(mail)
-            case tv.SendCancel(attempt):
-                self._streams[attempt].send(subtask_pb2.ToSubtask(cancel=subtask_pb2.ToSubtask.Cancel()))
-            case tv.CloseStream(attempt):
-                self._streams[attempt].close()
-            case tv.KillSubtask(attempt, pid, host):
-                self._deployer.kill(attempt, pid, host)
-            case tv.ReportState():
-                self._report_state(command)
-            case tv.Forward(attempt, message):
-                self._forward(attempt, message)
-            case tv.RemoveTask(attempt):
-                self._remove(attempt)
-            case _:
-                assert_never(command)
+    def _refuse(self, command: slots.Refuse | tv.RefuseStream) -> None:
+        self._refusal = command.error
+
+    def _start_slot_timer(self, command: slots.StartSlotTimer) -> None:
+        allocation = command.allocation_id
+        self._driver.start_timer(f"slot {allocation}", command.delay_ms, slots.SlotTimedOut(allocation))
+
+    def _stop_slot_timer(self, command: slots.StopSlotTimer) -> None:
+        self._driver.cancel_timer(f"slot {command.allocation_id}")
+
+    def _report_slot_freed(self, command: slots.ReportSlotFreed) -> None:
+        self._deployer.release(command.allocation_id)
+        self._forget_figures()
+        freed = jobmanager_pb2.SlotFreedRequest(
+            generation=self._generation or "",
+            task_manager_id=self.identity.task_manager_id,
+            allocation_id=command.allocation_id,
+        )
+        self._tell_now("SlotFreed", freed)
+
+    def _start_timer(self, command: tv.StartTimer) -> None:
+        attempt, kind = command.attempt, command.kind
+        self._driver.start_timer(f"{kind.name} {attempt}", command.delay_ms, tv.TimerFired(attempt, kind))
+
+    def _stop_timers(self, command: tv.StopTimers) -> None:
+        for kind in tv.TimerKind:
+            self._driver.cancel_timer(f"{kind.name} {command.attempt}")
+
+    def _start_loss_timer(self, command: StartLossTimer) -> None:
+        self._driver.start_timer("loss of the JobManager", command.delay_ms, slots.LossGraceOver())
+
+    def _stop_loss_timer(self, command: StopLossTimer) -> None:
+        self._driver.cancel_timer("loss of the JobManager")
+
+    def _escalate(self, command: tv.Escalate) -> None:
+        self._on_fatal(command.error.to_exception())
+
+    def _warn(self, command: tv.LogWarning) -> None:
+        _log.warning("%s", command.text)
+
+    def _start_subtask(self, command: tv.StartSubtask) -> None:
+        self._is_empty.clear()
+        self._names[command.task.attempt] = command.task.name
+        self._deployer.start(command.task, command.token, self._on_spark_job_ended)
+
+    def _accept_stream(self, command: tv.AcceptStream) -> None:
+        assert self._opening is not None
+        self._streams[command.attempt] = self._opening
+        for mail in command.mails:
+            self._opening.pass_on(mail)
+
+    def _send_mail(self, command: tv.SendMail) -> None:
+        self._streams[command.attempt].pass_on(command.mail)
+
+    def _send_cancel(self, command: tv.SendCancel) -> None:
+        self._streams[command.attempt].send(subtask_pb2.ToSubtask(cancel=subtask_pb2.ToSubtask.Cancel()))
+
+    def _close_stream(self, command: tv.CloseStream) -> None:
+        self._streams[command.attempt].close()
+
+    def _kill_subtask(self, command: tv.KillSubtask) -> None:
+        self._deployer.kill(command.attempt, command.pid, command.host)
 
     def _report_state(self, report: tv.ReportState) -> None:
         name = self.task_name(report.attempt)
@@ -320,7 +310,8 @@ class TaskExecutor:
             ),
         )
 
-    def _forward(self, attempt: AttemptId, message: object) -> None:
+    def _forward(self, command: tv.Forward) -> None:
+        attempt, message = command.attempt, command.message
         assert isinstance(message, subtask_pb2.FromSubtask), message
         generation, text = self._generation or "", str(attempt)
         match message.WhichOneof("message"):
@@ -373,7 +364,8 @@ class TaskExecutor:
         """The next JobManager gets those of the attempts that are reported to it, and no others."""
         self.measures.keep_only({report.attempt for report in self._machine.reports()})
 
-    def _remove(self, attempt: AttemptId) -> None:
+    def _remove(self, command: tv.RemoveTask) -> None:
+        attempt = command.attempt
         self._streams.pop(attempt, None)
         self._gathering.forget(attempt, is_last=all(other.job_id != attempt.job_id for other in self._streams))
         self._names.pop(attempt, None)
@@ -395,3 +387,28 @@ class TaskExecutor:
             )
             for slot in self._machine.slots.report()
         ]
+
+
+ACTIONS: dict[type[TaskManagerCommand], Callable[[TaskExecutor, Any], None]] = {
+    slots.Refuse: TaskExecutor._refuse,
+    slots.StartSlotTimer: TaskExecutor._start_slot_timer,
+    slots.StopSlotTimer: TaskExecutor._stop_slot_timer,
+    slots.ReportSlotFreed: TaskExecutor._report_slot_freed,
+    StartLossTimer: TaskExecutor._start_loss_timer,
+    StopLossTimer: TaskExecutor._stop_loss_timer,
+    tv.StartTimer: TaskExecutor._start_timer,
+    tv.StopTimers: TaskExecutor._stop_timers,
+    tv.Escalate: TaskExecutor._escalate,
+    tv.LogWarning: TaskExecutor._warn,
+    tv.StartSubtask: TaskExecutor._start_subtask,
+    tv.AcceptStream: TaskExecutor._accept_stream,
+    tv.RefuseStream: TaskExecutor._refuse,
+    tv.SendMail: TaskExecutor._send_mail,
+    tv.SendCancel: TaskExecutor._send_cancel,
+    tv.CloseStream: TaskExecutor._close_stream,
+    tv.KillSubtask: TaskExecutor._kill_subtask,
+    tv.ReportState: TaskExecutor._report_state,
+    tv.Forward: TaskExecutor._forward,
+    tv.RemoveTask: TaskExecutor._remove,
+}
+"""What is done for each command of the machine."""
