@@ -48,6 +48,6 @@ class WakefulLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watched)
 
     def watch_gaps(self, limit_s: float, on_gap: Callable[[], None]) -> None:
-        """From now on ``on_gap`` is called, in the loop's thread, which it may block, after each gap longer than ``limit_s``, in seconds. Callbacks that run for so
-        long count too. 0: never."""
+        """From now on ``on_gap`` is called, in the loop's thread, which it may block, after each gap longer than
+        ``limit_s``, in seconds. Callbacks that run for so long count too. 0: never."""
         self._watched.limit_s, self._watched.on_gap = limit_s, on_gap

@@ -129,8 +129,9 @@ class StateTooLarge(StorageError):
 
 
 class CheckpointFilesMissing(StorageError):
-    """The directory of a checkpoint in progress, or a file that it wrote or builds on, was removed by another process or a person. The next checkpoint has directories
-    of its own and builds on nothing, and a restart of the job would need what is missing: so it does not count as a failure of the job's."""
+    """The directory of a checkpoint in progress, or a file that it wrote or builds on, was removed by another process
+    or a person. The next checkpoint has directories of its own and builds on nothing, and a restart of the job would
+    need what is missing: so it does not count as a failure of the job's."""
 
     code = "checkpoint-files-missing"
 

@@ -121,7 +121,8 @@ def _check_plain(location: str) -> None:
         )
     if not is_plain:
         raise Misuse(
-            f"a location of scheme {parts.scheme!r} with a query, a fragment, a user or a password is refused: name the place alone, and configure how it is reached "
+            f"a location of scheme {parts.scheme!r} with a query, a fragment, a user or a password is refused: "
+            "name the place alone, and configure how it is reached "
             "in the environment of the cluster's processes"
         )
     if parts.scheme == "file":

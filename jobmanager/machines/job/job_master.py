@@ -93,7 +93,10 @@ class JobMaster(JobParts):
             self._stop()
             return
         self.life.count_restart()
-        why = f"goes on from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints allows: sinks publish a second time what they have published since"
+        why = (
+            f"goes on from the older checkpoint {found.checkpoint_id} at {found.location}, as tidegate.state-recovery.older-checkpoints "
+            "allows: sinks publish a second time what they have published since"
+        )
         self._buffer.log("WARN", why, job=self.job_id)
         self._proceed()
 

@@ -32,8 +32,8 @@ ASK_AGAIN_S = 0.5
 _CHECK_AGAIN_S = 0.1  # chosen, not measured: a connection that is made anew takes longer
 
 GAP_OF_LEASE = 0.25
-"""The part of a lease for which a process must not have run to ask whether it leads: chosen so that the lease cannot have ended in what is left out, since it is
-renewed each third or fifth of it."""
+"""The part of a lease for which a process must not have run to ask whether it leads: chosen so that the lease cannot
+have ended in what is left out, since it is renewed each third or fifth of it."""
 
 T = TypeVar("T")
 

@@ -29,8 +29,8 @@ class Disposal:
         self._pool = pool
 
     async def dispose(self, path: str) -> None:
-        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it,
-        and for a path that a client may not name."""
+        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it
+        cannot be removed, ``Misuse`` while a job may restore it, and for a path that a client may not name."""
         location = await self._pool.submit(partial(self._storage.location_of_client, path))
         for job in self._core.machine.jobs():
             checkpoints = self._core.machine.checkpoints(job.job_id)

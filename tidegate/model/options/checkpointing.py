@@ -317,7 +317,8 @@ class StateRecoveryOptions:
         BOOL,
         "false",
         "When the newest completed checkpoint is gone or damaged, go on from the newest whole one of those that are retained "
-        "(`execution.checkpointing.num-retained`). Sinks have published what lies between, and publish it a second time. Without it the job fails, and the message says "
+        "(`execution.checkpointing.num-retained`). Sinks have published what lies between, and publish it a second "
+        "time. Without it the job fails, and the message says "
         "what there is to start it from.",
     )
     WITHOUT_CHANNEL_STATE = option(
