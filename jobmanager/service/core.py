@@ -107,7 +107,7 @@ class JobManagerCore:
         """For so long subtasks go on without this JobManager."""
         self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
-        self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
+        self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal, journal=_journal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._inline_state = InlineState(storage, pool)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs, self._inline_state.hold)
@@ -129,7 +129,6 @@ class JobManagerCore:
 
     def post(self, event: Event) -> None:
         """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
-        _journal.debug("%s", event)
         self._driver.post(event)
         if _changes_a_job(event):
             self.on_asked()

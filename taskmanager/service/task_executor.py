@@ -77,7 +77,9 @@ class TaskExecutor:
         self._deployer = deployer
         self._tell = tell
         self._on_fatal = on_fatal
-        self._driver: Driver[TaskManagerEvent, TaskManagerCommand] = Driver(machine, self._execute, on_fatal)
+        self._driver: Driver[TaskManagerEvent, TaskManagerCommand] = Driver(
+            machine, self._execute, on_fatal, journal=_log
+        )
         self._generation: Generation | None = None
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
@@ -221,7 +223,6 @@ class TaskExecutor:
     # ---- commands ----------------------------------------------------------------------------------------------------
 
     def _execute(self, command: TaskManagerCommand) -> None:
-        _log.debug("%s", command)
         ACTIONS[type(command)](self, command)
 
     def _refuse(self, command: slots.Refuse | tv.RefuseStream) -> None:

@@ -4,8 +4,9 @@
 
 Laws: ``on`` is never re-entered (an event posted while one is handled waits for it). Events that threads post come in
 through the loop. ``now_ms`` never goes back, whatever the clock does. Timers are commands: ``start_timer`` posts the
-event that it is given; a timer of the same name is replaced. A machine or an executor that raises is our own mistake:
-it is logged and passed to ``on_fatal``, and nothing more is handled.
+event that it is given; a timer of the same name is replaced. An event has a number from the inbox on, which all lines of the log
+carry while it is handled (``tidegate.aio.stimulus``); the journal has each event and each command at DEBUG. A machine or an
+executor that raises is our own mistake: it is logged and passed to ``on_fatal``, and nothing more is handled.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
+
+from tidegate.aio.logs import with_ids
+from tidegate.aio.stimulus import belonging_to, current_stimulus
 
 E = TypeVar("E")
 C = TypeVar("C")
@@ -45,13 +49,17 @@ class Driver(Generic[E, C]):
         execute: Callable[[C], None],
         on_fatal: Callable[[BaseException], None],
         clock_ms: Callable[[], int] = wall_clock_ms,
+        journal: logging.Logger = _log,
     ) -> None:
         self._machine = machine
         self._execute = execute
         self._on_fatal = on_fatal
         self._clock_ms = clock_ms
         self._loop = asyncio.get_running_loop()
-        self._inbox: deque[E] = deque()
+        self._journal = journal
+        self._inbox: deque[tuple[str, str, E]] = deque()
+        """With the number of each, and that of its cause, or ``""``."""
+        self._last_number = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._now_ms = 0
         self._is_handling = False
@@ -59,7 +67,8 @@ class Driver(Generic[E, C]):
 
     def post(self, event: E) -> None:
         """Hand over an event. When this returns it has been handled, unless another one is being handled right now."""
-        self._inbox.append(event)
+        self._last_number += 1
+        self._inbox.append((str(self._last_number), current_stimulus(), event))
         if not self._is_handling:
             self._drain()
 
@@ -97,13 +106,23 @@ class Driver(Generic[E, C]):
         self._is_handling = True
         try:
             while self._inbox and not self._is_stopped:
-                event = self._inbox.popleft()
+                number, cause, event = self._inbox.popleft()
                 self._now_ms = max(self._now_ms, self._clock_ms())
-                for command in self._machine.on(event, self._now_ms):
-                    self._execute(command)
+                with belonging_to(number):
+                    self._handle(event, cause)
         except Exception as error:  # noqa: BLE001  (a driver)
-            _log.exception("fatal: the machine failed on %s", type(event).__name__)
+            with belonging_to(number):
+                _log.exception("fatal: the machine failed on %s", type(event).__name__)
             self.stop()
             self._on_fatal(error)
         finally:
             self._is_handling = False
+
+    def _handle(self, event: E, cause: str) -> None:
+        is_kept = self._journal.isEnabledFor(logging.DEBUG)
+        if is_kept:
+            self._journal.debug("%s", with_ids(str(event), cause=cause))
+        for command in self._machine.on(event, self._now_ms):
+            if is_kept:
+                self._journal.debug("%s", command)
+            self._execute(command)

@@ -1,9 +1,10 @@
 """Logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both.
 
-Ids (job, vertex, subtask, attempt, checkpoint) stand behind the message in a text, and in fields of their own in JSON:
+Ids (job, vertex, subtask, attempt, checkpoint) stand behind the message in a text, and in fields of their own in JSON; the last is the
+number of the event that was being handled (``tidegate.aio.stimulus``):
 
-    2026-11-21 06:14:29,123 INFO  jobmanager - checkpoint completed [job=ab12... checkpoint=7]
-    {"time":"2026-11-21T06:14:29.123Z","level":"INFO","logger":"jobmanager","message":"checkpoint completed","job":"ab12...","checkpoint":"7"}
+    2026-11-21 06:14:29,123 INFO  jobmanager - checkpoint completed [job=ab12... checkpoint=7 stimulus=1204]
+    {"time":"2026-11-21T06:14:29.123Z","level":"INFO","logger":"jobmanager","message":"checkpoint completed","job":"ab12...","checkpoint":"7","stimulus":"1204"}
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tidegate.aio.rolling import Rolling
+from tidegate.aio.stimulus import current_stimulus
 
 _LEVELS = {"WARN": "WARNING"}
 _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
@@ -31,7 +33,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = self.formatTime(record)
-        text = _bounded(record.getMessage(), MESSAGE_MAX).replace("\n", "\n    ")
+        text = _with_stimulus(record).replace("\n", "\n    ")
         line = f"{moment} {_short(record.levelname):<5} {record.name} - {text}"
         if record.exc_info:
             line += "\n    " + _bounded(self.formatException(record.exc_info), EXCEPTION_MAX).replace("\n", "\n    ")
@@ -51,6 +53,8 @@ class JsonFormatter(logging.Formatter):
             "message": _bounded(record.getMessage() if found is None else found.message, MESSAGE_MAX),
             **({} if found is None else found.ids),
         }
+        if stimulus := current_stimulus():
+            fields["stimulus"] = stimulus
         if record.exc_info:
             fields["exception"] = _bounded(self.formatException(record.exc_info), EXCEPTION_MAX)
         return json.dumps(fields, ensure_ascii=False)
@@ -115,6 +119,15 @@ def _bounded(text: str, most: int) -> str:
     return (
         text if left_out <= 0 else f"{text[: most // 2]} ... ({left_out} characters left out) ... {text[-most // 2 :]}"
     )
+
+
+def _with_stimulus(record: logging.LogRecord) -> str:
+    """Returns the record's text, bounded, with the event that is being handled as the last of its ids."""
+    text, stimulus = record.getMessage(), current_stimulus()
+    found = _identified(record)
+    if stimulus and found is not None and text == found:
+        return _bounded(Identified(found.message, {**found.ids, "stimulus": stimulus}), MESSAGE_MAX)
+    return _bounded(text, MESSAGE_MAX) + (f" [stimulus={stimulus}]" if stimulus else "")
 
 
 def _short(level: str) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import grpc.aio
 
 from tidegate.aio.rpc import error_of_rpc, open_channel
+from tidegate.aio.stimulus import belonging_to, current_stimulus
 from tidegate.jobmanager.machines.commands import (
     ConfirmCheckpoint,
     SubmitTask,
@@ -89,7 +90,8 @@ class TaskManagerOutbox:
         self._confirm_retry_ms = confirm_retry_ms
         self._may_commit = may_commit
         self._link = link
-        self._waiting: deque[tuple[TaskManagerCall, Reading | None, asyncio.Future[None] | None]] = deque()
+        self._waiting: deque[tuple[TaskManagerCall, Reading | None, asyncio.Future[None] | None, str]] = deque()
+        """With what each needs, and the event that it belongs to (``tidegate.aio.stimulus``)."""
         self._wakeup = asyncio.Event()
         self._is_open = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
@@ -100,7 +102,7 @@ class TaskManagerOutbox:
     ) -> None:
         """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there; ``permit``: what has to be
         durable first."""
-        self._waiting.append((call, reading, permit))
+        self._waiting.append((call, reading, permit, current_stimulus()))
         self._wakeup.set()
 
     def open(self) -> None:
@@ -125,14 +127,18 @@ class TaskManagerOutbox:
             await self._wakeup.wait()
             self._wakeup.clear()
             while self._waiting:
-                call, reading, permit = self._waiting.popleft()
-                if permit is not None and not await self._is_permitted(call, permit):
-                    continue
-                if reading is not None and isinstance(call, SubmitTask):
-                    await self._submit(call, reading)
-                else:
-                    await self._deliver(call)
+                call, reading, permit, stimulus = self._waiting.popleft()
+                with belonging_to(stimulus):
+                    await self._begin(call, reading, permit)
                 del reading  # it may hold all inline state of a checkpoint
+
+    async def _begin(self, call: TaskManagerCall, reading: Reading | None, permit: asyncio.Future[None] | None) -> None:
+        if permit is not None and not await self._is_permitted(call, permit):
+            return
+        if reading is not None and isinstance(call, SubmitTask):
+            await self._submit(call, reading)
+        else:
+            await self._deliver(call)
 
     async def _is_permitted(self, call: TaskManagerCall, permit: asyncio.Future[None]) -> bool:
         try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.aio.driver import Driver
+from tidegate.aio.logs import LineFormatter, with_ids
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown, read_pid_file, remove_pid_file, write_pid_file
 
@@ -49,6 +51,46 @@ async def test_an_event_posted_while_one_is_handled_waits_for_it() -> None:
     driver.post("first")
     assert [event for event, _ in machine.heard] == ["first", "second"]
     assert done == ["do first", "do second"]
+
+
+async def test_lines_of_the_log_carry_the_event_that_they_follow_from(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.handler.setFormatter(LineFormatter())
+    tasks: list[asyncio.Task[None]] = []
+    ticked = asyncio.Event()
+
+    async def answer() -> None:
+        await asyncio.sleep(0)
+        driver.post("answer")
+
+    def execute(command: str) -> None:
+        logging.getLogger("shell").info("%s", with_ids(command, job="j"))
+        if command == "do call":
+            tasks.append(asyncio.create_task(answer()))
+            driver.start_timer("t", 0, "tick")
+        elif command == "do tick":
+            ticked.set()
+
+    driver, _, _ = make(execute, journal=logging.getLogger("journal"))
+    driver.post("call")
+    driver.post("other")
+    logging.getLogger("shell").info("of no event")
+    await asyncio.wait_for(ticked.wait(), 5)
+    await asyncio.gather(*tasks)
+    lines = [line.partition(" - ")[::2] for line in caplog.text.splitlines()]
+    found = [(head.split()[-1], text) for head, text in lines if head.endswith(("journal", "shell"))]
+    assert found[:7] == [
+        ("journal", "call [stimulus=1]"),
+        ("journal", "do call [stimulus=1]"),
+        ("shell", "do call [job=j stimulus=1]"),
+        ("journal", "other [stimulus=2]"),
+        ("journal", "do other [stimulus=2]"),
+        ("shell", "do other [job=j stimulus=2]"),
+        ("shell", "of no event"),
+    ]
+    events = [text for head, text in found[7:] if head == "journal" and "cause" in text]
+    assert {text.partition(" ")[0] for text in events} == {"answer", "tick"}
+    assert sorted(text.partition(" ")[2] for text in events) == ["[cause=1 stimulus=3]", "[cause=1 stimulus=4]"]
 
 
 async def test_time_never_goes_back() -> None:

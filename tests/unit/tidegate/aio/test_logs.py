@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tidegate.aio.logs import EXCEPTION_MAX, MESSAGE_MAX, JsonFormatter, LineFormatter, with_ids
+from tidegate.aio.stimulus import belonging_to
 
 
 def record(message: object, *arguments: object, failed: bool = False) -> logging.LogRecord:
@@ -29,6 +30,14 @@ COMPLETED = with_ids("checkpoint completed", job="ab12", checkpoint=7, path=None
 def test_a_line_of_text_has_its_ids_behind_it() -> None:
     line = LineFormatter().format(record("%s", COMPLETED))
     assert line.endswith("WARN  jobmanager - checkpoint completed [job=ab12 checkpoint=7]")
+
+
+def test_the_event_that_is_handled_is_the_last_id() -> None:
+    with belonging_to("18"):
+        assert LineFormatter().format(record("%s", COMPLETED)).endswith(" [job=ab12 checkpoint=7 stimulus=18]")
+        assert LineFormatter().format(record("lost %s", "a peer")).endswith(" - lost a peer [stimulus=18]")
+        assert json.loads(JsonFormatter().format(record("lost %s", "a peer")))["stimulus"] == "18"
+    assert "stimulus" not in LineFormatter().format(record("%s", COMPLETED))
 
 
 def test_a_json_line_has_its_ids_as_fields() -> None:
