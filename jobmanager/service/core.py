@@ -46,6 +46,7 @@ from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.jobmanager.service.high_availability.attempt_notes import AttemptNotes
 from tidegate.jobmanager.service.high_availability.pasts import Pasts
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
+from tidegate.jobmanager.service.job_endings import JobEndings
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
@@ -58,7 +59,6 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
-from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.client_places import ClientPlace
@@ -92,17 +92,13 @@ class JobManagerCore:
         self.attempts = CurrentAttempts()
         self.process, self.kv_states = OwnProcess(), KvStateLocationRegistry()
         self.snapshots, self.watermarks = SnapshotRequests(), WatermarkReports()
-        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._is_ended)
-        self._blobs, self._storage, self._pool = blobs, storage, pool
+        self._endings = JobEndings(availability.jobs, blobs, self.watchers.changed)
+        self._asked = AskedRequests(availability.jobs, self.snapshots, self.machine.state_of, self._endings.is_ended)
+        self._storage, self._pool = storage, pool
         self._jobs = availability.jobs
         self._may_commit = asyncio.Event()
         self._may_commit.set()
         self._attempt_notes = AttemptNotes(availability.jobs)
-        self._endings: dict[JobId, asyncio.Task[None]] = {}
-        self._cleaning: dict[JobId, asyncio.Event] = {}
-        """Jobs that are over; set when nothing of them is under way."""
-        self._told: set[JobId] = set()
-        """Jobs with a result that is durable."""
         self.loss_grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE) if availability.store is not None else 0
         """For so long subtasks go on without this JobManager."""
         self._connect = connect
@@ -112,7 +108,6 @@ class JobManagerCore:
         self._inline_state = InlineState(storage, pool)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs, self._inline_state.hold)
         self._pasts = Pasts(availability.store, pool, self._past_of)
-        self._known: set[JobId] = set()
         self.on_worker: Callable[[cmd.StartWorker | cmd.StopWorker], None] = lambda _: None
         """Starts and stops TaskManagers. By default nothing does: they are started by hand."""
         self.on_terminated: Callable[[JobId], None] = lambda _: None
@@ -154,7 +149,7 @@ class JobManagerCore:
         self._begin(recovered, recovered.submitted.graph.job_id, directories)
 
     def _begin(self, event: JobSubmitted | JobRecovered, job_id: JobId, directories: JobDirectories) -> None:
-        self._known.add(job_id)
+        self._endings.begin(job_id)
         self._files.add_job(job_id, directories)
         self.post(event)
 
@@ -169,7 +164,7 @@ class JobManagerCore:
         return self._files.has_savepoint_directory(job_id)
 
     def is_known(self, job_id: JobId) -> bool:
-        return job_id in self._known
+        return self._endings.is_known(job_id)
 
     def session_opened(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
         """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""
@@ -211,11 +206,7 @@ class JobManagerCore:
     async def suspend(self) -> None:
         """Stops deciding: what TaskManagers and clients do while this process ends is not a failure of jobs that the
         next JobManager goes on with. Jobs that are over are finished with first: their checkpoints go, and the archive takes them."""
-        cleaning = [asyncio.create_task(clean.wait()) for clean in self._cleaning.values() if not clean.is_set()]
-        if cleaning:
-            _, late = await asyncio.wait(cleaning, timeout=CLEANING_LIMIT_S)
-            for waiting in late:
-                waiting.cancel()
+        await self._endings.wait_clean(CLEANING_LIMIT_S)
         self._driver.stop()
         await self._pasts.flush()
 
@@ -245,7 +236,8 @@ class JobManagerCore:
         self.process.close()
         for key in list(self._outboxes):
             self._close_outbox(*key)
-        await asyncio.gather(*self._closing, *self._endings.values(), return_exceptions=True)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._endings.settled()
         await self._files.settled()
 
     def _answered(self, answer: CallAnswered) -> None:
@@ -307,12 +299,12 @@ class JobManagerCore:
         self.attempts.forget(job_id)
         self.kv_states.forget(job_id)
         self._inline_state.forget(job_id)
-        self._finishing(self._forget(job_id))
+        self._finishing(self._endings.forget(job_id))
         self._files.job_terminated(job_id)
         self.watchers.changed(job_id)
         self.on_asked()
         self.on_terminated(job_id)
-        self._cleaning.setdefault(job_id, asyncio.Event()).set()
+        self._endings.cleaned(job_id)
 
     def _deploy(self, command: cmd.SubmitTask) -> None:
         attempt = command.deployment.attempt
@@ -322,14 +314,13 @@ class JobManagerCore:
 
     def is_told(self, job_id: JobId) -> bool:
         """The job is over, and its result is durable: from here on no JobManager runs it again."""
-        return job_id in self._told
+        return self._endings.is_durable(job_id)
 
     def _keep_result(self, job_id: JobId) -> None:
         """Keeps the result before the end of a job is reported."""
         state = self.machine.state_of(job_id)
-        if state is not None and state.is_terminal and job_id not in self._endings:
-            self._cleaning[job_id] = asyncio.Event()
-            self._endings[job_id] = asyncio.create_task(self._end(job_id, state), name=f"result-{job_id}")
+        if state is not None and state.is_terminal:
+            self._endings.keep_result(job_id, state)
 
     async def _report(self, report: cmd.ReportSnapshot) -> None:
         await self._asked.reported(report)
@@ -346,34 +337,6 @@ class JobManagerCore:
             error = ErrorInfo.of(failure)
         self.post(ShapeWritten(command.job_id, error))
         self.on_asked()
-
-    async def _is_ended(self, job_id: JobId) -> bool:
-        if job_id in self._endings:
-            await asyncio.wait([self._endings[job_id]])
-        return job_id in self._told
-
-    async def _end(self, job_id: JobId, state: JobState) -> None:
-        try:
-            await self._jobs.end(job_id, state)
-        except Deposed:
-            return
-        except StorageError as error:
-            _log.error("%s", with_ids(f"the next JobManager will run this job again: {error.message}", job=job_id))
-        self._told.add(job_id)
-        self.watchers.changed(job_id)
-
-    async def _forget(self, job_id: JobId) -> None:
-        """The job is over and nothing of it is under way."""
-        if job_id in self._endings:
-            await self._endings[job_id]
-        if job_id not in self._told:
-            return
-        try:
-            await self._jobs.remove(job_id)
-        except StorageError as error:  # another leader, or the next one, may run the job again and need its blobs
-            _log.warning("%s", with_ids(error.message, job=job_id))
-        else:
-            self._blobs.release(job_id)
 
     def _log_late_records(self, job_id: JobId) -> None:
         for late in self.attempts.late_records(job_id):
