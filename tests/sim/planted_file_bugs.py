@@ -23,7 +23,7 @@ from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventor
 from tidegate.jobmanager.machines.checkpoint.options import decide_options
 from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoints
 from tidegate.jobmanager.machines.checkpoint.shared_state import SharedFile, SharedStateRegistry
-from tidegate.jobmanager.machines.job import job_parts as job
+from tidegate.jobmanager.machines.job import job_master as job
 from tidegate.jobmanager.machines.restore import channel_assignment
 from tidegate.jobmanager.machines.restore import state_assignment as recovery
 from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
