@@ -14,12 +14,12 @@ from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
-from tidegate.jobmanager.machines.scheduling.slot_pool import SlotPool
+from tidegate.jobmanager.machines.scheduling.job_slots import JobSlots
+from tidegate.jobmanager.machines.scheduling.port import SLOT_REQUEST_TIMER
 from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
 from tidegate.jobmanager.machines.settings import JobSettings
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable
-from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
 
@@ -44,14 +44,13 @@ class Scheduler:
         self._graph = graph
         self._job_id = graph.graph.job_id
         self._settings = settings
-        self._deployments = deployments
         self._resources = resources
         self._buffer = buffer
         self._sharing = SlotSharing(graph.graph)
-        self._pool = SlotPool()
+        self._slots = JobSlots(graph, settings, deployments, resources, buffer)
+        self._pool = self._slots.pool
         self._batches: dict[int, _Batch] = {}
         self._last_batch = 0
-        self._last_allocation = 0
 
     @property
     def waiting_for(self) -> str:
@@ -88,7 +87,9 @@ class Scheduler:
             batch.slots[self._sharing.slot_of(subtask)] = None
             self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._buffer.now_ms)
         self._batches[batch.number] = batch
-        self._buffer.start_timer(self._timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms)
+        self._buffer.start_timer(
+            self._slots.timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms
+        )
         self.advance()
 
     def adopt(self, execution: Execution) -> None:
@@ -173,13 +174,12 @@ class Scheduler:
         allocation = self._pool.of(slot)
         if allocation is None or not self._is_idle(slot):
             return
-        allocation.rest_since(self._buffer.now_ms)
-        self._buffer.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+        self._slots.rest(allocation)
 
     def on_idle_timeout(self) -> None:
         for allocation in self._pool.allocations:
             if allocation.idle_since_ms is not None and self._is_idle(allocation.slot):
-                self._give_back(allocation.allocation_id, "idle")
+                self._slots.give_back(allocation.allocation_id, "idle")
 
     def reshape(self) -> None:
         """The graph has other numbers of subtasks, of which nothing lives yet: slots that it does not need go back."""
@@ -188,7 +188,7 @@ class Scheduler:
         needed = set(self._sharing.slots)
         for allocation in self._pool.allocations:
             if allocation.slot not in needed:
-                self._give_back(allocation.allocation_id, "the job has another shape now")
+                self._slots.give_back(allocation.allocation_id, "the job has another shape now")
 
     def ends_finished_work(self, failure: ErrorInfo) -> bool:
         """What finished is with its state in a checkpoint."""
@@ -198,13 +198,11 @@ class Scheduler:
         """The job has ended: every slot goes back."""
         for batch in list(self._batches.values()):
             self._close(batch)
-        self._buffer.cancel_timer(self._timer(SLOT_IDLE_TIMER))
-        for allocation in self._pool.allocations:
-            self._give_back(allocation.allocation_id, "the job has ended")
+        self._slots.close()
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when what waits for slots contradicts the states of the executions."""
-        self._pool.check_invariants()
+        self._slots.check_invariants()
         batched = [subtask for batch in self._batches.values() for subtask in batch.subtasks]
         waiting = {execution.subtask_id for execution in self._graph if execution.state is ExecutionState.SCHEDULED}
         assert len(batched) == len(set(batched)), f"some wait in two batches: {batched}"
@@ -216,35 +214,22 @@ class Scheduler:
     def _ask(self, missing: list[SharedSlot]) -> None:
         placements = self._resources.decide_placement(len(missing), map(self._pool.previous, missing))
         for slot, placement in zip(missing, placements or (), strict=False):
-            self._last_allocation += 1
-            name = hex_id("allocation", self._buffer.generation, self._job_id, str(self._last_allocation))
-            allocation_id = AllocationId(name)
-            self._pool.add(slot, allocation_id, placement)
-            self._resources.allocate(placement, self._job_id, allocation_id)
+            self._slots.request(placement, slot)
 
     def _deploy_if_ready(self, batch: _Batch) -> None:
         if batch.unready:
             return
         self._close(batch)
-        executions = []
+        placed = []
         for subtask in batch.subtasks:
-            execution = self._graph[subtask]
             allocation = self._pool.of(self._sharing.slot_of(subtask))
             assert allocation is not None, subtask
-            allocation.use()
-            execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
-            self._graph.move(execution, ExecutionState.DEPLOYING, self._buffer.now_ms)
-            executions.append(execution)
-        self._deployments.submit(executions)
-        self._buffer.changed(self._job_id)
+            placed.append((self._graph[subtask], allocation))
+        self._slots.deploy(placed)
 
     def _close(self, batch: _Batch) -> None:
         del self._batches[batch.number]
-        self._buffer.cancel_timer(self._timer(SLOT_REQUEST_TIMER, batch.number))
-
-    def _give_back(self, allocation_id: AllocationId, reason: str) -> None:
-        self._pool.remove(allocation_id)
-        self._resources.free(allocation_id, reason)
+        self._buffer.cancel_timer(self._slots.timer(SLOT_REQUEST_TIMER, batch.number))
 
     def _is_idle(self, slot: SharedSlot) -> bool:
         return all(self._graph[s].state is ExecutionState.FINISHED for s in self._sharing.subtasks_of(slot))
@@ -272,6 +257,3 @@ class Scheduler:
         # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user
         # learns of it. (Flink passes this to the strategy, too.)
         return replace(error, retriable=any(execution.attempt.attempt > 0 for execution in subtasks))
-
-    def _timer(self, kind: str, number: int | None = None) -> str:
-        return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")

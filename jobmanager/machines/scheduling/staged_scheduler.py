@@ -17,12 +17,12 @@ from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
-from tidegate.jobmanager.machines.scheduling.port import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER
-from tidegate.jobmanager.machines.scheduling.slot_pool import Allocation, SlotPool
-from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot
+from tidegate.jobmanager.machines.scheduling.job_slots import JobSlots
+from tidegate.jobmanager.machines.scheduling.port import SLOT_REQUEST_TIMER
+from tidegate.jobmanager.machines.scheduling.slot_pool import Allocation
 from tidegate.jobmanager.machines.settings import JobSettings
 from tidegate.model.errors import ErrorInfo, NoResourceAvailable, OutputLost
-from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
 _BATCH = 1
@@ -44,16 +44,15 @@ class StagedScheduler:
         self._graph = graph
         self._job_id = graph.graph.job_id
         self._settings = settings
-        self._deployments = deployments
         self._resources = resources
         self._buffer = buffer
-        self._pool = SlotPool()
+        self._slots = JobSlots(graph, settings, deployments, resources, buffer)
+        self._pool = self._slots.pool
         self._occupants: dict[AllocationId, SubtaskId] = {}
         self._held_back: dict[SubtaskId, None] = {}
         """CREATED: a subtask that they read from has not finished."""
         self._ready: dict[SubtaskId, None] = {}
         """SCHEDULED: they wait for a slot, oldest first."""
-        self._last_allocation = 0
         self._has_lost_slots = False
 
     @property
@@ -142,13 +141,13 @@ class StagedScheduler:
     def on_finished(self, execution: Execution) -> None:
         self.advance()
         for allocation in self._idle():
-            allocation.rest_since(self._buffer.now_ms)
-            self._buffer.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+            self._slots.rest(allocation)
 
     def on_idle_timeout(self) -> None:
         for allocation in self._idle():
             if allocation.idle_since_ms is not None and len(self._pool) > 1:
-                self._give_back(allocation, "idle")
+                self._occupants.pop(allocation.allocation_id, None)
+                self._slots.give_back(allocation.allocation_id, "idle")
 
     def ends_finished_work(self, failure: ErrorInfo) -> bool:
         return self._has_lost_slots or failure.code == OutputLost.code
@@ -157,12 +156,11 @@ class StagedScheduler:
         self._ready.clear()
         self._held_back.clear()
         self._watch_the_time()
-        self._buffer.cancel_timer(self._timer(SLOT_IDLE_TIMER))
-        for allocation in self._pool.allocations:
-            self._give_back(allocation, "the job has ended")
+        self._occupants.clear()
+        self._slots.close()
 
     def check_invariants(self) -> None:
-        self._pool.check_invariants()
+        self._slots.check_invariants()
         waiting = {execution.subtask_id for execution in self._graph if execution.state is ExecutionState.SCHEDULED}
         assert set(self._ready) == waiting, f"{list(self._ready)} wait for slots, SCHEDULED are {waiting}"
         late = [subtask for subtask in self._held_back if self._may_begin(subtask)]
@@ -183,18 +181,11 @@ class StagedScheduler:
         return True
 
     def _deploy(self) -> None:
-        executions = []
-        for subtask, allocation in zip(list(self._ready), self._idle(), strict=False):
+        placed = list(zip(list(self._ready), self._idle(), strict=False))
+        for subtask, allocation in placed:
             del self._ready[subtask]
-            allocation.use()
             self._occupants[allocation.allocation_id] = subtask
-            execution = self._graph[subtask]
-            execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
-            self._graph.move(execution, ExecutionState.DEPLOYING, self._buffer.now_ms)
-            executions.append(execution)
-        if executions:
-            self._deployments.submit(executions)
-            self._buffer.changed(self._job_id)
+        self._slots.deploy((self._graph[subtask], allocation) for subtask, allocation in placed)
 
     def _idle(self) -> list[Allocation]:
         """Confirmed, and no subtask is in it."""
@@ -211,24 +202,12 @@ class StagedScheduler:
         """For slots of the TaskManager that has the others, or for the first ones where most are free."""
         host = next((allocation.placement.task_manager_id for allocation in self._pool.allocations), None)
         for placement in self._resources.free_on_one(host)[:count]:
-            self._last_allocation += 1
-            number = self._last_allocation
-            allocation_id = AllocationId(hex_id("allocation", self._buffer.generation, self._job_id, str(number)))
-            self._pool.add(SharedSlot("", number), allocation_id, placement)
-            self._resources.allocate(placement, self._job_id, allocation_id)
-
-    def _give_back(self, allocation: Allocation, reason: str) -> None:
-        self._pool.remove(allocation.allocation_id)
-        self._occupants.pop(allocation.allocation_id, None)
-        self._resources.free(allocation.allocation_id, reason)
+            self._slots.request(placement)
 
     def _watch_the_time(self) -> None:
         """``slot.request.timeout`` is for the first slot: with one, the job comes to its end."""
-        timer = self._timer(SLOT_REQUEST_TIMER, _BATCH)
+        timer = self._slots.timer(SLOT_REQUEST_TIMER, _BATCH)
         if not self.missing_slots:
             self._buffer.cancel_timer(timer)
         elif not self._buffer.is_armed(timer):
             self._buffer.start_timer(timer, self._settings.slot_request_timeout_ms)
-
-    def _timer(self, kind: str, number: int | None = None) -> str:
-        return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")
