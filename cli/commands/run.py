@@ -123,7 +123,7 @@ def run(options: RunOptions) -> None:
             client, restore, allow_non_restored_state, options.detached, given, options.submitted_file
         )
         run_program(program, arguments, executor, texts)
-        if given is not None or submitted_file is not None:  # an application, and REST, need the job
+        if given is not None or options.submitted_file is not None:  # an application, and REST, need the job
             _check_submitted(program, executor.submitted)
         _tell_submitted(program, executor.submitted)
 
