@@ -66,7 +66,7 @@ def _columnar_window() -> Callable[[], object]:
     import pyarrow as pa
 
     from tests.unit.taskmanager.operators.harness import spec, start
-    from tidegate.common.records.batch import ArrowBatch
+    from tidegate.records.batch import ArrowBatch
 
     aggregates = [("n", "count", None), ("s", "sum", "v")]
     options = {"size_ms": 1000, "offset_ms": 0, "keys": ["k"], "aggregates": aggregates, "input": "raw"}

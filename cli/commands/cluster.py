@@ -72,9 +72,10 @@ def start(
     config: Path | None,
     definitions: tuple[str, ...],
 ) -> None:
-    """Start a JobManager and TaskManagers in the background; more TaskManagers are started when jobs need slots. Jobs that were running when the cluster was stopped, or when its JobManager was
-    killed, go on from their last checkpoint. What is alive stays as it is: where TaskManagers are still alive, only the JobManager is started, and where the JobManager is, the
-    TaskManagers that are lost, or that --taskmanagers asks for."""
+    """Start a JobManager and TaskManagers in the background; more TaskManagers are started when jobs need slots. Jobs
+    that were running when the cluster was stopped, or when its JobManager was killed, go on from their last checkpoint.
+    What is alive stays as it is: where TaskManagers are still alive, only the JobManager is started, and where the
+    JobManager is, the TaskManagers that are lost, or that --taskmanagers asks for."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.model.options import FileOptions, JobManagerOptions
 

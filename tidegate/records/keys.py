@@ -1,7 +1,7 @@
 """The hash of a key that a function made: the table of ``tidegate.columnar.keys.hashing``, with the types that are no values of columns.
 
-Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form (``tidegate.records.canonical.forms``) have one hash. Checkpoints hold
-key groups, so no hash may change.
+Laws: equal to what ``hash_columns`` gives for the same value, bit for bit; keys of one canonical form
+(``tidegate.records.canonical.forms``) have one hash. Checkpoints hold key groups, so no hash may change.
 """
 
 from __future__ import annotations

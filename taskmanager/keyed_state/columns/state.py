@@ -6,8 +6,8 @@ State that expires has the time of the last write in every row, a column like th
 expired counts as not there, is looked for a few rows at a time, and leaves its slot to another key of the group; what is written whole
 and what is restored leave it out.
 
-What is restored is read before the first record where it is little, or has to be (``restoring.files.opened_for_parts``); else key group by key group (``restoring``), and
-only groups that are loaded may be located.
+What is restored is read before the first record where it is little, or has to be
+(``restoring.files.opened_for_parts``); else key group by key group (``restoring``), and only groups that are loaded may be located.
 """
 
 from __future__ import annotations

@@ -133,7 +133,8 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
 
 @dataclass(frozen=True, slots=True)
 class FrozenUnloaded:
-    """At a freeze: the files, and the key groups that were not wholly loaded. ``horizons``: by group, up to where it was, and nothing is to be looked for in the files."""
+    """At a freeze: the files, and the key groups that were not wholly loaded. ``horizons``: by group, up to where it
+    was, and nothing is to be looked for in the files."""
 
     restored: RestoredRows
     groups: frozenset[int]

@@ -89,8 +89,8 @@ class Anywhere:
 def test_a_program_that_ends_well_without_a_job_ends_as_with_flink_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`flink run -py` of Flink 2.3 with `env.from_collection([1, 2]).print()` and no `execute()`: exit code 0, nothing on either stream but what the program printed
-    (run 2026-11-28, no cluster)."""
+    """`flink run -py` of Flink 2.3 with `env.from_collection([1, 2]).print()` and no `execute()`: exit code 0, nothing
+    on either stream but what the program printed (run 2026-11-28, no cluster)."""
     monkeypatch.setattr("tidegate.cli.commands.run.client_of", lambda *_: Anywhere())
     path = written(tmp_path, "print('done')")
     for command in (["run", path], ["run", "--local", path]):

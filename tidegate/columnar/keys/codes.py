@@ -6,8 +6,8 @@ scatter into an array instead of a hash table for each row.
     anything else                code = index into the column's dictionary   (one hash per row)
     several columns              mixed radix of their codes, compacted by a dictionary when that grows too wide
 
-NaN is one key, 0.0 and -0.0 are two, and null is a key of its own, as for keys of records (``tidegate.records.canonical.forms``). Codes mean something only together with the
-``KeyCodes`` that made them.
+NaN is one key, 0.0 and -0.0 are two, and null is a key of its own, as for keys of records
+(``tidegate.records.canonical.forms``). Codes mean something only together with the ``KeyCodes`` that made them.
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ Reserved = InMemory | InMemoryAndFile
 
 @dataclass(frozen=True, slots=True)
 class RowMemory:
-    """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it goes there; empty: the system's for temporary files.
+    """What the rows of a state may take. ``budget_bytes``: of memory; 0: not bounded. ``directory``: what is over it
+    goes there; empty: the system's for temporary files.
     ``capacity``: most rows; 0: as many as fit into the memory of this machine."""
 
     budget_bytes: int = 0
