@@ -1,8 +1,8 @@
 """`JobEndings`: the jobs of one life of a JobManager, and how far each that is over has been finished with.
 
-    begun ─▶ over: its result is being kept ─▶ durable: its end may be told ─▶ clean: nothing of it is under way ─▶ forgotten
+    begun ─▶ over: its result is being kept ─▶ durable: its end is reported ─▶ clean: nothing of it is under way ─▶ forgotten
 
-The result is kept before the end is told, so that no JobManager runs the job again whose end somebody knows.
+The result is kept before the end is reported, so that no JobManager runs a job again after clients have seen its end.
 """
 
 from __future__ import annotations
