@@ -1,0 +1,13 @@
+"""Compiled plans of Flink's planner as values: nodes, types and expressions, decoded from JSON. Nothing here runs or plans anything.
+
+plan = decode_plan(json_text)
+print(draw(plan))
+"""
+
+from __future__ import annotations
+
+from tidegate.plan.drawing import draw
+from tidegate.plan.errors import MalformedPlan, UnsupportedPlan
+from tidegate.plan.stream_plan import StreamPlan, decode_plan, encode_plan
+
+__all__ = ["MalformedPlan", "StreamPlan", "UnsupportedPlan", "decode_plan", "draw", "encode_plan"]

@@ -1,0 +1,38 @@
+"""A plan as text, in the shape of Flink's EXPLAIN, with the id of each node behind it.
+
+Sink(table=[...], fields=[word, c])  #4
++- GroupAggregate(groupBy=[word], select=[word, COUNT(*) AS c])  #3
+   +- Exchange(distribution=[hash[word]])  #2
+      +- TableSourceScan(table=[[...]], fields=[word])  #1
+"""
+
+from __future__ import annotations
+
+from tidegate.plan.nodes import Node
+from tidegate.plan.stream_plan import StreamPlan
+
+
+def draw(plan: StreamPlan) -> str:
+    """One tree for each sink, from it to the sources. A node with several readers is drawn once; where it comes again, a line
+    refers to its id."""
+    drawing = _Drawing(plan)
+    return "\n\n".join("\n".join(drawing.tree(sink)) for sink in plan.sinks) + "\n"
+
+
+class _Drawing:
+    def __init__(self, plan: StreamPlan) -> None:
+        self._plan = plan
+        self._drawn: set[int] = set()
+
+    def tree(self, node: Node) -> list[str]:
+        if node.id in self._drawn:
+            return [f"Reused  #{node.id}"]
+        self._drawn.add(node.id)
+        lines = [f"{node.description}  #{node.id}"]
+        inputs = self._plan.inputs(node.id)
+        for position, read in enumerate(inputs):
+            is_last = position == len(inputs) - 1
+            first, *rest = self.tree(read)
+            lines.append(("+- " if is_last else ":- ") + first)
+            lines += [("   " if is_last else ":  ") + line for line in rest]
+        return lines

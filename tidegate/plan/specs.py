@@ -1,0 +1,581 @@
+"""What nodes are made of: tables, joins, sorts, ranks, windows, distributions. Each has the name and the fields of Flink's class.
+
+Durations are written as Java's ``Duration``, ``PT1M30S``; ``duration_ms`` reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TypeAlias
+
+import msgspec
+
+from tidegate.plan.errors import MalformedPlan
+from tidegate.plan.expressions import AggregateCall, Literal, Part, Rex, WindowBound
+from tidegate.plan.logical_types import LogicalType
+
+
+def duration_ms(text: str) -> int:
+    """``PT1H0.5S`` in milliseconds. Raises ``MalformedPlan``."""
+    match = re.fullmatch(r"PT(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?[\d.]+)S)?", text)
+    if match is None:
+        raise MalformedPlan(f"{text!r} is not a duration")
+    hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
+    return int((hours * 3600 + minutes * 60 + seconds) * 1000)
+
+
+class StateMetadata(Part, frozen=True):
+    """A state of an operator; ``ttl`` is written as in Flink's options, ``0 ms``: kept for ever."""
+
+    index: int
+    ttl: str
+    name: str
+
+    @property
+    def ttl_ms(self) -> int:
+        number, unit = self.ttl.split()
+        return int(number) * _UNITS_MS[unit]
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+class Expression(Part, frozen=True):
+    """An expression of a table's definition, with its text."""
+
+    rex_node: Rex
+    serializable_string: str
+    type: str | None = None
+
+
+class Column(Part, frozen=True):
+    """A column: ``kind`` is PHYSICAL, COMPUTED (with ``expression``) or METADATA (with ``metadata_key`` where it is not the name)."""
+
+    name: str
+    data_type: LogicalType | None = None
+    kind: str = "PHYSICAL"
+    expression: Expression | None = None
+    metadata_key: str | None = None
+    is_virtual: bool | None = None
+    comment: str | None = None
+
+
+class WatermarkSpec(Part, frozen=True):
+    rowtime_attribute: str
+    expression: Expression
+
+
+class Constraint(Part, frozen=True):
+    """A primary key or an index."""
+
+    name: str
+    columns: tuple[str, ...]
+    type: str | None = None
+    enforced: bool | None = None
+
+
+class Schema(Part, frozen=True):
+    columns: tuple[Column, ...]
+    watermark_specs: tuple[WatermarkSpec, ...] = ()
+    primary_key: Constraint | None = None
+    indexes: tuple[Constraint, ...] = ()
+    immutable_columns: Constraint | None = None
+
+
+class TableDistribution(Part, frozen=True):
+    """DISTRIBUTED BY."""
+
+    kind: str
+    bucket_keys: tuple[str, ...] = ()
+    bucket_count: int | None = None
+
+
+class ResolvedTable(Part, frozen=True):
+    """A table as its catalog has it. ``options`` are absent where a plan was compiled to hold the schema only."""
+
+    schema: Schema
+    options: dict[str, str] | None = None
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+    distribution: TableDistribution | None = None
+    snapshot: int | None = None
+
+
+class Table(Part, frozen=True):
+    """``identifier``: catalog, database and name in back-quotes. Absent for anonymous tables."""
+
+    identifier: str | None = None
+    resolved_table: ResolvedTable | None = None
+
+    @property
+    def name(self) -> str:
+        """As in messages: ``default_catalog.default_database.orders``."""
+        return "*anonymous*" if self.identifier is None else self.identifier.replace("`", "")
+
+
+class ProjectPushDown(Part, frozen=True, tag_field="type"):
+    projected_fields: tuple[tuple[int, ...], ...]
+    produced_type: LogicalType
+
+
+class FilterPushDown(Part, frozen=True, tag_field="type"):
+    predicates: tuple[Rex, ...]
+
+
+class LimitPushDown(Part, frozen=True, tag_field="type"):
+    limit: int
+
+
+class PartitionPushDown(Part, frozen=True, tag_field="type"):
+    partitions: tuple[dict[str, str], ...]
+
+
+class ReadingMetadata(Part, frozen=True, tag_field="type"):
+    metadata_keys: tuple[str, ...]
+    produced_type: LogicalType
+
+
+class SourceWatermark(Part, frozen=True, tag_field="type"):
+    source_watermark_enabled: bool
+    produced_type: LogicalType
+
+
+class WatermarkParams(Part, frozen=True):
+    emit_strategy: str | None = None
+    align_group_name: str | None = None
+    align_max_drift: str | None = None
+    align_update_interval: str | None = None
+    source_idle_timeout: int | None = None
+
+
+class WatermarkPushDown(Part, frozen=True, tag_field="type"):
+    watermark_expr: Rex
+    idle_timeout_millis: int
+    produced_type: LogicalType
+    rowtime_expr: Rex | None = None
+    watermark_params: WatermarkParams | None = None
+
+
+class AggregatePushDown(Part, frozen=True, tag_field="type"):
+    input_type: LogicalType
+    grouping_sets: tuple[tuple[int, ...], ...]
+    aggregate_calls: tuple[AggregateCall, ...]
+    produced_type: LogicalType
+
+
+SourceAbility: TypeAlias = (
+    ProjectPushDown
+    | FilterPushDown
+    | LimitPushDown
+    | PartitionPushDown
+    | ReadingMetadata
+    | SourceWatermark
+    | WatermarkPushDown
+    | AggregatePushDown
+)
+
+
+class TableSource(Part, frozen=True):
+    """Flink: ``DynamicTableSourceSpec``. ``abilities`` stand in the order in which they apply."""
+
+    table: Table
+    abilities: tuple[SourceAbility, ...] = ()
+
+
+class Overwrite(Part, frozen=True, tag_field="type"):
+    overwrite: bool
+
+
+class Partitioning(Part, frozen=True, tag_field="type"):
+    partition: dict[str, str]
+
+
+class Bucketing(Part, frozen=True, tag_field="type"):
+    """Rows are dealt by the buckets of the table."""
+
+
+class TargetColumnWriting(Part, frozen=True, tag_field="type"):
+    target_columns: tuple[tuple[int, ...], ...]
+
+
+class WritingMetadata(Part, frozen=True, tag_field="type"):
+    metadata_keys: tuple[str, ...]
+    consumed_type: LogicalType
+
+
+SinkAbility: TypeAlias = Overwrite | Partitioning | Bucketing | TargetColumnWriting | WritingMetadata
+
+
+class TableSink(Part, frozen=True):
+    """Flink: ``DynamicTableSinkSpec``. ``target_columns``: those that INSERT names."""
+
+    table: Table
+    abilities: tuple[SinkAbility, ...] = ()
+    target_columns: tuple[tuple[int, ...], ...] | None = None
+
+
+class TemporalTableSource(Part, frozen=True):
+    """The table of a lookup join."""
+
+    lookup_table_source: TableSource
+    output_type: LogicalType
+
+
+# --- relations -------------------------------------------------------------------------------------
+
+
+class JoinSpec(Part, frozen=True):
+    """``filter_nulls``: for each key, whether null equals nothing, as it does unless IS NOT DISTINCT FROM compares."""
+
+    join_type: str
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    non_equi_condition: Rex | None
+
+
+class WindowBounds(Part, frozen=True):
+    """Of an interval join, in ms: left time + lower <= right time <= left time + upper."""
+
+    is_event_time: bool
+    left_lower_bound: int
+    left_upper_bound: int
+    left_time_index: int
+    right_time_index: int
+
+
+class IntervalJoinSpec(Part, frozen=True):
+    join_spec: JoinSpec
+    window_bounds: WindowBounds
+
+
+class SortField(Part, frozen=True):
+    index: int
+    is_ascending: bool
+    null_is_last: bool
+
+
+class SortSpec(Part, frozen=True):
+    fields: tuple[SortField, ...]
+
+
+class PartitionSpec(Part, frozen=True):
+    """Fields of the key; none: all rows are of one."""
+
+    fields: tuple[int, ...]
+
+
+class OverGroup(Part, frozen=True):
+    """Aggregates over one window; ``is_rows``: ROWS, otherwise RANGE."""
+
+    order_by: SortSpec
+    is_rows: bool
+    lower_bound: WindowBound
+    upper_bound: WindowBound
+    agg_calls: tuple[AggregateCall, ...]
+
+
+class OverSpec(Part, frozen=True):
+    """``constants`` stand behind the ``original_input_fields`` of the input, for bounds and arguments."""
+
+    partition: PartitionSpec
+    groups: tuple[OverGroup, ...]
+    constants: tuple[Literal, ...]
+    original_input_fields: int
+
+
+class MatchSpec(Part, frozen=True):
+    """MATCH_RECOGNIZE."""
+
+    pattern: Rex
+    pattern_definitions: dict[str, Rex]
+    measures: dict[str, Rex]
+    after: Rex
+    subsets: dict[str, tuple[str, ...]]
+    all_rows: bool
+    partition: PartitionSpec
+    order_by: SortSpec
+    interval: Rex | None
+
+
+class ConstantRange(Part, frozen=True, tag_field="type", tag="Constant"):
+    """Ranks from ``start`` to ``end``, both included, from 1."""
+
+    start: int
+    end: int
+
+
+class ConstantRangeWithoutEnd(Part, frozen=True, tag_field="type", tag="ConstantWithoutEnd"):
+    start: int
+
+
+class VariableRange(Part, frozen=True, tag_field="type", tag="Variable"):
+    """Ranks up to what the field ``end_index`` holds."""
+
+    end_index: int
+
+
+RankRange: TypeAlias = ConstantRange | ConstantRangeWithoutEnd | VariableRange
+
+
+class AppendFast(Part, frozen=True, tag_field="type"):
+    """The input has inserts only."""
+
+
+class UpdateFast(Part, frozen=True, tag_field="type"):
+    """The input has a key, and updates raise no row's rank value in the wrong direction."""
+
+    primary_keys: tuple[int, ...]
+
+
+class Retract(Part, frozen=True, tag_field="type"):
+    """The input has any changes."""
+
+
+class Undefined(Part, frozen=True, tag_field="type"):
+    pass
+
+
+RankStrategy: TypeAlias = AppendFast | UpdateFast | Retract | Undefined
+
+
+class MiniBatchInterval(Part, frozen=True):
+    """``interval`` in ms; ``mode``: ProcTime, RowTime or None."""
+
+    interval: int
+    mode: str
+
+
+# --- windows ---------------------------------------------------------------------------------------
+
+
+class TumblingWindow(Part, frozen=True, tag_field="type"):
+    size: str
+    offset: str | None = None
+
+
+class HoppingWindow(Part, frozen=True, tag_field="type"):
+    size: str
+    slide: str
+    offset: str | None = None
+
+
+class CumulativeWindow(Part, frozen=True, tag_field="type"):
+    max_size: str
+    step: str
+    offset: str | None = None
+
+
+class SessionWindow(Part, frozen=True, tag_field="type"):
+    gap: str
+    partition_key_indices: tuple[int, ...] = msgspec.field(default=(), name="partition_key_indices")
+
+
+Window: TypeAlias = TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow
+
+
+class TimeAttributeWindowing(Part, frozen=True, tag_field="strategy", tag="TimeAttribute"):
+    """Windows are made of the time in the field ``time_attribute_index``."""
+
+    window: Window
+    time_attribute_type: LogicalType
+    time_attribute_index: int
+    is_rowtime: bool
+
+
+class WindowAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="WindowAttached"):
+    """Rows hold their window: its start and end are fields; -1: there is no such field."""
+
+    window: Window
+    time_attribute_type: LogicalType
+    window_start: int
+    window_end: int
+    is_rowtime: bool
+
+
+class SliceAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="SliceAttached"):
+    """Rows hold the end of the slice that a first phase gave them."""
+
+    window: Window
+    time_attribute_type: LogicalType
+    slice_end: int
+    is_rowtime: bool
+
+
+Windowing: TypeAlias = TimeAttributeWindowing | WindowAttachedWindowing | SliceAttachedWindowing
+
+
+class WindowReference(Part, frozen=True):
+    name: str
+    type: LogicalType
+
+
+class WindowStart(Part, frozen=True, tag_field="kind"):
+    reference: WindowReference
+
+
+class WindowEnd(Part, frozen=True, tag_field="kind"):
+    reference: WindowReference
+
+
+class SliceEnd(Part, frozen=True, tag_field="kind"):
+    reference: WindowReference
+
+
+class Rowtime(Part, frozen=True, tag_field="kind"):
+    reference: WindowReference
+
+
+class Proctime(Part, frozen=True, tag_field="kind"):
+    reference: WindowReference
+
+
+class NamedWindowProperty(Part, frozen=True):
+    name: str
+    property: WindowStart | WindowEnd | SliceEnd | Rowtime | Proctime
+
+
+class TimeField(Part, frozen=True):
+    field_name: str
+    field_index: int
+    input_index: int
+    field_type: LogicalType
+
+
+class TumblingGroupWindow(Part, frozen=True, tag_field="kind", tag="TUMBLING"):
+    """A window of GROUP BY; ``size`` is a duration, or a number of rows where ``is_time_window`` is false."""
+
+    alias: WindowReference
+    time_field: TimeField
+    is_time_window: bool
+    size: str | int
+
+
+class SlidingGroupWindow(Part, frozen=True, tag_field="kind", tag="SLIDING"):
+    alias: WindowReference
+    time_field: TimeField
+    is_time_window: bool
+    size: str | int
+    slide: str | int
+
+
+class SessionGroupWindow(Part, frozen=True, tag_field="kind", tag="SESSION"):
+    alias: WindowReference
+    time_field: TimeField
+    gap: str
+
+
+GroupWindow: TypeAlias = TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
+
+
+# --- lookups ---------------------------------------------------------------------------------------
+
+
+class ConstantKey(Part, frozen=True, tag_field="type", tag="Constant"):
+    source_type: LogicalType
+    literal: Literal
+
+
+class FieldKey(Part, frozen=True, tag_field="type", tag="FieldRef"):
+    index: int
+
+
+LookupKey: TypeAlias = ConstantKey | FieldKey
+
+
+class AsyncOptions(Part, frozen=True, tag_field="type", tag="AsyncOptions"):
+    """``capacity`` is written with a blank behind it, as Flink does."""
+
+    capacity: int = msgspec.field(name="capacity ")
+    timeout: int
+    is_key_ordered: bool = msgspec.field(name="is-key-ordered")
+    output_mode: str = msgspec.field(name="output-mode")
+
+
+class RetryOptions(Part, frozen=True, tag_field="type", tag="RetryLookupOptions"):
+    retry_predicate: str = msgspec.field(name="retry-predicate")
+    retry_strategy: str | None = msgspec.field(default=None, name="retry-strategy")
+    fixed_delay: int | None = msgspec.field(default=None, name="fixed-delay")
+    max_attempts: int | None = msgspec.field(default=None, name="max-attempts")
+
+
+# --- inputs ----------------------------------------------------------------------------------------
+
+
+class AnyDistribution(Part, frozen=True, tag_field="type", tag="ANY"):
+    pass
+
+
+class HashDistribution(Part, frozen=True, tag_field="type", tag="HASH"):
+    """Rows with equal ``keys`` come to one subtask."""
+
+    keys: tuple[int, ...]
+
+
+class BroadcastDistribution(Part, frozen=True, tag_field="type", tag="BROADCAST"):
+    pass
+
+
+class SingletonDistribution(Part, frozen=True, tag_field="type", tag="SINGLETON"):
+    """All rows come to one subtask."""
+
+
+class UnknownDistribution(Part, frozen=True, tag_field="type", tag="UNKNOWN"):
+    """As the input is dealt: nothing is asked."""
+
+
+class KeepInputAsIs(Part, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
+    input_distribution: HashDistribution | SingletonDistribution | BroadcastDistribution | AnyDistribution
+    is_strict: bool
+
+
+Distribution: TypeAlias = (
+    AnyDistribution
+    | HashDistribution
+    | BroadcastDistribution
+    | SingletonDistribution
+    | UnknownDistribution
+    | KeepInputAsIs
+)
+
+
+class InputProperty(Part, frozen=True):
+    required_distribution: Distribution
+    dam_behavior: str
+    priority: int
+
+
+class ForwardShuffle(Part, frozen=True, tag_field="type", tag="FORWARD"):
+    pass
+
+
+class HashShuffle(Part, frozen=True, tag_field="type", tag="HASH"):
+    keys: tuple[int, ...]
+
+
+class OtherShuffle(Part, frozen=True, tag_field="type", tag="ANY"):
+    pass
+
+
+class SingletonShuffle(Part, frozen=True, tag_field="type", tag="SINGLETON"):
+    pass
+
+
+class BroadcastShuffle(Part, frozen=True, tag_field="type", tag="BROADCAST"):
+    pass
+
+
+Shuffle: TypeAlias = ForwardShuffle | HashShuffle | OtherShuffle | SingletonShuffle | BroadcastShuffle
+
+
+class Edge(Part, frozen=True):
+    """``source`` and ``target`` are ids of nodes. The edges of one target stand in the order of its inputs."""
+
+    source: int
+    target: int
+    shuffle: Shuffle
+    shuffle_mode: str

@@ -1,0 +1,52 @@
+"""What of a plan can be run: kinds of nodes and functions that are not supported are refused by name, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+
+from tidegate.plan.errors import UnsupportedPlan
+from tidegate.plan.expressions import AggregateCall, Call, Part
+from tidegate.plan.nodes import Node
+from tidegate.plan.stream_plan import StreamPlan
+
+
+def calls(part: object) -> Iterator[Call | AggregateCall]:
+    """Every call of a function in a node or an expression, outer ones first. The definition of a table is not looked at: its
+    expressions are those of nodes where they are computed."""
+    if isinstance(part, (Call, AggregateCall)):
+        yield part
+    if isinstance(part, Part):
+        for name in part.__struct_fields__:
+            if name != "resolved_table":
+                yield from calls(getattr(part, name))
+    elif isinstance(part, tuple):
+        for element in part:
+            yield from calls(element)
+    elif isinstance(part, Mapping):
+        for element in part.values():
+            yield from calls(element)
+
+
+def find_unsupported(
+    plan: StreamPlan, kinds: Container[type[Node]], has_function: Callable[[Node, Call | AggregateCall], bool]
+) -> list[str]:
+    """A line for each node that is of none of ``kinds``, and for each function of the others that ``has_function`` does not know."""
+    found: list[str] = []
+    for node in plan.nodes:
+        if type(node) not in kinds:
+            found.append(f"node {node.id}: {node.kind} is not supported: {node.description}")
+            continue
+        found += [
+            f"node {node.id}, {node.kind}: the function {name} is not supported: {node.description}"
+            for name in dict.fromkeys(call.function for call in calls(node) if not has_function(node, call))
+        ]
+    return found
+
+
+def check_supported(
+    plan: StreamPlan, kinds: Container[type[Node]], has_function: Callable[[Node, Call | AggregateCall], bool]
+) -> None:
+    """Raises ``UnsupportedPlan`` with all that ``find_unsupported`` finds."""
+    found = find_unsupported(plan, kinds, has_function)
+    if found:
+        raise UnsupportedPlan("the plan cannot be run:\n  " + "\n  ".join(found))
