@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from tidegate.plan.drawing import draw
 from tidegate.plan.errors import MalformedPlan, UnsupportedPlan
-from tidegate.plan.stream_plan import StreamPlan, decode_plan, encode_plan
+from tidegate.plan.exec_node_graph import ExecNodeGraph, decode_plan, encode_plan
 
-__all__ = ["MalformedPlan", "StreamPlan", "UnsupportedPlan", "decode_plan", "draw", "encode_plan"]
+__all__ = ["ExecNodeGraph", "MalformedPlan", "UnsupportedPlan", "decode_plan", "draw", "encode_plan"]

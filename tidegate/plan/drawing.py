@@ -8,11 +8,11 @@ Sink(table=[...], fields=[word, c])  #4
 
 from __future__ import annotations
 
+from tidegate.plan.exec_node_graph import ExecNodeGraph
 from tidegate.plan.nodes import Node
-from tidegate.plan.stream_plan import StreamPlan
 
 
-def draw(plan: StreamPlan) -> str:
+def draw(plan: ExecNodeGraph) -> str:
     """One tree for each sink, from it to the sources. A node with several readers is drawn once; where it comes again, a line
     refers to its id."""
     drawing = _Drawing(plan)
@@ -20,7 +20,7 @@ def draw(plan: StreamPlan) -> str:
 
 
 class _Drawing:
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: ExecNodeGraph) -> None:
         self._plan = plan
         self._drawn: set[int] = set()
 

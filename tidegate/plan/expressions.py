@@ -17,11 +17,11 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 JsonValue: TypeAlias = bool | int | float | str | None
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+class PlanPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """What is in a plan. A field without a default is always there; one with a default is not written when it has that value."""
 
 
-class Bound(Part, frozen=True):
+class Bound(PlanPart, frozen=True):
     """An end of a range: ``bound_type`` is OPEN or CLOSED, ``value`` is written as in a literal."""
 
     value: JsonValue
@@ -32,7 +32,7 @@ class Bound(Part, frozen=True):
         return self.bound_type == "OPEN"
 
 
-class Range(Part, frozen=True):
+class Range(PlanPart, frozen=True):
     """Values between two ends; without one the range has no end there."""
 
     lower: Bound | None = None
@@ -45,7 +45,7 @@ class Range(Part, frozen=True):
         return all(end is not None and not end.is_open for end in ends) and self.lower == self.upper
 
 
-class Sarg(Part, frozen=True):
+class Sarg(PlanPart, frozen=True):
     """The search argument of ``SEARCH``, which is how IN, BETWEEN and OR of comparisons arrive: ranges in order that do not
     overlap, and what null is: ``TRUE``, ``FALSE`` or ``UNKNOWN``."""
 
@@ -54,14 +54,14 @@ class Sarg(Part, frozen=True):
     contains_null: bool | None = None
 
 
-class InputRef(Part, frozen=True, tag_field="kind", tag="INPUT_REF"):
+class RexInputRef(PlanPart, frozen=True, tag_field="kind", tag="INPUT_REF"):
     """A field of the input."""
 
     input_index: int
     type: LogicalType
 
 
-class Literal(Part, frozen=True, tag_field="kind", tag="LITERAL"):
+class RexLiteral(PlanPart, frozen=True, tag_field="kind", tag="LITERAL"):
     """A constant: one of ``value`` and ``sarg``; ``symbol`` names the Java enumeration of a symbol such as a time unit."""
 
     type: LogicalType
@@ -70,7 +70,7 @@ class Literal(Part, frozen=True, tag_field="kind", tag="LITERAL"):
     symbol: str | None = None
 
 
-class Call(Part, frozen=True, tag_field="kind", tag="CALL"):
+class RexCall(PlanPart, frozen=True, tag_field="kind", tag="CALL"):
     """A call of a function or operator. ``type`` is that of its result, ``None`` for those of patterns."""
 
     type: LogicalType | None = None
@@ -92,21 +92,21 @@ class Call(Part, frozen=True, tag_field="kind", tag="CALL"):
         return self.internal_name is not None or self.sql_kind is not None
 
 
-class FieldAccess(Part, frozen=True, tag_field="kind", tag="FIELD_ACCESS"):
+class RexFieldAccess(PlanPart, frozen=True, tag_field="kind", tag="FIELD_ACCESS"):
     """The field ``name`` of a row, or of the row of the left side in a correlation."""
 
     name: str
     expr: Rex
 
 
-class CorrelVariable(Part, frozen=True, tag_field="kind", tag="CORREL_VARIABLE"):
+class RexCorrelVariable(PlanPart, frozen=True, tag_field="kind", tag="CORREL_VARIABLE"):
     """The row of the left side of a correlation."""
 
     correl: str
     type: LogicalType
 
 
-class PatternInputRef(Part, frozen=True, tag_field="kind", tag="PATTERN_INPUT_REF"):
+class RexPatternInputRef(PlanPart, frozen=True, tag_field="kind", tag="PATTERN_INPUT_REF"):
     """A field of the rows that the variable ``alpha`` of a pattern matched."""
 
     alpha: str
@@ -114,7 +114,7 @@ class PatternInputRef(Part, frozen=True, tag_field="kind", tag="PATTERN_INPUT_RE
     type: LogicalType
 
 
-class TableArgCall(Part, frozen=True, tag_field="kind", tag="TABLE_ARG_CALL"):
+class RexTableArgCall(PlanPart, frozen=True, tag_field="kind", tag="TABLE_ARG_CALL"):
     """A table that is an argument of a function."""
 
     input_index: int
@@ -124,22 +124,24 @@ class TableArgCall(Part, frozen=True, tag_field="kind", tag="TABLE_ARG_CALL"):
     order_directions: tuple[str, ...] = ()
 
 
-Rex: TypeAlias = InputRef | Literal | Call | FieldAccess | CorrelVariable | PatternInputRef | TableArgCall
+Rex: TypeAlias = (
+    RexInputRef | RexLiteral | RexCall | RexFieldAccess | RexCorrelVariable | RexPatternInputRef | RexTableArgCall
+)
 
 
-class CurrentRow(Part, frozen=True, tag_field="kind", tag="CURRENT_ROW"):
+class CurrentRow(PlanPart, frozen=True, tag_field="kind", tag="CURRENT_ROW"):
     """The row itself, and with RANGE those of the same time."""
 
 
-class UnboundedPreceding(Part, frozen=True, tag_field="kind", tag="UNBOUNDED_PRECEDING"):
+class UnboundedPreceding(PlanPart, frozen=True, tag_field="kind", tag="UNBOUNDED_PRECEDING"):
     """All rows before."""
 
 
-class UnboundedFollowing(Part, frozen=True, tag_field="kind", tag="UNBOUNDED_FOLLOWING"):
+class UnboundedFollowing(PlanPart, frozen=True, tag_field="kind", tag="UNBOUNDED_FOLLOWING"):
     """All rows after."""
 
 
-class BoundedWindow(Part, frozen=True, tag_field="kind", tag="BOUNDED_WINDOW"):
+class BoundedWindow(PlanPart, frozen=True, tag_field="kind", tag="BOUNDED_WINDOW"):
     """Rows, or a span of time, before or after; ``offset`` refers to a constant behind the fields of the input."""
 
     offset: Rex
@@ -150,7 +152,7 @@ class BoundedWindow(Part, frozen=True, tag_field="kind", tag="BOUNDED_WINDOW"):
 WindowBound: TypeAlias = CurrentRow | UnboundedPreceding | UnboundedFollowing | BoundedWindow
 
 
-class AggregateCall(Part, frozen=True):
+class AggregateCall(PlanPart, frozen=True):
     """A call of an aggregate function over fields of the input. ``filter_arg`` is the field of a FILTER, or -1."""
 
     name: str | None

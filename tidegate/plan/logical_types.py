@@ -141,7 +141,7 @@ class LogicalType:
 
     @property
     def element(self) -> LogicalType:
-        """Of ARRAY and MULTISET."""
+        """Returns the type of the elements of ARRAY and MULTISET."""
         (element,) = self.children
         return element
 
@@ -245,6 +245,7 @@ _ROOTS = {
     "STRUCTURED": TypeRoot.STRUCTURED,
 }
 _MAXIMAL_LENGTH = 2147483647
+"""Java's largest int: Flink's length of STRING and BYTES."""
 
 
 def _decode_field(value: Mapping[str, object]) -> Field:

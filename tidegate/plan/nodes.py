@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidegate.plan.expressions import AggregateCall, Literal, Part, Rex
+from tidegate.plan.expressions import AggregateCall, PlanPart, Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.specs import (
     AsyncOptions,
@@ -38,7 +38,7 @@ from tidegate.plan.specs import (
 )
 
 
-class Node(Part, frozen=True, kw_only=True, tag_field="type"):
+class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):
     """``id`` is unique in the plan; ``configuration`` holds the options that the node was planned with; ``output_type`` is a row."""
 
     id: int
@@ -89,7 +89,7 @@ class _Expand(Node, frozen=True, kw_only=True):
 
 
 class _Values(Node, frozen=True, kw_only=True):
-    tuples: tuple[tuple[Literal, ...], ...]
+    tuples: tuple[tuple[RexLiteral, ...], ...]
 
 
 class _Scan(Node, frozen=True, kw_only=True):

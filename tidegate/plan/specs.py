@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.plan.errors import MalformedPlan
-from tidegate.plan.expressions import AggregateCall, Literal, Part, Rex, WindowBound
+from tidegate.plan.expressions import AggregateCall, PlanPart, Rex, RexLiteral, WindowBound
 from tidegate.plan.logical_types import LogicalType
 
 
@@ -25,7 +25,7 @@ def duration_ms(text: str) -> int:
     return int((hours * 3600 + minutes * 60 + seconds) * 1000)
 
 
-class StateMetadata(Part, frozen=True):
+class StateMetadata(PlanPart, frozen=True):
     """A state of an operator; ``ttl`` is written as in Flink's options, ``0 ms``: kept for ever."""
 
     index: int
@@ -44,7 +44,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 # --- tables ----------------------------------------------------------------------------------------
 
 
-class Expression(Part, frozen=True):
+class ResolvedExpression(PlanPart, frozen=True):
     """An expression of a table's definition, with its text."""
 
     rex_node: Rex
@@ -52,24 +52,24 @@ class Expression(Part, frozen=True):
     type: str | None = None
 
 
-class Column(Part, frozen=True):
+class ResolvedColumn(PlanPart, frozen=True):
     """A column: ``kind`` is PHYSICAL, COMPUTED (with ``expression``) or METADATA (with ``metadata_key`` where it is not the name)."""
 
     name: str
     data_type: LogicalType | None = None
     kind: str = "PHYSICAL"
-    expression: Expression | None = None
+    expression: ResolvedExpression | None = None
     metadata_key: str | None = None
     is_virtual: bool | None = None
     comment: str | None = None
 
 
-class WatermarkSpec(Part, frozen=True):
+class WatermarkSpec(PlanPart, frozen=True):
     rowtime_attribute: str
-    expression: Expression
+    expression: ResolvedExpression
 
 
-class Constraint(Part, frozen=True):
+class Constraint(PlanPart, frozen=True):
     """A primary key or an index."""
 
     name: str
@@ -78,15 +78,15 @@ class Constraint(Part, frozen=True):
     enforced: bool | None = None
 
 
-class Schema(Part, frozen=True):
-    columns: tuple[Column, ...]
+class ResolvedSchema(PlanPart, frozen=True):
+    columns: tuple[ResolvedColumn, ...]
     watermark_specs: tuple[WatermarkSpec, ...] = ()
     primary_key: Constraint | None = None
     indexes: tuple[Constraint, ...] = ()
     immutable_columns: Constraint | None = None
 
 
-class TableDistribution(Part, frozen=True):
+class TableDistribution(PlanPart, frozen=True):
     """DISTRIBUTED BY."""
 
     kind: str
@@ -94,10 +94,10 @@ class TableDistribution(Part, frozen=True):
     bucket_count: int | None = None
 
 
-class ResolvedTable(Part, frozen=True):
+class ResolvedCatalogTable(PlanPart, frozen=True):
     """A table as its catalog has it. ``options`` are absent where a plan was compiled to hold the schema only."""
 
-    schema: Schema
+    schema: ResolvedSchema
     options: dict[str, str] | None = None
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
@@ -105,11 +105,11 @@ class ResolvedTable(Part, frozen=True):
     snapshot: int | None = None
 
 
-class Table(Part, frozen=True):
+class ContextResolvedTable(PlanPart, frozen=True):
     """``identifier``: catalog, database and name in back-quotes. Absent for anonymous tables."""
 
     identifier: str | None = None
-    resolved_table: ResolvedTable | None = None
+    resolved_table: ResolvedCatalogTable | None = None
 
     @property
     def name(self) -> str:
@@ -117,34 +117,34 @@ class Table(Part, frozen=True):
         return "*anonymous*" if self.identifier is None else self.identifier.replace("`", "")
 
 
-class ProjectPushDown(Part, frozen=True, tag_field="type"):
+class ProjectPushDown(PlanPart, frozen=True, tag_field="type"):
     projected_fields: tuple[tuple[int, ...], ...]
     produced_type: LogicalType
 
 
-class FilterPushDown(Part, frozen=True, tag_field="type"):
+class FilterPushDown(PlanPart, frozen=True, tag_field="type"):
     predicates: tuple[Rex, ...]
 
 
-class LimitPushDown(Part, frozen=True, tag_field="type"):
+class LimitPushDown(PlanPart, frozen=True, tag_field="type"):
     limit: int
 
 
-class PartitionPushDown(Part, frozen=True, tag_field="type"):
+class PartitionPushDown(PlanPart, frozen=True, tag_field="type"):
     partitions: tuple[dict[str, str], ...]
 
 
-class ReadingMetadata(Part, frozen=True, tag_field="type"):
+class ReadingMetadata(PlanPart, frozen=True, tag_field="type"):
     metadata_keys: tuple[str, ...]
     produced_type: LogicalType
 
 
-class SourceWatermark(Part, frozen=True, tag_field="type"):
+class SourceWatermark(PlanPart, frozen=True, tag_field="type"):
     source_watermark_enabled: bool
     produced_type: LogicalType
 
 
-class WatermarkParams(Part, frozen=True):
+class WatermarkParams(PlanPart, frozen=True):
     emit_strategy: str | None = None
     align_group_name: str | None = None
     align_max_drift: str | None = None
@@ -152,7 +152,7 @@ class WatermarkParams(Part, frozen=True):
     source_idle_timeout: int | None = None
 
 
-class WatermarkPushDown(Part, frozen=True, tag_field="type"):
+class WatermarkPushDown(PlanPart, frozen=True, tag_field="type"):
     watermark_expr: Rex
     idle_timeout_millis: int
     produced_type: LogicalType
@@ -160,7 +160,7 @@ class WatermarkPushDown(Part, frozen=True, tag_field="type"):
     watermark_params: WatermarkParams | None = None
 
 
-class AggregatePushDown(Part, frozen=True, tag_field="type"):
+class AggregatePushDown(PlanPart, frozen=True, tag_field="type"):
     input_type: LogicalType
     grouping_sets: tuple[tuple[int, ...], ...]
     aggregate_calls: tuple[AggregateCall, ...]
@@ -179,30 +179,30 @@ SourceAbility: TypeAlias = (
 )
 
 
-class TableSource(Part, frozen=True):
+class TableSource(PlanPart, frozen=True):
     """Flink: ``DynamicTableSourceSpec``. ``abilities`` stand in the order in which they apply."""
 
-    table: Table
+    table: ContextResolvedTable
     abilities: tuple[SourceAbility, ...] = ()
 
 
-class Overwrite(Part, frozen=True, tag_field="type"):
+class Overwrite(PlanPart, frozen=True, tag_field="type"):
     overwrite: bool
 
 
-class Partitioning(Part, frozen=True, tag_field="type"):
+class Partitioning(PlanPart, frozen=True, tag_field="type"):
     partition: dict[str, str]
 
 
-class Bucketing(Part, frozen=True, tag_field="type"):
+class Bucketing(PlanPart, frozen=True, tag_field="type"):
     """Rows are dealt by the buckets of the table."""
 
 
-class TargetColumnWriting(Part, frozen=True, tag_field="type"):
+class TargetColumnWriting(PlanPart, frozen=True, tag_field="type"):
     target_columns: tuple[tuple[int, ...], ...]
 
 
-class WritingMetadata(Part, frozen=True, tag_field="type"):
+class WritingMetadata(PlanPart, frozen=True, tag_field="type"):
     metadata_keys: tuple[str, ...]
     consumed_type: LogicalType
 
@@ -210,15 +210,15 @@ class WritingMetadata(Part, frozen=True, tag_field="type"):
 SinkAbility: TypeAlias = Overwrite | Partitioning | Bucketing | TargetColumnWriting | WritingMetadata
 
 
-class TableSink(Part, frozen=True):
+class TableSink(PlanPart, frozen=True):
     """Flink: ``DynamicTableSinkSpec``. ``target_columns``: those that INSERT names."""
 
-    table: Table
+    table: ContextResolvedTable
     abilities: tuple[SinkAbility, ...] = ()
     target_columns: tuple[tuple[int, ...], ...] | None = None
 
 
-class TemporalTableSource(Part, frozen=True):
+class TemporalTableSource(PlanPart, frozen=True):
     """The table of a lookup join."""
 
     lookup_table_source: TableSource
@@ -228,7 +228,7 @@ class TemporalTableSource(Part, frozen=True):
 # --- relations -------------------------------------------------------------------------------------
 
 
-class JoinSpec(Part, frozen=True):
+class JoinSpec(PlanPart, frozen=True):
     """``filter_nulls``: for each key, whether null equals nothing, as it does unless IS NOT DISTINCT FROM compares."""
 
     join_type: str
@@ -238,8 +238,8 @@ class JoinSpec(Part, frozen=True):
     non_equi_condition: Rex | None
 
 
-class WindowBounds(Part, frozen=True):
-    """Of an interval join, in ms: left time + lower <= right time <= left time + upper."""
+class IntervalBounds(PlanPart, frozen=True):
+    """Bounds of an interval join, in ms: left time + lower <= right time <= left time + upper."""
 
     is_event_time: bool
     left_lower_bound: int
@@ -248,28 +248,28 @@ class WindowBounds(Part, frozen=True):
     right_time_index: int
 
 
-class IntervalJoinSpec(Part, frozen=True):
+class IntervalJoinSpec(PlanPart, frozen=True):
     join_spec: JoinSpec
-    window_bounds: WindowBounds
+    window_bounds: IntervalBounds
 
 
-class SortField(Part, frozen=True):
+class SortField(PlanPart, frozen=True):
     index: int
     is_ascending: bool
     null_is_last: bool
 
 
-class SortSpec(Part, frozen=True):
+class SortSpec(PlanPart, frozen=True):
     fields: tuple[SortField, ...]
 
 
-class PartitionSpec(Part, frozen=True):
+class PartitionSpec(PlanPart, frozen=True):
     """Fields of the key; none: all rows are of one."""
 
     fields: tuple[int, ...]
 
 
-class OverGroup(Part, frozen=True):
+class OverGroup(PlanPart, frozen=True):
     """Aggregates over one window; ``is_rows``: ROWS, otherwise RANGE."""
 
     order_by: SortSpec
@@ -279,16 +279,16 @@ class OverGroup(Part, frozen=True):
     agg_calls: tuple[AggregateCall, ...]
 
 
-class OverSpec(Part, frozen=True):
+class OverSpec(PlanPart, frozen=True):
     """``constants`` stand behind the ``original_input_fields`` of the input, for bounds and arguments."""
 
     partition: PartitionSpec
     groups: tuple[OverGroup, ...]
-    constants: tuple[Literal, ...]
+    constants: tuple[RexLiteral, ...]
     original_input_fields: int
 
 
-class MatchSpec(Part, frozen=True):
+class MatchSpec(PlanPart, frozen=True):
     """MATCH_RECOGNIZE."""
 
     pattern: Rex
@@ -302,18 +302,18 @@ class MatchSpec(Part, frozen=True):
     interval: Rex | None
 
 
-class ConstantRange(Part, frozen=True, tag_field="type", tag="Constant"):
+class ConstantRange(PlanPart, frozen=True, tag_field="type", tag="Constant"):
     """Ranks from ``start`` to ``end``, both included, from 1."""
 
     start: int
     end: int
 
 
-class ConstantRangeWithoutEnd(Part, frozen=True, tag_field="type", tag="ConstantWithoutEnd"):
+class ConstantRangeWithoutEnd(PlanPart, frozen=True, tag_field="type", tag="ConstantWithoutEnd"):
     start: int
 
 
-class VariableRange(Part, frozen=True, tag_field="type", tag="Variable"):
+class VariableRange(PlanPart, frozen=True, tag_field="type", tag="Variable"):
     """Ranks up to what the field ``end_index`` holds."""
 
     end_index: int
@@ -322,28 +322,28 @@ class VariableRange(Part, frozen=True, tag_field="type", tag="Variable"):
 RankRange: TypeAlias = ConstantRange | ConstantRangeWithoutEnd | VariableRange
 
 
-class AppendFast(Part, frozen=True, tag_field="type"):
+class AppendFast(PlanPart, frozen=True, tag_field="type"):
     """The input has inserts only."""
 
 
-class UpdateFast(Part, frozen=True, tag_field="type"):
+class UpdateFast(PlanPart, frozen=True, tag_field="type"):
     """The input has a key, and updates raise no row's rank value in the wrong direction."""
 
     primary_keys: tuple[int, ...]
 
 
-class Retract(Part, frozen=True, tag_field="type"):
+class Retract(PlanPart, frozen=True, tag_field="type"):
     """The input has any changes."""
 
 
-class Undefined(Part, frozen=True, tag_field="type"):
+class Undefined(PlanPart, frozen=True, tag_field="type"):
     pass
 
 
 RankStrategy: TypeAlias = AppendFast | UpdateFast | Retract | Undefined
 
 
-class MiniBatchInterval(Part, frozen=True):
+class MiniBatchInterval(PlanPart, frozen=True):
     """``interval`` in ms; ``mode``: ProcTime, RowTime or None."""
 
     interval: int
@@ -353,24 +353,24 @@ class MiniBatchInterval(Part, frozen=True):
 # --- windows ---------------------------------------------------------------------------------------
 
 
-class TumblingWindow(Part, frozen=True, tag_field="type"):
+class TumblingWindow(PlanPart, frozen=True, tag_field="type"):
     size: str
     offset: str | None = None
 
 
-class HoppingWindow(Part, frozen=True, tag_field="type"):
+class HoppingWindow(PlanPart, frozen=True, tag_field="type"):
     size: str
     slide: str
     offset: str | None = None
 
 
-class CumulativeWindow(Part, frozen=True, tag_field="type"):
+class CumulativeWindow(PlanPart, frozen=True, tag_field="type"):
     max_size: str
     step: str
     offset: str | None = None
 
 
-class SessionWindow(Part, frozen=True, tag_field="type"):
+class SessionWindow(PlanPart, frozen=True, tag_field="type"):
     gap: str
     partition_key_indices: tuple[int, ...] = msgspec.field(default=(), name="partition_key_indices")
 
@@ -378,7 +378,7 @@ class SessionWindow(Part, frozen=True, tag_field="type"):
 Window: TypeAlias = TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow
 
 
-class TimeAttributeWindowing(Part, frozen=True, tag_field="strategy", tag="TimeAttribute"):
+class TimeAttributeWindowing(PlanPart, frozen=True, tag_field="strategy", tag="TimeAttribute"):
     """Windows are made of the time in the field ``time_attribute_index``."""
 
     window: Window
@@ -387,7 +387,7 @@ class TimeAttributeWindowing(Part, frozen=True, tag_field="strategy", tag="TimeA
     is_rowtime: bool
 
 
-class WindowAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="WindowAttached"):
+class WindowAttachedWindowing(PlanPart, frozen=True, tag_field="strategy", tag="WindowAttached"):
     """Rows hold their window: its start and end are fields; -1: there is no such field."""
 
     window: Window
@@ -397,7 +397,7 @@ class WindowAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="Wind
     is_rowtime: bool
 
 
-class SliceAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="SliceAttached"):
+class SliceAttachedWindowing(PlanPart, frozen=True, tag_field="strategy", tag="SliceAttached"):
     """Rows hold the end of the slice that a first phase gave them."""
 
     window: Window
@@ -409,44 +409,44 @@ class SliceAttachedWindowing(Part, frozen=True, tag_field="strategy", tag="Slice
 Windowing: TypeAlias = TimeAttributeWindowing | WindowAttachedWindowing | SliceAttachedWindowing
 
 
-class WindowReference(Part, frozen=True):
+class WindowReference(PlanPart, frozen=True):
     name: str
     type: LogicalType
 
 
-class WindowStart(Part, frozen=True, tag_field="kind"):
+class WindowStart(PlanPart, frozen=True, tag_field="kind"):
     reference: WindowReference
 
 
-class WindowEnd(Part, frozen=True, tag_field="kind"):
+class WindowEnd(PlanPart, frozen=True, tag_field="kind"):
     reference: WindowReference
 
 
-class SliceEnd(Part, frozen=True, tag_field="kind"):
+class SliceEnd(PlanPart, frozen=True, tag_field="kind"):
     reference: WindowReference
 
 
-class Rowtime(Part, frozen=True, tag_field="kind"):
+class Rowtime(PlanPart, frozen=True, tag_field="kind"):
     reference: WindowReference
 
 
-class Proctime(Part, frozen=True, tag_field="kind"):
+class Proctime(PlanPart, frozen=True, tag_field="kind"):
     reference: WindowReference
 
 
-class NamedWindowProperty(Part, frozen=True):
+class NamedWindowProperty(PlanPart, frozen=True):
     name: str
     property: WindowStart | WindowEnd | SliceEnd | Rowtime | Proctime
 
 
-class TimeField(Part, frozen=True):
+class TimeField(PlanPart, frozen=True):
     field_name: str
     field_index: int
     input_index: int
     field_type: LogicalType
 
 
-class TumblingGroupWindow(Part, frozen=True, tag_field="kind", tag="TUMBLING"):
+class TumblingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="TUMBLING"):
     """A window of GROUP BY; ``size`` is a duration, or a number of rows where ``is_time_window`` is false."""
 
     alias: WindowReference
@@ -455,7 +455,7 @@ class TumblingGroupWindow(Part, frozen=True, tag_field="kind", tag="TUMBLING"):
     size: str | int
 
 
-class SlidingGroupWindow(Part, frozen=True, tag_field="kind", tag="SLIDING"):
+class SlidingGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="SLIDING"):
     alias: WindowReference
     time_field: TimeField
     is_time_window: bool
@@ -463,7 +463,7 @@ class SlidingGroupWindow(Part, frozen=True, tag_field="kind", tag="SLIDING"):
     slide: str | int
 
 
-class SessionGroupWindow(Part, frozen=True, tag_field="kind", tag="SESSION"):
+class SessionGroupWindow(PlanPart, frozen=True, tag_field="kind", tag="SESSION"):
     alias: WindowReference
     time_field: TimeField
     gap: str
@@ -475,19 +475,19 @@ GroupWindow: TypeAlias = TumblingGroupWindow | SlidingGroupWindow | SessionGroup
 # --- lookups ---------------------------------------------------------------------------------------
 
 
-class ConstantKey(Part, frozen=True, tag_field="type", tag="Constant"):
+class LookupConstant(PlanPart, frozen=True, tag_field="type", tag="Constant"):
     source_type: LogicalType
-    literal: Literal
+    literal: RexLiteral
 
 
-class FieldKey(Part, frozen=True, tag_field="type", tag="FieldRef"):
+class LookupField(PlanPart, frozen=True, tag_field="type", tag="FieldRef"):
     index: int
 
 
-LookupKey: TypeAlias = ConstantKey | FieldKey
+LookupKey: TypeAlias = LookupConstant | LookupField
 
 
-class AsyncOptions(Part, frozen=True, tag_field="type", tag="AsyncOptions"):
+class AsyncOptions(PlanPart, frozen=True, tag_field="type", tag="AsyncOptions"):
     """``capacity`` is written with a blank behind it, as Flink does."""
 
     capacity: int = msgspec.field(name="capacity ")
@@ -496,7 +496,7 @@ class AsyncOptions(Part, frozen=True, tag_field="type", tag="AsyncOptions"):
     output_mode: str = msgspec.field(name="output-mode")
 
 
-class RetryOptions(Part, frozen=True, tag_field="type", tag="RetryLookupOptions"):
+class RetryOptions(PlanPart, frozen=True, tag_field="type", tag="RetryLookupOptions"):
     retry_predicate: str = msgspec.field(name="retry-predicate")
     retry_strategy: str | None = msgspec.field(default=None, name="retry-strategy")
     fixed_delay: int | None = msgspec.field(default=None, name="fixed-delay")
@@ -506,29 +506,29 @@ class RetryOptions(Part, frozen=True, tag_field="type", tag="RetryLookupOptions"
 # --- inputs ----------------------------------------------------------------------------------------
 
 
-class AnyDistribution(Part, frozen=True, tag_field="type", tag="ANY"):
+class AnyDistribution(PlanPart, frozen=True, tag_field="type", tag="ANY"):
     pass
 
 
-class HashDistribution(Part, frozen=True, tag_field="type", tag="HASH"):
+class HashDistribution(PlanPart, frozen=True, tag_field="type", tag="HASH"):
     """Rows with equal ``keys`` come to one subtask."""
 
     keys: tuple[int, ...]
 
 
-class BroadcastDistribution(Part, frozen=True, tag_field="type", tag="BROADCAST"):
+class BroadcastDistribution(PlanPart, frozen=True, tag_field="type", tag="BROADCAST"):
     pass
 
 
-class SingletonDistribution(Part, frozen=True, tag_field="type", tag="SINGLETON"):
+class SingletonDistribution(PlanPart, frozen=True, tag_field="type", tag="SINGLETON"):
     """All rows come to one subtask."""
 
 
-class UnknownDistribution(Part, frozen=True, tag_field="type", tag="UNKNOWN"):
+class UnknownDistribution(PlanPart, frozen=True, tag_field="type", tag="UNKNOWN"):
     """As the input is dealt: nothing is asked."""
 
 
-class KeepInputAsIs(Part, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
+class KeepInputAsIs(PlanPart, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
     input_distribution: HashDistribution | SingletonDistribution | BroadcastDistribution | AnyDistribution
     is_strict: bool
 
@@ -543,36 +543,36 @@ Distribution: TypeAlias = (
 )
 
 
-class InputProperty(Part, frozen=True):
+class InputProperty(PlanPart, frozen=True):
     required_distribution: Distribution
     dam_behavior: str
     priority: int
 
 
-class ForwardShuffle(Part, frozen=True, tag_field="type", tag="FORWARD"):
+class ForwardShuffle(PlanPart, frozen=True, tag_field="type", tag="FORWARD"):
     pass
 
 
-class HashShuffle(Part, frozen=True, tag_field="type", tag="HASH"):
+class HashShuffle(PlanPart, frozen=True, tag_field="type", tag="HASH"):
     keys: tuple[int, ...]
 
 
-class OtherShuffle(Part, frozen=True, tag_field="type", tag="ANY"):
+class OtherShuffle(PlanPart, frozen=True, tag_field="type", tag="ANY"):
     pass
 
 
-class SingletonShuffle(Part, frozen=True, tag_field="type", tag="SINGLETON"):
+class SingletonShuffle(PlanPart, frozen=True, tag_field="type", tag="SINGLETON"):
     pass
 
 
-class BroadcastShuffle(Part, frozen=True, tag_field="type", tag="BROADCAST"):
+class BroadcastShuffle(PlanPart, frozen=True, tag_field="type", tag="BROADCAST"):
     pass
 
 
 Shuffle: TypeAlias = ForwardShuffle | HashShuffle | OtherShuffle | SingletonShuffle | BroadcastShuffle
 
 
-class Edge(Part, frozen=True):
+class ExecEdge(PlanPart, frozen=True):
     """``source`` and ``target`` are ids of nodes. The edges of one target stand in the order of its inputs."""
 
     source: int

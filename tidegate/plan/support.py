@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 
 from tidegate.plan.errors import UnsupportedPlan
-from tidegate.plan.expressions import AggregateCall, Call, Part
+from tidegate.plan.exec_node_graph import ExecNodeGraph
+from tidegate.plan.expressions import AggregateCall, PlanPart, RexCall
 from tidegate.plan.nodes import Node
-from tidegate.plan.stream_plan import StreamPlan
 
 
-def calls(part: object) -> Iterator[Call | AggregateCall]:
+def calls(part: object) -> Iterator[RexCall | AggregateCall]:
     """Every call of a function in a node or an expression, outer ones first. The definition of a table is not looked at: its
     expressions are those of nodes where they are computed."""
-    if isinstance(part, (Call, AggregateCall)):
+    if isinstance(part, (RexCall, AggregateCall)):
         yield part
-    if isinstance(part, Part):
+    if isinstance(part, PlanPart):
         for name in part.__struct_fields__:
             if name != "resolved_table":
                 yield from calls(getattr(part, name))
@@ -28,7 +28,7 @@ def calls(part: object) -> Iterator[Call | AggregateCall]:
 
 
 def find_unsupported(
-    plan: StreamPlan, kinds: Container[type[Node]], has_function: Callable[[Node, Call | AggregateCall], bool]
+    plan: ExecNodeGraph, kinds: Container[type[Node]], has_function: Callable[[Node, RexCall | AggregateCall], bool]
 ) -> list[str]:
     """A line for each node that is of none of ``kinds``, and for each function of the others that ``has_function`` does not know."""
     found: list[str] = []
@@ -44,7 +44,7 @@ def find_unsupported(
 
 
 def check_supported(
-    plan: StreamPlan, kinds: Container[type[Node]], has_function: Callable[[Node, Call | AggregateCall], bool]
+    plan: ExecNodeGraph, kinds: Container[type[Node]], has_function: Callable[[Node, RexCall | AggregateCall], bool]
 ) -> None:
     """Raises ``UnsupportedPlan`` with all that ``find_unsupported`` finds."""
     found = find_unsupported(plan, kinds, has_function)

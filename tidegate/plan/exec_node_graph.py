@@ -13,19 +13,19 @@ from typing import Any
 import msgspec
 
 from tidegate.plan.errors import MalformedPlan
-from tidegate.plan.expressions import Part
+from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, decode_type, encode_type
 from tidegate.plan.nodes import NODES, BatchExchange1, Node
-from tidegate.plan.specs import Edge
+from tidegate.plan.specs import ExecEdge
 
 SUPPORTED_VERSIONS = ("2.3",)
-"""Of Flink: a plan is promised to mean the same in the minor version that compiled it."""
+"""Versions of Flink: a plan is promised to mean the same in the minor version that compiled it."""
 
 
-class StreamPlan:
+class ExecNodeGraph:
     """``nodes`` in the order in which they were written, inputs first; streaming or batch."""
 
-    def __init__(self, flink_version: str, nodes: tuple[Node, ...], edges: tuple[Edge, ...]) -> None:
+    def __init__(self, flink_version: str, nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
         self.flink_version = flink_version
         self.nodes = nodes
         self.edges = edges
@@ -56,7 +56,7 @@ class StreamPlan:
         return any(node.kind.startswith("batch-") for node in self.nodes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StreamPlan) and (self.flink_version, self.nodes, self.edges) == (
+        return isinstance(other, ExecNodeGraph) and (self.flink_version, self.nodes, self.edges) == (
             other.flink_version,
             other.nodes,
             other.edges,
@@ -65,7 +65,7 @@ class StreamPlan:
     __hash__ = None  # type: ignore[assignment]
 
 
-def decode_plan(text: bytes | str) -> StreamPlan:
+def decode_plan(text: bytes | str) -> ExecNodeGraph:
     """From the JSON of ``COMPILE PLAN``. Raises ``MalformedPlan``, naming node and field, for what is no plan or one of another
     version of Flink, for unknown kinds of nodes and unknown fields."""
     try:
@@ -80,10 +80,10 @@ def decode_plan(text: bytes | str) -> StreamPlan:
     nodes = tuple(map(_decode_node, written.nodes))
     edges = _decode_edges(written.edges)
     _check_graph(nodes, edges)
-    return StreamPlan(written.flinkVersion, nodes, edges)
+    return ExecNodeGraph(written.flinkVersion, nodes, edges)
 
 
-def encode_plan(plan: StreamPlan) -> bytes:
+def encode_plan(plan: ExecNodeGraph) -> bytes:
     """The JSON that it was decoded from, without blanks."""
     written = _Written(
         plan.flink_version,
@@ -120,7 +120,7 @@ def _encode_hook(value: object) -> object:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
-_DECODERS: dict[type[Part], msgspec.json.Decoder[Any]] = {}
+_DECODERS: dict[type[PlanPart], msgspec.json.Decoder[Any]] = {}
 
 
 def _decode_node(text: msgspec.Raw) -> Node:
@@ -146,14 +146,14 @@ def _other_versions(kind: str) -> str:
     return f"; {', '.join(known)} is: compile the statement again with the current version" if known else ""
 
 
-def _decode_edges(text: msgspec.Raw) -> tuple[Edge, ...]:
+def _decode_edges(text: msgspec.Raw) -> tuple[ExecEdge, ...]:
     try:
-        return msgspec.json.decode(text, type=tuple[Edge, ...])
+        return msgspec.json.decode(text, type=tuple[ExecEdge, ...])
     except msgspec.DecodeError as error:
         raise MalformedPlan(f"the edges of the plan cannot be read: {error}") from error
 
 
-def _check_graph(nodes: tuple[Node, ...], edges: tuple[Edge, ...]) -> None:
+def _check_graph(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> None:
     by_id: dict[int, Node] = {}
     for node in nodes:
         if node.id in by_id:
@@ -171,7 +171,7 @@ def _check_graph(nodes: tuple[Node, ...], edges: tuple[Edge, ...]) -> None:
     _check_order(inputs)
 
 
-def _inputs(nodes: tuple[Node, ...], edges: tuple[Edge, ...]) -> dict[int, list[int]]:
+def _inputs(nodes: tuple[Node, ...], edges: tuple[ExecEdge, ...]) -> dict[int, list[int]]:
     """The sources of each node, in order.
 
     Two exchanges of one node that deal alike, and differ in their mode alone, as batch mode makes them where a node is read twice, are

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tidegate.plan.recorded import plan_names, plan_text
 from tidegate.plan import MalformedPlan, UnsupportedPlan, decode_plan, draw, encode_plan
-from tidegate.plan.expressions import Bound, Call, InputRef, Literal, Range, python_value
+from tidegate.plan.expressions import Bound, Range, RexCall, RexInputRef, RexLiteral, python_value
 from tidegate.plan.logical_types import TimeKind, TypeRoot
 from tidegate.plan.nodes import NODES, Calc1, Exchange1, GlobalWindowAggregate1, Join1, OverAggregate1, Sink2
 from tidegate.plan.nodes import TableSourceScan2 as Scan
@@ -57,9 +57,9 @@ def test_nodes_are_typed_and_resolved() -> None:
     rowtime = assigner.output_type.fields[assigner.rowtime_field_index]
     assert rowtime.type.kind is TimeKind.ROWTIME
     assert rowtime.type.root is TypeRoot.TIMESTAMP
-    assert isinstance(assigner.watermark_expr, Call)
+    assert isinstance(assigner.watermark_expr, RexCall)
     delay = assigner.watermark_expr.operands[1]
-    assert isinstance(delay, Literal)
+    assert isinstance(delay, RexLiteral)
     assert delay.type.root is TypeRoot.INTERVAL_DAY_TIME
     assert python_value(delay.value, delay.type) == 4_000
 
@@ -67,22 +67,25 @@ def test_nodes_are_typed_and_resolved() -> None:
 def test_in_is_a_search_of_points() -> None:
     plan = decode_plan(plan_text("vectors/null-where-not-in.json"))
     searches = [
-        call for node in plan.nodes for call in calls(node) if isinstance(call, Call) and call.function == "$SEARCH$1"
+        call
+        for node in plan.nodes
+        for call in calls(node)
+        if isinstance(call, RexCall) and call.function == "$SEARCH$1"
     ]
     wanted = decode_plan(plan_text("nexmark/q21.json"))
     found = [
         operand
         for node in wanted.nodes
         for call in calls(node)
-        if isinstance(call, Call) and call.function == "$SEARCH$1"
+        if isinstance(call, RexCall) and call.function == "$SEARCH$1"
         for operand in call.operands
-        if isinstance(operand, Literal)
+        if isinstance(operand, RexLiteral)
     ]
     assert found
     for literal in found:
         assert literal.sarg is not None
         assert all(each.is_point for each in literal.sarg.ranges)
-    assert all(isinstance(call.operands[0], (InputRef, Call)) for call in searches)
+    assert all(isinstance(call.operands[0], (RexInputRef, RexCall)) for call in searches)
 
 
 def test_an_open_range_is_no_point() -> None:
@@ -98,9 +101,9 @@ def test_a_decimal_literal_keeps_its_digits() -> None:
         python_value(end.value, literal.type)
         for node in plan.nodes
         for call in calls(node)
-        if isinstance(call, Call)
+        if isinstance(call, RexCall)
         for literal in call.operands
-        if isinstance(literal, Literal) and literal.sarg and literal.type.root is TypeRoot.DECIMAL
+        if isinstance(literal, RexLiteral) and literal.sarg and literal.type.root is TypeRoot.DECIMAL
         for each in literal.sarg.ranges
         for end in (each.lower, each.upper)
         if end is not None
