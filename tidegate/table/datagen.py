@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
+from tidegate.columnar.keys.mixing import splitmix64
 from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.model.errors import InvalidJob
 from tidegate.table.descriptors import TableDescriptor
@@ -87,19 +88,10 @@ def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.A
 
 def _texts(drawn: NumpyColumn, length: int) -> pa.Array:
     words = -(-length // 16)
-    parts = np.stack([_mixed(drawn + np.uint64(i)) for i in range(words)], axis=1)
+    parts = np.stack([splitmix64(drawn + np.uint64(i)) for i in range(words)], axis=1)
     digits = _HEX[np.unpackbits(parts.view(np.uint8), axis=1).reshape(len(drawn), -1, 4) @ np.array([8, 4, 2, 1])]
     return pa.array([bytes(row[:length]).decode() for row in digits])
 
 
 def _drawn(rows: NumpyColumn, name: str) -> NumpyColumn:
-    return _mixed(_mixed(rows) ^ np.uint64(crc32(name.encode())))
-
-
-def _mixed(values: NumpyColumn) -> NumpyColumn:
-    """SplitMix64's finish: every bit of the number reaches every bit of the result."""
-    with np.errstate(over="ignore"):
-        mixed = values + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+    return splitmix64(splitmix64(rows) ^ np.uint64(crc32(name.encode())))

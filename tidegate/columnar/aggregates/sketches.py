@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from tidegate.columnar.keys.codes import Codes, as_numpy, integer_view, normalise_floats
+from tidegate.columnar.keys.mixing import splitmix64
 from tidegate.columnar.numpy_column import NumpyColumn
 
 JointScatter = Literal[
@@ -331,27 +332,19 @@ def hashes_of(column: pa.Array) -> npt.NDArray[np.uint64]:
         column = column.cast(pa.int8())
     if pa.types.is_floating(column.type):
         one_zero = pc.add(column.cast(pa.float64()), 0.0)
-        return _mixed(as_numpy(normalise_floats(one_zero)).view(np.uint64))
+        return splitmix64(as_numpy(normalise_floats(one_zero)).view(np.uint64))
     if pa.types.is_decimal(column.type):  # of one scale, so that equal numbers are equal bytes
         width = column.type.byte_width
         buffers = [None, column.buffers()[1]]
         column = pa.Array.from_buffers(pa.binary(width), len(column), buffers, offset=column.offset)
     integers = integer_view(column)
     if integers is not None:
-        return _mixed(as_numpy(integers).astype(np.int64, copy=False).view(np.uint64))
+        return splitmix64(as_numpy(integers).astype(np.int64, copy=False).view(np.uint64))
     encoded = column.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     hashes = np.fromiter((xxhash.xxh3_64_intdigest(text) for text in texts), np.uint64, len(texts))
     found: npt.NDArray[np.uint64] = hashes[as_numpy(encoded.indices)]
     return found
-
-
-def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finisher of splitmix64: neighbours end up far from each other."""
-    mixed = words + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _estimates(states: pa.Array) -> pa.Array:

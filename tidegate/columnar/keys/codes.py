@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.columnar.keys.mixing import mix
 from tidegate.columnar.keys.sorted_codes import SortedKeys, sort_keys
-from tidegate.columnar.keys.words import mix, words_of
+from tidegate.columnar.keys.words import words_of
 from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.columnar.keys.words import PIECE_ROWS, Words, mix
+from tidegate.columnar.keys.mixing import PIECE_ROWS, Words, mix
 
 Places = npt.NDArray[np.intp]
 

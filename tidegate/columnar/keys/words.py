@@ -4,7 +4,7 @@
     text, bytes                         eight bytes a word, and the length                        two words or more
     a column with nulls                 a word more, which says where they are
 
-Words are made and mixed piece by piece, so that what lies between stays in the second-level cache.
+Words are made piece by piece, so that what lies between stays in the second-level cache.
 """
 
 from __future__ import annotations
@@ -12,20 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.columnar.keys.mixing import PIECE_ROWS, Words
 from tidegate.columnar.numpy_column import NumpyColumn
-
-Words = npt.NDArray[np.uint64]
 
 MAX_BYTES = 48
 """Longer texts have too many words: each costs as much as another key column."""
-PIECE_ROWS = 1 << 14
-"""Rows at a time."""
-_FIRST_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_HALF = np.uint64(32)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 """By how many bytes of a word belong to the text."""
 
@@ -39,28 +32,6 @@ def words_of(columns: Sequence[pa.Array]) -> list[Words] | None:
             return None
         found += words
     return found
-
-
-def mix(words: Sequence[Words]) -> Words:
-    """One hash a row, its upper bits the best. Of one word it is a permutation: no two of them have the same."""
-    found = np.empty(len(words[0]), np.uint64)
-    scratch = np.empty(min(PIECE_ROWS, len(found)), np.uint64)
-    for start in range(0, len(found), PIECE_ROWS):
-        part = found[start : start + PIECE_ROWS]
-        between = scratch[: len(part)]
-        np.multiply(words[0][start : start + PIECE_ROWS], _FIRST_FACTOR, out=part)
-        for word in words[1:]:
-            _fold(part, between)
-            np.bitwise_xor(part, word[start : start + PIECE_ROWS], out=part)
-            np.multiply(part, _FIRST_FACTOR, out=part)
-        _fold(part, between)
-        np.multiply(part, _SECOND_FACTOR, out=part)
-    return found
-
-
-def _fold(hashes: Words, scratch: Words) -> None:
-    np.right_shift(hashes, _HALF, out=scratch)
-    np.bitwise_xor(hashes, scratch, out=hashes)
 
 
 def _words_of(column: pa.Array) -> list[Words] | None:

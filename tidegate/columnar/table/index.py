@@ -17,7 +17,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.columnar.table.reserved import Reserved
 
 Slots = npt.NDArray[np.int32]
@@ -35,17 +34,6 @@ _FIRST_SIZE = 16
 """Places of an empty group: small, since there may be 128 groups and few keys."""
 _EARLY = 2
 """Groups for each call: the cost of growing is spread over many batches."""
-
-
-def mixed(values: NumpyColumn) -> Hashes:
-    """64-bit values as hashes whose low bits depend on all of theirs."""
-    found = values.astype(np.uint64)  # a copy
-    found ^= found >> np.uint64(32)
-    found *= np.uint64(0x9E3779B97F4A7C15)
-    found ^= found >> np.uint64(29)
-    found *= np.uint64(0xBF58476D1CE4E5B9)
-    found ^= found >> np.uint64(32)
-    return found
 
 
 class RowIndex:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.columnar.keys.mixing import GOLDEN, splitmix64
 from tidegate.columnar.table.fixed_width import (
     Nulls,
     Numbers,
@@ -22,7 +23,7 @@ from tidegate.columnar.table.fixed_width import (
     to_column,
     to_numbers,
 )
-from tidegate.columnar.table.index import Hashes, Places, Slots, mixed
+from tidegate.columnar.table.index import Hashes, Places, Slots
 from tidegate.columnar.table.reserved import Reserved
 from tidegate.model.errors import SchemaMismatch
 
@@ -108,7 +109,7 @@ class _Fixed:
 
     def hashes(self, prepared: tuple[Numbers, Nulls | None]) -> Hashes:
         values, nulls = prepared
-        found = mixed(values.astype(np.int64, copy=False).view(np.uint64))
+        found = splitmix64(values.astype(np.int64, copy=False).view(np.uint64))
         if nulls is not None:
             found[nulls] = _NULL_HASH
         return found
@@ -241,7 +242,7 @@ _BYTE_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
 def _combined(hashes: Sequence[Hashes]) -> Hashes:
     found = hashes[0]
     for more in hashes[1:]:
-        found = mixed(found * np.uint64(31) + more)
+        found = splitmix64(found * np.uint64(31) + more)
     return found
 
 
@@ -260,7 +261,7 @@ def _ranges(starts: Numbers, sizes: Numbers) -> Numbers:
 def _hashes_of_bytes(starts: Numbers, lengths: Numbers, heap: Numbers) -> Hashes:
     """A polynomial over the bytes, then mixed."""
     sizes = np.maximum(lengths, 0).astype(np.int64)
-    found = lengths.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    found = lengths.astype(np.int64).view(np.uint64) * GOLDEN
     there = np.flatnonzero(sizes)
     if len(there):
         sizes = sizes[there]
@@ -269,7 +270,7 @@ def _hashes_of_bytes(starts: Numbers, lengths: Numbers, heap: Numbers) -> Hashes
         places = np.arange(len(content)) - np.repeat(_firsts(sizes), sizes)
         content *= power.take(places)
         found[there] += np.add.reduceat(content, _firsts(sizes))
-    return mixed(found)
+    return splitmix64(found)
 
 
 def _powers(count: int) -> Hashes:

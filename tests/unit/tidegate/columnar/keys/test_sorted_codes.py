@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tidegate.columnar.keys import codes as key_codes
 from tidegate.columnar.keys import sorted_codes
 from tidegate.columnar.keys.codes import encode_keys, share_of_keys
+from tidegate.columnar.keys.mixing import Words, mix
 from tidegate.columnar.keys.sorted_codes import sort_keys
-from tidegate.columnar.keys.words import MAX_BYTES, Words, mix, words_of
+from tidegate.columnar.keys.words import MAX_BYTES, words_of
 
 ROWS = 20_000
 
