@@ -21,7 +21,7 @@ from tests.architecture.source import ROOT
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.connectors.spark.query import QueryDescription
-from tidegate.datastream import stream_execution_environment as environment
+from tidegate.datastream import data_stream
 from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder, installed
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.accumulators import merged
@@ -93,8 +93,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pq.write_table(FLIGHTS, tmp_path / "data" / "flights.parquet", row_group_size=100)
     monkeypatch.chdir(tmp_path)
     schema = FLIGHTS.select(["carrier", "origin", "dep_delay"]).schema
-    monkeypatch.setattr(environment, "describe", lambda *_: QueryDescription(schema, ""))
-    monkeypatch.setattr(environment, "describe_stream", lambda *_: schema)
+    monkeypatch.setattr(data_stream, "describe", lambda *_: QueryDescription(schema, ""))
+    monkeypatch.setattr(data_stream, "describe_stream", lambda *_: schema)
     return tmp_path
 
 
