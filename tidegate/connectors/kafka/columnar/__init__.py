@@ -1,5 +1,5 @@
-"""Kafka's records by column: record batches (message format v2) are parsed and built with numpy and Arrow, never a record at a time.
+"""Kafka's records by column: requests to brokers over kafka-python's connections, their records as Arrow columns.
 
-record_batches ─▶ decode, encode, cut: bytes of the protocol here, Arrow columns there
-partitioning   ─▶ the partition of each key, as Kafka's Java producer chooses it
+fetching     ─▶ a consumer's partitions as columns           transaction ─▶ columns published in a transaction
+partitioning ─▶ the partition of each key, as Kafka's Java producer chooses it
 """

@@ -15,8 +15,8 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from tidegate.connectors.kafka.client import library
 from tidegate.connectors.kafka.columnar.connection import Connections, refusal
-from tidegate.connectors.kafka.columnar.record_batches import Producer
 from tidegate.connectors.kafka.consumer_port import Place
+from tidegate.connectors.kafka.record_batches import Producer
 
 ASK_AGAIN_S = 0.005
 """A commit's end takes some milliseconds in the broker; Java's client asks every 20 ms for it."""

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from tidegate.connectors.kafka.columnar.record_batches import Aborted
 from tidegate.connectors.kafka.columnar.settings import number
 from tidegate.connectors.kafka.consumer_port import Place
+from tidegate.connectors.kafka.record_batches import Aborted
 
 FETCH_WAIT_MS = 100
 """How long a broker may wait for records: as long as others wait for their turn at most."""

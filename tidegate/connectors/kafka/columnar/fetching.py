@@ -28,7 +28,6 @@ from tidegate.connectors.kafka.columnar.fetch_requests import (
     offsets_request,
 )
 from tidegate.connectors.kafka.columnar.leaders import Leaders
-from tidegate.connectors.kafka.columnar.record_batches import decode
 from tidegate.connectors.kafka.consumer_port import (
     FETCH_WAIT_S,
     ConsumerPort,
@@ -38,6 +37,7 @@ from tidegate.connectors.kafka.consumer_port import (
     out_of_range,
 )
 from tidegate.connectors.kafka.partition_records import PartitionRecords
+from tidegate.connectors.kafka.record_batches import decode
 from tidegate.connectors.kafka.shared_client import SharedClient
 
 ANSWER_LIMIT_S = 30.0

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tidegate.connectors.kafka.client import library
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, is_soon, refusal
 from tidegate.connectors.kafka.columnar.partitioning import partitions
-from tidegate.connectors.kafka.columnar.record_batches import cut
+from tidegate.connectors.kafka.record_batches import cut
 
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""

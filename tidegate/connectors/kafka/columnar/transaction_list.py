@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRe
 
 from tidegate.connectors.kafka.client import library
 from tidegate.connectors.kafka.columnar.connection import Connections, refusal
-from tidegate.connectors.kafka.columnar.record_batches import Producer
+from tidegate.connectors.kafka.record_batches import Producer
 
 ONGOING = "Ongoing"
 """The broker's word for a transaction that is neither being committed nor being aborted."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 from tidegate.connectors.kafka.client import TRANSACTION_TIMEOUT_KEY, library, typed_error
 from tidegate.connectors.kafka.columnar.connection import Connections
 from tidegate.connectors.kafka.columnar.coordinator import Coordinator
-from tidegate.connectors.kafka.columnar.record_batches import Producer
 from tidegate.connectors.kafka.columnar.transaction import ColumnarProducer
 from tidegate.connectors.kafka.columnar.transaction_list import TransactionList
 from tidegate.connectors.kafka.markers import Markers
@@ -22,6 +21,7 @@ from tidegate.connectors.kafka.open_transactions.broker import (
 from tidegate.connectors.kafka.open_transactions.prepared import ProducerIdentity
 from tidegate.connectors.kafka.producer_port import BatchLimit
 from tidegate.connectors.kafka.publisher import COMMIT_TIMEOUT_S, INIT_TIMEOUT_S
+from tidegate.connectors.kafka.record_batches import Producer
 from tidegate.model.errors import ExternalError, InvalidJob
 
 

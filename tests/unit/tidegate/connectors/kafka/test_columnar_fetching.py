@@ -14,8 +14,8 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsResp
 from tests.unit.tidegate.connectors.kafka.scripted_brokers import Answer, ScriptedBrokers
 from tidegate.connectors.kafka.columnar import fetching
 from tidegate.connectors.kafka.columnar.fetch_requests import end_of
-from tidegate.connectors.kafka.columnar.record_batches import Producer, decode, encode
 from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, PollResult
+from tidegate.connectors.kafka.record_batches import Producer, decode, encode
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.topic_ids import shown
 from tidegate.model.errors import CorruptData, ExternalError

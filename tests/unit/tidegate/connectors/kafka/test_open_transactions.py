@@ -17,7 +17,6 @@ from tests.unit.tidegate.connectors.kafka.scripted_brokers import ScriptedBroker
 from tests.unit.tidegate.connectors.kafka.test_builders import sink
 from tests.unit.tidegate.connectors.kafka.test_columnar_transaction import Broker, batches, kinds, producer, records
 from tidegate.connectors.base import DeliveryGuarantee
-from tidegate.connectors.kafka.columnar.record_batches import Producer
 from tidegate.connectors.kafka.columnar.transaction_list import ONGOING, TransactionList
 from tidegate.connectors.kafka.open_transactions.deadlines import check_deadline, least_timeout_ms
 from tidegate.connectors.kafka.open_transactions.naming import (
@@ -30,6 +29,7 @@ from tidegate.connectors.kafka.open_transactions.naming import (
     mark_of,
 )
 from tidegate.connectors.kafka.open_transactions.prepared import Prepared, ProducerIdentity
+from tidegate.connectors.kafka.record_batches import Producer
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob

@@ -17,8 +17,17 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from tidegate.connectors.kafka.columnar import compression, reading_batches, record_starts
-from tidegate.connectors.kafka.columnar.record_batches import Aborted, Columns, Producer, cut, decode, encode
+from tidegate.connectors.kafka.record_batches import (
+    Aborted,
+    Columns,
+    Producer,
+    compression,
+    cut,
+    decode,
+    encode,
+    reading,
+    record_starts,
+)
 from tidegate.model.errors import CorruptData
 
 Record = tuple[int, int, bytes | None, bytes | None]
@@ -314,7 +323,7 @@ def test_an_answer_that_would_grow_too_large_ends_before_the_batch_that_is_too_m
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = batch(many(100)[:50]) + batch(many(100)[50:])
-    monkeypatch.setattr(reading_batches, "LIMIT_BYTES", 6000)
+    monkeypatch.setattr(reading, "LIMIT_BYTES", 6000)
     assert read(content) == (many(100)[:50], 150)
     assert read(content[len(batch(many(50))) :], 150) == (many(100)[50:], 200)
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.connectors.kafka.columnar import compression as codecs
-from tidegate.connectors.kafka.columnar import varints
-from tidegate.connectors.kafka.columnar.batch_layout import (
+from tidegate.connectors.kafka.record_batches import compression as codecs
+from tidegate.connectors.kafka.record_batches import varints
+from tidegate.connectors.kafka.record_batches.layout import (
     CHECKED_FROM,
     HEADER,
     LENGTH_ENDS_AT,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.connectors.kafka.columnar.varints import Bytes, Numbers
+from tidegate.connectors.kafka.record_batches.varints import Bytes, Numbers
 
 _FEW = 8
 _MANY = 1000

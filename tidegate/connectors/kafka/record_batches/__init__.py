@@ -11,8 +11,8 @@ the Java client's ``CompletedFetch``.
 
 from __future__ import annotations
 
-from tidegate.connectors.kafka.columnar.batch_layout import Aborted, Columns, Producer
-from tidegate.connectors.kafka.columnar.reading_batches import decode
-from tidegate.connectors.kafka.columnar.writing_batches import cut, encode
+from tidegate.connectors.kafka.record_batches.layout import Aborted, Columns, Producer
+from tidegate.connectors.kafka.record_batches.reading import decode
+from tidegate.connectors.kafka.record_batches.writing import cut, encode
 
 __all__ = ["Aborted", "Columns", "Producer", "cut", "decode", "encode"]

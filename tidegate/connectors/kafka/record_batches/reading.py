@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.connectors.kafka.columnar import compression as codecs
-from tidegate.connectors.kafka.columnar import varints
-from tidegate.connectors.kafka.columnar.batch_layout import (
+from tidegate.connectors.kafka.record_batches import compression as codecs
+from tidegate.connectors.kafka.record_batches import varints
+from tidegate.connectors.kafka.record_batches.layout import (
     CHECKED_FROM,
     COMPRESSION_BITS,
     CONTROL,
@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.columnar.batch_layout import (
     Aborted,
     Columns,
 )
-from tidegate.connectors.kafka.columnar.record_starts import BrokenChain, RecordStarts
+from tidegate.connectors.kafka.record_batches.record_starts import BrokenChain, RecordStarts
 from tidegate.model.errors import CorruptData
 
 LIMIT_BYTES = 1 << 30
