@@ -30,7 +30,7 @@ from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.records.record_copy import record_copy, reuses_objects
 from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import ChainOutput, serve
@@ -203,7 +203,7 @@ class OperatorHarness:
     def finish(self) -> None:
         """The end of all input: what is held back is emitted, and asynchronous calls are waited for."""
         for operator in self._operators.values():
-            while operator.has_in_flight():
+            while operator.ending() is Ending.IN_FLIGHT:
                 if not operator.emit_some():
                     self._mails.get(timeout=ASYNC_TIMEOUT_S)()
             operator.finish()

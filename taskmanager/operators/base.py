@@ -14,6 +14,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
@@ -160,7 +161,7 @@ class OperatorContext:
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
     """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
-    """From any thread: look at ``has_room`` and ``is_drained`` again."""
+    """From any thread: look at ``has_room`` and ``ending`` again."""
     listener: socket.socket | None = None
     """A listening socket, for an operator whose sink ``listens``."""
     publish_state: PublishState | None = None
@@ -185,6 +186,20 @@ class OperatorContext:
         """How records of a type are kept apart; ``None``: of any type."""
         where = f"operator '{self.operator_name}'"
         return record_copy(type_info, where, reuses_objects=reuses_objects(self.configuration))
+
+
+class Ending(IntEnum):
+    """What an operator still waits for at the end of a subtask: the first that applies."""
+
+    IN_FLIGHT = 0
+    """It holds records back that it will emit by itself: ``finish`` waits for them."""
+    COMMITTING = 1
+    """What a confirmed checkpoint started goes on in another thread: the subtask does not finish before it is done."""
+    UNCOMMITTED = 2
+    """It has prepared work that no checkpoint has confirmed: the subtask may not finish."""
+    UNDELIVERED = 3
+    """Not all that it wrote has been taken: the subtask does not close before that."""
+    DONE = 4
 
 
 class Operator(ABC):
@@ -258,10 +273,6 @@ class Operator(ABC):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
         """Never to be confirmed."""
 
-    def has_pending_commits(self) -> bool:
-        """A sink with prepared, uncommitted work: the subtask may not finish yet."""
-        return False
-
     def has_room(self) -> bool:
         """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
         ``context.wakeup``."""
@@ -272,26 +283,17 @@ class Operator(ABC):
         """The most records that it wants to be given at once; ``None``: as many as there are."""
         return None
 
-    def has_in_flight(self) -> bool:
-        """Whether it holds records back that it will emit by itself: ``finish`` waits for them."""
-        return False
+    def ending(self) -> Ending:
+        """Returns what the end of the subtask waits for here. Asked before ``finish``, after the last snapshot, and before ``close``."""
+        return Ending.DONE
 
     def emit_some(self) -> bool:
-        """At the end of data, while the outputs have room and something is in flight: go on with it, for some milliseconds.
+        """At the end of data, while the outputs have room and ``ending`` is ``IN_FLIGHT``: emits some of it, for some milliseconds.
         ``False``: there is nothing to do but wait for a mail."""
         return False
 
     def suspend(self) -> None:  # noqa: B027  (optional hook)
         """The job is being stopped with a savepoint, not drained: nothing may be emitted from now on."""
-
-    def is_drained(self) -> bool:
-        """Asked after ``finish`` and the last snapshot: the subtask ends when every operator is."""
-        return True
-
-    def is_committing(self) -> bool:
-        """Work that a confirmed checkpoint started goes on in another thread: the subtask waits for it before it
-        finishes."""
-        return False
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

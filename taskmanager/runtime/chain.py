@@ -18,7 +18,7 @@ from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.events.task_events import HEAD, TaskEventDispatcher
@@ -190,7 +190,7 @@ class OperatorChain:
         """No more records will come: everything that was held back is emitted, from the head on. To be called until DONE."""
         while self._finished < len(self._operators):
             operator, before = self._operators[self._finished], self._times.enter(self._finished)
-            is_waited_for = operator.has_in_flight()
+            is_waited_for = operator.ending() is Ending.IN_FLIGHT
             emitted = is_waited_for and operator.emit_some()
             if not is_waited_for:
                 self._finish(operator)
@@ -256,17 +256,13 @@ class OperatorChain:
         for operator in self._operators:
             operator.notify_checkpoint_aborted(checkpoint_id)
 
-    def has_pending_commits(self) -> bool:
-        return any(operator.has_pending_commits() for operator in self._operators)
-
     def has_room(self) -> bool:
         return all(operator.has_room() for operator in self._operators)
 
-    def is_drained(self) -> bool:
-        return all(operator.is_drained() for operator in self._operators)
-
-    def is_committing(self) -> bool:
-        return any(operator.is_committing() for operator in self._operators)
+    def ending(self) -> Ending:
+        """Returns what the end of the subtask waits for, once its data has ended: what a stop without draining left in flight is in the snapshot."""
+        endings = (operator.ending() for operator in self._operators)
+        return min((ending for ending in endings if ending is not Ending.IN_FLIGHT), default=Ending.DONE)
 
     def close(self) -> list[BaseException]:
         """Close everything that was set up; what went wrong meanwhile is returned, since all are closed first."""

@@ -18,6 +18,7 @@ from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.flushing import FlushTimer
@@ -163,7 +164,10 @@ class SubtaskLoop:
             case life.LifeState.SETTLING:
                 return self._settle()
             case life.LifeState.CLOSING:
-                if not (all(partition.is_drained() for partition in self._partitions) and self._chain.is_drained()):
+                if (
+                    not all(partition.is_drained() for partition in self._partitions)
+                    or self._chain.ending() is not Ending.DONE
+                ):
                     return False
                 self._on_life(life.OutputsDrained())
                 return True
@@ -211,9 +215,10 @@ class SubtaskLoop:
         return True
 
     def _settle(self) -> bool:
-        if self._snapshots.is_writing or self._chain.is_committing():
+        ending = self._chain.ending()
+        if self._snapshots.is_writing or ending is Ending.COMMITTING:
             return False
-        if self._chain.has_pending_commits():
+        if ending is Ending.UNCOMMITTED:
             raise InternalError("a sink has uncommitted work after the final checkpoint was confirmed")
         self._on_life(life.SnapshotsSettled())
         return True

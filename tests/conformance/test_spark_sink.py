@@ -25,6 +25,7 @@ from tidegate.connectors.spark.stream_link import RequestFailed, SparkLink
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import TidegateError
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.spark.streams.writing import WriteRequests
 
 LIMIT_S = 30
@@ -328,10 +329,10 @@ def test_the_end_of_the_stream_votes_for_all_rows_although_a_write_is_under_way(
         one.operator.finish()
         one.snapshot(3)
         one.operator.notify_checkpoint_complete(3)
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     pool.run_one()
     assert writes.seen == [(1, ["a"]), (3, ["b"])]
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     one.operator.close()
 
 
@@ -345,5 +346,5 @@ def test_rows_that_belong_to_no_epoch_keep_a_subtask_from_ending(driver: Driver)
         one.feed(["b"])
         one.snapshot(2)
     assert writes.seen == [(1, ["a"])]
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     one.operator.close()

@@ -19,6 +19,7 @@ from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.operator_options import AggregateOptions
 from tidegate.records.batch import ArrowBatch
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.runtime.operator_factory import options_of
 
 LIMIT_S = 240
@@ -105,7 +106,7 @@ def totals_of_the_operators() -> list[dict[str, Any]]:
     with np.errstate(invalid="ignore"):  # one infinity and the other
         running.operator.process(ArrowBatch(rows.filter(spark_whole.kept().compute(rows))), 0)
         running.operator.on_watermark(END_OF_TIME)
-        while running.operator.has_in_flight():
+        while running.operator.ending() is Ending.IN_FLIGHT:
             assert running.operator.emit_some()
     running.operator.finish()
     found: list[dict[str, Any]] = running.out.values()

@@ -30,7 +30,7 @@ from tidegate.model.values import Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode
 from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter, Row
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import EMIT_RECORDS
@@ -122,8 +122,8 @@ class SortedInputs(Operator):
     def on_user_event(self, event: UserEvent, input_index: int) -> None:
         raise InvalidJob(_NO_PLACE.format(self._name))
 
-    def has_in_flight(self) -> bool:
-        return not self._done
+    def ending(self) -> Ending:
+        return Ending.DONE if self._done else Ending.IN_FLIGHT
 
     def emit_some(self) -> bool:
         clock = self.context.clock

@@ -38,7 +38,7 @@ from tidegate.model.keygroups import range_of
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState, Expiry, stored_schema
 from tidegate.taskmanager.keyed_state.ttl import Ttl
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.columns.background_restore import LoadingBeside
 from tidegate.taskmanager.state.base import FrozenState
 
@@ -102,8 +102,8 @@ class ColumnarAggregate(Operator):
         beside = self._loading()
         return beside is None or not beside.has_waiting
 
-    def has_in_flight(self) -> bool:
-        return not self.has_room()
+    def ending(self) -> Ending:
+        return Ending.DONE if self.has_room() else Ending.IN_FLIGHT
 
     def emit_some(self) -> bool:
         beside = self._loading()
@@ -183,9 +183,9 @@ class ColumnarTotals(ColumnarAggregate):
     def on_idle(self, idle: bool) -> None:
         """There is only one watermark."""
 
-    def has_in_flight(self) -> bool:
-        """All of it, before the last row."""
-        return self._waiting is None or len(self._waiting) > 0
+    def ending(self) -> Ending:
+        is_emitted = self._waiting is not None and len(self._waiting) == 0
+        return Ending.DONE if is_emitted else Ending.IN_FLIGHT
 
     def emit_some(self) -> bool:
         """A step of rows."""

@@ -34,7 +34,7 @@ from tidegate.taskmanager.machines.async_wait import (
     RecordArrived,
     RecordCompleted,
 )
-from tidegate.taskmanager.operators.base import AsyncCallsPort, OperatorContext
+from tidegate.taskmanager.operators.base import AsyncCallsPort, Ending, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.state.base import FrozenState
@@ -127,8 +127,8 @@ class AsyncWaitOperator(FunctionOperatorBase):
     def has_room(self) -> bool:
         return self._queue.has_room
 
-    def has_in_flight(self) -> bool:
-        return not self._queue.is_empty
+    def ending(self) -> Ending:
+        return Ending.DONE if self._queue.is_empty else Ending.IN_FLIGHT
 
     def suspend(self) -> None:
         self._is_suspended = True

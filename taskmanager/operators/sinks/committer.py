@@ -16,7 +16,7 @@ from tidegate.connectors.base import Committer, Sink, SinkContext
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Committable
 from tidegate.records.batch import Batch, RecordsBatch
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.sinks.sink import sink_context_of
 from tidegate.taskmanager.operators.user_code.boundary import user_error
@@ -59,11 +59,10 @@ class CommitterOperator(Operator):
         if self._votes:
             self._commits.commit(checkpoint_id, self._votes, self._all_committed)
 
-    def has_pending_commits(self) -> bool:
-        return bool(self._votes)
-
-    def is_committing(self) -> bool:
-        return self._commits is not None and self._commits.is_busy
+    def ending(self) -> Ending:
+        if self._commits is not None and self._commits.is_busy:
+            return Ending.COMMITTING
+        return Ending.UNCOMMITTED if self._votes else Ending.DONE
 
     def close(self) -> None:
         with ExitStack() as closing:

@@ -25,7 +25,7 @@ from tidegate.model.values import Committable, Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.user_code.boundary import batch_error, user_error
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction, joined
@@ -198,15 +198,14 @@ class SinkOperator(Operator):
     def has_room(self) -> bool:
         return self._writer is None or self._writer.has_room()
 
-    def is_drained(self) -> bool:
-        return self._writer is None or self._writer.is_drained()
-
-    def has_pending_commits(self) -> bool:
+    def ending(self) -> Ending:
+        if self._commits is not None and self._commits.is_busy:
+            return Ending.COMMITTING
         is_unprepared = self._has_unprepared or (self._writer is not None and self._writer.holds_rows())
-        return bool(self._pending) or (is_unprepared and self._committer is not None)
-
-    def is_committing(self) -> bool:
-        return self._commits is not None and self._commits.is_busy
+        if self._pending or (is_unprepared and self._committer is not None):
+            return Ending.UNCOMMITTED
+        is_delivered = self._writer is None or self._writer.is_drained()
+        return Ending.DONE if is_delivered else Ending.UNDELIVERED
 
     def close(self) -> None:
         with ExitStack() as closing:  # last in, first out

@@ -15,7 +15,7 @@ from tidegate.model.states import ExecutionState
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from tidegate.taskmanager.exchange.counts import ReceivedFrames
-from tidegate.taskmanager.operators.base import Operator, OperatorContext, Output
+from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext, Output
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.ports import TaskMetrics
 from tidegate.taskmanager.runtime.timers import TimerQueue
@@ -245,8 +245,8 @@ class FakeOperator(Operator):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self.calls.append((self.name, "aborted", checkpoint_id))
 
-    def has_pending_commits(self) -> bool:
-        return self.pending
+    def ending(self) -> Ending:
+        return Ending.UNCOMMITTED if self.pending else Ending.DONE
 
     def close(self) -> None:
         self.calls.append((self.name, "close"))

@@ -18,6 +18,7 @@ from tidegate.datastream import RuntimeContext, StreamExecutionEnvironment, TwoP
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.errors import InvalidJob, NotSerializable, UserFunctionError
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.base import Ending
 
 
 @dataclass(frozen=True, order=True)
@@ -151,10 +152,10 @@ def test_a_job_without_checkpoints_commits_at_its_end() -> None:
     one = begin(Numbered(calls))
     one.feed(["a"])
     one.operator.finish()
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
     assert calls.take()[-2:] == ["pre-commit 1", "commit 1"]
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     one.operator.close()
     assert calls.take() == ["close"]
 
@@ -167,7 +168,7 @@ def test_behind_the_end_no_transaction_begins() -> None:
     one.snapshot(1)
     snapshot = one.snapshot(2)
     one.operator.notify_checkpoint_complete(1)
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     assert calls.take()[-2:] == ["pre-commit 1", "commit 1"]
     begin(Numbered(calls), [snapshot], attempt=1)
     assert calls.take()[1:3] == ["recover and commit 1", "recovered {'next': 2}, handled [1]"]

@@ -13,6 +13,7 @@ from tidegate.functions.transactional_ids import (
     TransactionalIdsSinkFunction,
 )
 from tidegate.model.errors import UserFunctionError
+from tidegate.taskmanager.operators.base import Ending
 
 
 def ids(subtask: int, parallelism: int, first: int = 0) -> list[str]:
@@ -113,7 +114,7 @@ def test_new_subtasks_take_ids_that_nobody_had() -> None:
     used = set(status)
     third = begin(Pooled(status), snapshots, subtask=2, parallelism=3, attempt=1)
     assert set(status) - used == {"t-12"}
-    assert third.operator.has_pending_commits() is False
+    assert third.operator.ending() is Ending.DONE
 
 
 def test_a_pool_of_one_is_refused() -> None:

@@ -33,6 +33,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import MIN_TIMESTAMP, ArrowBatch
 from tidegate.records.record_codec import decode, encode
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
 
 KEY = KeySpec(selector=first)
@@ -49,7 +50,7 @@ def columns(
 def end(running: Running) -> list[Any]:
     running.operator.on_watermark(END_OF_TIME)
     assert running.out.order == []
-    while running.operator.has_in_flight():
+    while running.operator.ending() is Ending.IN_FLIGHT:
         assert running.operator.emit_some()
     running.operator.finish()
     assert running.out.watermarks == [END_OF_TIME]

@@ -22,6 +22,7 @@ from tidegate.model.program import OperatorSpec
 from tidegate.operator_options import AggregateOptions
 from tidegate.records.batch import ArrowBatch
 from tidegate.taskmanager.compatibility.states import StateOutcome, StoredState, examine_states
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.columns import aggregate as columnar_aggregate
 from tidegate.taskmanager.runtime.operator_factory import options_of
 
@@ -136,7 +137,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
     assert running.out.order == []
     with pytest.raises(InvalidJob, match="no checkpoints and savepoints"):
         running.operator.freeze(1)
-    while running.operator.has_in_flight():
+    while running.operator.ending() is Ending.IN_FLIGHT:
         assert running.operator.emit_some()
         assert all(len(emitted) <= 150 for emitted in running.out.batches)
     running.operator.finish()
@@ -148,7 +149,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
 def test_totals_of_nothing_are_nothing() -> None:
     made = aggregate(pa.schema([("k", pa.string()), ("v", pa.int64())]), ["k"], [("x", "sum", "v")])
     running = start(replace(made, options=replace(options_of(made, AggregateOptions), is_final=True)))
-    while running.operator.has_in_flight():
+    while running.operator.ending() is Ending.IN_FLIGHT:
         assert running.operator.emit_some()
     running.operator.finish()
     assert running.out.values() == []

@@ -20,6 +20,7 @@ from tidegate.model.errors import CorruptData
 from tidegate.records.batch import ArrowBatch
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
+from tidegate.taskmanager.operators.base import Ending
 from tidegate.taskmanager.operators.columns import aggregate as columnar_aggregate
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate
 
@@ -136,7 +137,7 @@ def test_rows_of_each_key_group_are_worked_on_as_soon_as_it_is_loaded(job: Job) 
     assert not operator.has_room(), "rows wait, so no more are taken"
     before = 0
     while not operator.has_room():
-        assert operator.has_in_flight()
+        assert operator.ending() is Ending.IN_FLIGHT
         job.pool.run_one()
         assert len(emitted(job.running)) >= before
         before = len(emitted(job.running))
@@ -169,7 +170,7 @@ def test_what_comes_behind_rows_does_not_overtake_them(event: str, job: Job) -> 
         case "snapshot":
             operator.prepare_snapshot(2)
         case _:
-            while operator.has_in_flight():
+            while operator.ending() is Ending.IN_FLIGHT:
                 assert operator.emit_some()
             operator.finish()
     assert emitted(job.running) == {f"key {key}": 2 for key in range(KEYS)}

@@ -16,6 +16,7 @@ from tidegate.functions.interfaces import AsyncFunction
 from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import UserFunctionError
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.operators.base import Ending
 
 
 class Twice(AsyncFunction[Any, Any]):
@@ -58,7 +59,7 @@ def test_a_watermark_and_a_status_overtake_nothing() -> None:
     one.calls[0].answer(1)
     assert one.out.order == ["batch", "watermark", "batch"]
     assert one.out.idle == [True]
-    assert not one.operator.has_in_flight()
+    assert one.operator.ending() is not Ending.IN_FLIGHT
 
 
 def test_there_is_no_room_beyond_the_capacity_and_slices_are_no_larger() -> None:

@@ -14,6 +14,7 @@ from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.base import Ending
 
 
 class World:
@@ -96,11 +97,11 @@ def test_nothing_is_visible_before_its_checkpoint_is_confirmed() -> None:
     assert world.visible == []
     one.operator.notify_checkpoint_complete(1)
     assert world.visible == [1, 2]
-    assert one.operator.has_pending_commits(), "3 is not even prepared"
+    assert one.operator.ending() is Ending.UNCOMMITTED, "3 is not even prepared"
     one.snapshot(2)
     one.operator.notify_checkpoint_complete(2)
     assert world.visible == [1, 2, 3]
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
 
 
 def test_a_confirm_commits_skipped_checkpoints_too_and_no_later_ones() -> None:
@@ -161,7 +162,7 @@ def test_a_failed_commit_is_tried_again_then_fails_the_attempt() -> None:
     world.failures = 4
     with pytest.raises(StorageError):
         one.operator.notify_checkpoint_complete(2)
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     one.operator.notify_checkpoint_complete(2)
     assert world.visible == [1, 2]
 
@@ -175,11 +176,11 @@ def test_the_last_records_wait_for_the_final_checkpoint() -> None:
     one.operator.finish()
     one.operator.notify_checkpoint_complete(1)
     assert world.visible == [1]
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     one.snapshot(2)
     one.operator.notify_checkpoint_complete(2)
     assert world.visible == [1, 2]
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
 
 
 def test_without_checkpoints_everything_is_committed_at_the_end() -> None:
@@ -189,7 +190,7 @@ def test_without_checkpoints_everything_is_committed_at_the_end() -> None:
     one.operator.finish()
     one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
     assert world.visible == [1, 2]
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     assert "flush True" in world.calls
 
 
@@ -300,14 +301,14 @@ def test_a_vote_whose_write_was_canceled_is_in_the_next_snapshot() -> None:
     assert frozen is not None
     frozen.release()  # aborted before the snapshot thread came to it
     one.operator.notify_checkpoint_aborted(1)
-    assert one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.UNCOMMITTED
     one.feed([2])
     one.snapshot(2)
     assert votes(world) == ["vote 1", "vote 2"]
     one.operator.notify_checkpoint_complete(2)
     assert world.visible == [1, 2]
     one.snapshot(3)
-    assert not one.operator.has_pending_commits(), "an empty vote leaves nothing"
+    assert one.operator.ending() is Ending.DONE, "an empty vote leaves nothing"
 
 
 def test_a_vote_that_fails_fails_the_attempt() -> None:
@@ -332,16 +333,15 @@ def test_commits_run_in_the_pool_in_order_and_once() -> None:
         one.snapshot(n)
         one.operator.notify_checkpoint_complete(n)
     assert world.visible == []
-    assert one.operator.is_committing()
+    assert one.operator.ending() is Ending.COMMITTING
     assert len(pool.jobs) == 1, "one at a time"
     world.failures = 2
     pool.run_one()
     assert world.visible == [1]
-    assert one.operator.is_committing()
+    assert one.operator.ending() is Ending.COMMITTING
     pool.run_one()
     assert world.visible == [1, 2]
-    assert not one.operator.is_committing()
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     assert one.out.counts["retriedCommittables"] == 2
 
 
@@ -361,7 +361,7 @@ def test_what_is_confirmed_during_a_commit_is_committed_together_afterwards() ->
     pool.run_one()
     assert world.calls[-3:] == ["commit 2-2", "commit 3-3", "commit 4-4"]
     assert pool.jobs == []
-    assert not one.operator.has_pending_commits()
+    assert one.operator.ending() is Ending.DONE
     assert one.out.counts["successfulCommittables"] == 4
 
 
