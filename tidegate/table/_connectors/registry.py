@@ -1,0 +1,153 @@
+"""The connectors and formats that tables have, with their options, under Flink's names. Whatever else is asked for is refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from tidegate.model.errors import InvalidJob
+
+
+@dataclass(frozen=True)
+class Format:
+    """``options`` without the prefix of the format's name. ``changes``: append, or what else the format can carry."""
+
+    name: str
+    options: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Connector:
+    """``patterns`` are regular expressions of option keys. ``needs_format``: whether there has to be an option ``format``;
+    ``sink_changes``: append, upsert, all, or ``any`` where the sink takes whatever the query makes."""
+
+    name: str
+    is_source: bool
+    is_sink: bool
+    required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    sink_changes: str = "append"
+    shown: tuple[str, ...] = field(default=())
+
+
+_JSON = frozenset(
+    {
+        "ignore-parse-errors", "fail-on-missing-field", "timestamp-format.standard", "map-null-key.mode",
+        "map-null-key.literal", "encode.decimal-as-plain-number", "encode.ignore-null-fields",
+    }
+)  # fmt: skip
+_CSV = frozenset(
+    {
+        "ignore-parse-errors", "field-delimiter", "disable-quote-character", "quote-character", "allow-comments",
+        "array-element-delimiter", "escape-character", "null-literal",
+    }
+)  # fmt: skip
+
+FORMATS = {made.name: made for made in (Format("json", _JSON), Format("csv", _CSV), Format("parquet"))}
+
+_DATAGEN_FIELD = r"fields\..+\.(kind|min|max|max-past|length|var-len|start|end|null-rate)"
+
+COLLECT = "tidegate-collect"
+"""The sink of ``execute()`` and ``SELECT``."""
+STREAM = "tidegate-stream"
+"""A table that stands for a stream, or a stream for a table; ``number`` tells them apart in a program."""
+ROWS = "tidegate-rows"
+"""The rows that ``from_elements`` and ``from_pandas`` were given."""
+
+CONNECTORS = {
+    made.name: made
+    for made in (
+        Connector(
+            "datagen", True, False,
+            optional=frozenset({"rows-per-second", "number-of-rows", "scan.parallelism"}), patterns=(_DATAGEN_FIELD,),
+            shown=("fields.#.kind", "fields.#.length", "fields.#.max", "fields.#.max-past", "fields.#.min", "fields.#.null-rate",
+                   "fields.#.start", "fields.#.end", "fields.#.var-len"),
+        ),
+        Connector(
+            "print", False, True,
+            optional=frozenset({"print-identifier", "standard-error", "sink.parallelism"}), sink_changes="any",
+        ),
+        Connector("blackhole", False, True, sink_changes="any"),
+        Connector(
+            "filesystem", True, True,
+            required=frozenset({"path", "format"}),
+            optional=frozenset(
+                {
+                    "source.monitor-interval", "source.path.regex-pattern", "sink.parallelism", "sink.rolling-policy.file-size",
+                    "sink.rolling-policy.rollover-interval", "sink.rolling-policy.inactivity-interval",
+                    "sink.rolling-policy.check-interval",
+                }
+            ),
+            formats=("json", "csv", "parquet"),
+        ),
+        Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
+        Connector(STREAM, True, True, required=frozenset({"number"}), optional=frozenset({"changes"}), sink_changes="any"),
+        Connector(ROWS, True, False, required=frozenset({"number"})),
+    )
+}  # fmt: skip
+_OURS = (COLLECT, STREAM, ROWS)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where one of the names is near."""
+    found = get_close_matches(name, list(names), 1)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> str:
+    """Checks the options of a table that is read or written. Returns the changes that it has (append, upsert, all) or takes (those, or any).
+
+    Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is not there, and for one that is missing.
+    """
+    connector = connector_of(table, options)
+    if is_source and not connector.is_source:
+        raise InvalidJob(f"Connector '{connector.name}' can only be used as a sink. It cannot be used as a source.")
+    if not is_source and not connector.is_sink:
+        raise InvalidJob(f"Connector '{connector.name}' can only be used as a source. It cannot be used as a sink.")
+    missing = sorted(connector.required - options.keys())
+    if missing:
+        raise InvalidJob(
+            f"One or more required options are missing.\n\nMissing required options are:\n\n{chr(10).join(missing)}"
+        )
+    known = {"connector", *connector.required, *connector.optional}
+    patterns = list(connector.patterns)
+    if connector.formats:
+        chosen = options["format"]
+        if chosen not in connector.formats:
+            raise InvalidJob(
+                f"Could not find any format '{chosen}' for the connector '{connector.name}'{nearest(chosen, connector.formats)}\n\n"
+                f"Available formats are:\n\n{chr(10).join(sorted(connector.formats))}"
+            )
+        known |= {"format", *(f"{chosen}.{option}" for option in FORMATS[chosen].options)}
+        if chosen == "parquet":
+            patterns.append(r"parquet\..+")
+    unknown = sorted(
+        key for key in options if key not in known and not any(re.fullmatch(pattern, key) for pattern in patterns)
+    )
+    if unknown:
+        hint = nearest(unknown[0], {*known, *connector.shown})
+        raise InvalidJob(
+            f"Unsupported options found for '{connector.name}'{hint}\n\nUnsupported options:\n\n{chr(10).join(unknown)}\n\n"
+            f"Supported options:\n\n{chr(10).join(sorted({*known, *connector.shown}))}"
+        )
+    if is_source:
+        return options.get("changes", "append")
+    return connector.sink_changes
+
+
+def connector_of(table: str, options: Mapping[str, str]) -> Connector:
+    """Raises ``InvalidJob`` without a connector, or for one that is not there."""
+    name = options.get("connector")
+    if name is None:
+        raise InvalidJob(f"the table {table} has no option 'connector': say WITH ('connector' = '...')")
+    if name not in CONNECTORS:
+        offered = sorted(CONNECTORS.keys() - set(_OURS))
+        raise InvalidJob(
+            f"Could not find any connector '{name}' for the table {table}{nearest(name, offered)}\n\n"
+            f"Available connectors are:\n\n{chr(10).join(offered)}"
+        )
+    return CONNECTORS[name]

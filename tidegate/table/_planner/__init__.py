@@ -1,0 +1,13 @@
+"""Flink's planner, which a Java process of the client runs: statements in, compiled plans out. No row passes through it.
+
+planner = running_planner()
+environment = make_table_environment(planner, {"parallelism.default": "1"}, is_streaming=True)
+"""
+
+from __future__ import annotations
+
+from tidegate.table._planner.environments import make_table_environment
+from tidegate.table._planner.errors import InvalidStatement, PlannerUnavailable
+from tidegate.table._planner.session import Planner, running_planner
+
+__all__ = ["InvalidStatement", "Planner", "PlannerUnavailable", "make_table_environment", "running_planner"]

@@ -1,0 +1,70 @@
+"""Errors of the planner, in Flink's own words, with the place in the statement underlined."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tidegate.model.errors import ExternalError, InvalidJob
+
+
+class InvalidStatement(InvalidJob):
+    """A statement or a Table program that Flink's planner refuses. The message is Flink's, with line, column and text where Flink
+    names them; ``details`` is Java's stack trace."""
+
+
+class PlannerUnavailable(ExternalError):
+    """The planner cannot be started, has ended, or does not answer."""
+
+    code, is_lasting = "external", True
+
+
+_PLACE = re.compile(r"(?:From )?line (\d+), column (\d+)(?: to line (\d+), column (\d+))?")
+
+
+def underlined(sql: str, message: str) -> str:
+    """The line of the statement that the first place in the message names, with marks below the text; empty without a place, or with
+    one outside of the statement. Lines and columns count from 1."""
+    found = _PLACE.search(message)
+    if found is None:
+        return ""
+    line, column = int(found[1]), int(found[2])
+    lines = sql.split("\n")
+    if not 1 <= line <= len(lines) or not 1 <= column <= len(lines[line - 1]) + 1:
+        return ""
+    text = lines[line - 1].rstrip("\r")
+    last = min(int(found[4]), len(text)) if found[3] is not None and int(found[3]) == line else column
+    if found[3] is not None and int(found[3]) > line:
+        last = len(text)
+    blanks = "".join("\t" if sign == "\t" else " " for sign in text[: column - 1])
+    return f"{text}\n{blanks}{'^' * max(1, last - column + 1)}"
+
+
+def chain_of(error: Any) -> list[tuple[str, str]]:
+    """Class and message of a Java exception and of its causes, outermost first."""
+    found: list[tuple[str, str]] = []
+    while error is not None and len(found) < 16:
+        found.append((str(error.getClass().getName()), str(error.getMessage() or "")))
+        error = error.getCause()
+    return found
+
+
+def message_of(chain: list[tuple[str, str]]) -> str:
+    """What a chain of exceptions says, once: the message of the outermost, and those of causes that it does not hold. An exception
+    without words is named by its class."""
+    parts: list[str] = []
+    for _kind, message in chain:
+        if not message:
+            continue
+        named = re.sub(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ", "", message)
+        if named and not any(named in part for part in parts):
+            parts = [part for part in parts if part not in named]
+            parts.append(named)
+    return "\n".join(parts) if parts else chain[0][0] if chain else "the planner failed"
+
+
+def refusal(chain: list[tuple[str, str]], sql: str = "", trace: str = "") -> InvalidStatement:
+    """The error for a statement that the planner refused."""
+    message = message_of(chain)
+    marks = underlined(sql, message)
+    return InvalidStatement(f"{message}\n{marks}" if marks else message, details=trace)

@@ -1,0 +1,159 @@
+"""The planner as Python sees it: a gateway to the Java process, whose errors are ours.
+
+Java objects are what py4j gives (``Any``): the Table API passes them on, as PyFlink does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.table._planner.errors import PlannerUnavailable, chain_of, refusal
+from tidegate.table._planner.process import PlannerProcess, start_planner
+
+STARTING = "Starting Flink's planner (Java) ..."
+ANSWER_LIMIT_S = 300.0
+"""How long one call may take; a plan takes less than a second."""
+
+
+class Planner:
+    """A running planner. Its errors: ``InvalidStatement`` where Flink refuses something, ``PlannerUnavailable`` where Java is gone."""
+
+    def __init__(self, process: PlannerProcess, limit_s: float = ANSWER_LIMIT_S) -> None:
+        from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
+
+        self._process = process
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                port=process.port, auto_convert=True, auth_token=process.token, read_timeout=limit_s
+            ),
+            callback_server_parameters=CallbackServerParameters(
+                port=0,
+                daemonize=True,
+                daemonize_connections=True,
+                auth_token=process.token,
+                propagate_java_exceptions=True,
+            ),
+        )
+        self._call_back(process.token)
+
+    @property
+    def jvm(self) -> Any:
+        """Java's packages by name."""
+        return self._gateway.jvm
+
+    @property
+    def api(self) -> Any:
+        """``org.apache.flink.table.api``."""
+        return self.jvm.org.apache.flink.table.api
+
+    @property
+    def process(self) -> PlannerProcess:
+        return self._process
+
+    def array(self, kind: Any, values: list[Any]) -> Any:
+        """A Java array."""
+        made = self._gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            made[index] = value
+        return made
+
+    @contextlib.contextmanager
+    def errors(self, sql: str = "") -> Iterator[None]:
+        """Turns what py4j raises inside the block into our errors; ``sql``: the statement that it is about."""
+        from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+        with _without_logs_of_py4j():
+            try:
+                yield
+            except Py4JJavaError as error:
+                raise refusal(chain_of(error.java_exception), sql, str(error)) from None
+            except (Py4JNetworkError, OSError, EOFError) as error:
+                raise self._gone(str(error)) from None
+            except Py4JError as error:
+                if not self._answers():  # py4j takes a class for missing when it cannot ask
+                    raise self._gone(str(error)) from None
+                raise
+
+    def stop(self) -> None:
+        """Again: no-op."""
+        self._disconnect()
+        self._process.stop()
+
+    def _call_back(self, token: str) -> None:
+        """Java calls us with the token. Its ``resetCallbackClient`` would make a client without one."""
+        jvm, server = self._gateway.jvm, self._gateway.java_gateway_server
+        port = self._gateway.get_callback_server().get_listening_port()
+        client = jvm.py4j.CallbackClient(port, server.getCallbackClient().getAddress(), token)
+        gateway = server.getGateway()
+        place = gateway.getClass().getDeclaredField("cbClient")
+        place.setAccessible(True)
+        place.set(gateway, client)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.jvm.java.lang.System.currentTimeMillis())
+        except Exception:  # noqa: BLE001 - whatever it is, it is no answer
+            return False
+
+    def _gone(self, reason: str) -> PlannerUnavailable:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.process.wait(1.0)
+        log = self._process.log_tail()
+        self._disconnect()
+        if self._process.is_alive():
+            self._process.kill()
+            return PlannerUnavailable(
+                "the Java process of Flink's planner does not answer, and was ended: run the program again",
+                details=reason,
+            )
+        said = f": {log}" if log else ""
+        message = f"the Java process of Flink's planner has ended{said}: run the program again"
+        return PlannerUnavailable(message, details=reason)
+
+    def _disconnect(self) -> None:
+        """Objects of Java that are let go from now on send nothing."""
+        with contextlib.suppress(Exception), _without_logs_of_py4j():
+            self._gateway._gateway_client.is_connected = False
+            self._gateway.shutdown_callback_server()
+            self._gateway.close(keep_callback_server=True, close_callback_server_connections=True)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+@contextlib.contextmanager
+def _without_logs_of_py4j() -> Iterator[None]:
+    """py4j logs stack traces of what it raises, some to the root logger, which makes that write to the standard error."""
+    loggers = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_not_of_py4j)
+
+
+_lock = threading.Lock()
+_running: Planner | None = None
+_running_in = 0
+
+
+def running_planner(environment: Mapping[str, str] = os.environ) -> Planner:
+    """The planner of this program, started by the first call. Raises ``PlannerUnavailable``."""
+    global _running, _running_in
+    with _lock:
+        if _running is None or _running_in != os.getpid() or not _running.process.is_alive():
+            sys.stderr.write(f"{STARTING}\n")
+            _running, _running_in = Planner(start_planner(environment)), os.getpid()
+            atexit.register(_running.stop)
+        return _running

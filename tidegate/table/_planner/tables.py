@@ -1,0 +1,157 @@
+"""Our tables in Flink's planner: a module, implemented in Python, whose factory is asked for every ``CREATE TABLE``, whatever its connector.
+
+The planner learns what a connector can do (changes, keys, projections); nothing here reads or writes a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate.model.errors import TidegateError
+from tidegate.table._connectors.registry import check_table
+
+if TYPE_CHECKING:
+    from tidegate.table._planner.session import Planner
+
+_CONNECTOR = "org.apache.flink.table.connector"
+
+
+class _JavaObject:
+    """What Java asks of every object."""
+
+    def toString(self) -> str:
+        return type(self).__name__
+
+    def hashCode(self) -> int:
+        return id(self) % 2**31
+
+    def equals(self, other: object) -> bool:
+        return self is other
+
+
+def make_module(planner: Planner) -> object:
+    """For ``loadModule``."""
+    return _Module(planner)
+
+
+class _Module(_JavaObject):
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._factory = _Factory(planner)
+
+    def listFunctions(self, *unused: object) -> Any:
+        return self._planner.jvm.java.util.HashSet()
+
+    def getFunctionDefinition(self, name: str) -> Any:
+        return self._planner.jvm.java.util.Optional.empty()
+
+    def getTableSourceFactory(self) -> Any:
+        return self._planner.jvm.java.util.Optional.of(self._factory)
+
+    def getTableSinkFactory(self) -> Any:
+        return self._planner.jvm.java.util.Optional.of(self._factory)
+
+    class Java:
+        implements = ("org.apache.flink.table.module.Module",)
+
+
+class _Factory(_JavaObject):
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+
+    def factoryIdentifier(self) -> str:
+        return "tidegate"
+
+    def requiredOptions(self) -> Any:
+        return self._planner.jvm.java.util.HashSet()
+
+    def optionalOptions(self) -> Any:
+        return self._planner.jvm.java.util.HashSet()
+
+    def createDynamicTableSource(self, context: Any) -> object:
+        changes = self._checked(context, is_source=True)
+        return _Source(self._planner, changes)
+
+    def createDynamicTableSink(self, context: Any) -> object:
+        return _Sink(self._planner, self._checked(context, is_source=False))
+
+    def _checked(self, context: Any, *, is_source: bool) -> str:
+        table = context.getCatalogTable()
+        options = {str(key): str(value) for key, value in dict(table.getOptions()).items()}
+        name = str(context.getObjectIdentifier().asSummaryString())
+        try:
+            return check_table(name, options, is_source=is_source)
+        except TidegateError as error:
+            raise self._planner_refusal(error.message) from None
+
+    def _planner_refusal(self, message: str) -> Exception:
+        from py4j.protocol import Py4JJavaError
+
+        exception = self._planner.api.ValidationException(message)
+        return Py4JJavaError(message, exception)  # type: ignore[no-any-return]
+
+    class Java:
+        implements = (
+            "org.apache.flink.table.factories.DynamicTableSourceFactory",
+            "org.apache.flink.table.factories.DynamicTableSinkFactory",
+        )
+
+
+class _Source(_JavaObject):
+    """``changes``: append, upsert or all."""
+
+    def __init__(self, planner: Planner, changes: str) -> None:
+        self._planner = planner
+        self._changes = changes
+
+    def getChangelogMode(self) -> Any:
+        return _mode(self._planner, self._changes)
+
+    def getScanRuntimeProvider(self, context: Any) -> None:
+        return None
+
+    def copy(self) -> object:
+        return type(self)(self._planner, self._changes)
+
+    def asSummaryString(self) -> str:
+        return "tidegate"
+
+    def applyProjection(self, projected: Any, *unused: object) -> None:
+        """The plan says which columns are read."""
+
+    def supportsNestedProjection(self) -> bool:
+        return False
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.source.ScanTableSource",
+            f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
+        )
+
+
+class _Sink(_JavaObject):
+    """``changes`` as of a source, or ``any``: whatever the query makes."""
+
+    def __init__(self, planner: Planner, changes: str) -> None:
+        self._planner = planner
+        self._changes = changes
+
+    def getChangelogMode(self, requested: Any) -> Any:
+        return requested if self._changes == "any" else _mode(self._planner, self._changes)
+
+    def getSinkRuntimeProvider(self, context: Any) -> None:
+        return None
+
+    def copy(self) -> object:
+        return type(self)(self._planner, self._changes)
+
+    def asSummaryString(self) -> str:
+        return "tidegate"
+
+    class Java:
+        implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
+
+
+def _mode(planner: Planner, changes: str) -> Any:
+    modes = planner.jvm.org.apache.flink.table.connector.ChangelogMode
+    return {"append": modes.insertOnly, "upsert": modes.upsert, "all": modes.all}[changes]()
