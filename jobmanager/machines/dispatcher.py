@@ -164,6 +164,7 @@ class Dispatcher:
                 self._on_task_manager(event)
             case WorkersFound() | WorkerEnded():
                 self._supply.on_worker(event)
+                self._on_ended(event)
             case CallAnswered():
                 self._on_answered(event)
             case WatermarkReported():
@@ -250,13 +251,22 @@ class Dispatcher:
                 self._on_attempts(task_manager_id, event.attempts)
                 self._on_leaving(event.leaving)
             case TaskManagerConnectionLost():
-                if self._resources.find(task_manager_id, event.session) is not None:
+                if self._resources.find(task_manager_id, event.session) is None:
+                    return
+                if event.is_gone or not self._resources.suspend(task_manager_id, event.reason):
                     self._lose(task_manager_id, f"its connection broke ({event.reason})")
             case SlotFreed():
                 freed = self._resources.on_freed(task_manager_id, event.allocation_id)
                 self._on_gone([freed] if freed else [])
             case _:
                 assert_never(event)
+
+    def _on_ended(self, event: WorkersFound | WorkerEnded) -> None:
+        """A TaskManager whose process has ended does not come back, whether its connection has broken yet or not."""
+        registered = self._resources.find(event.worker_id) if isinstance(event, WorkerEnded) else None
+        if isinstance(event, WorkerEnded) and registered is not None:
+            broke = f"its connection broke ({registered.broken}), and " if registered.broken else ""
+            self._lose(event.worker_id, f"{broke}its process has ended: {event.detail}")
 
     def _lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
         self._resources.lose(task_manager_id, reason)
@@ -320,7 +330,8 @@ class Dispatcher:
             return
         owner, _, rest = timer.partition("/")
         if owner == HEARTBEAT_TIMER:
-            self._lose(TaskManagerId(rest), "it is silent (heartbeat.timeout)")
+            if (reason := self._resources.on_timeout(TaskManagerId(rest))) is not None:
+                self._lose(TaskManagerId(rest), reason)
             return
         if owner == WORKERS_TIMER:
             kind, _, worker_id = rest.partition("/")

@@ -151,11 +151,13 @@ class TaskManagerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerConnectionLost:
-    """Its heartbeat stream broke. (A silent one is noticed by the machine's own timer.)"""
+    """Its heartbeat stream broke. (A silent one is noticed by the machine's own timer.) ``is_gone``: its process is known to be over, or to
+    end, so that it does not come back."""
 
     task_manager_id: TaskManagerId
     session: str
     reason: str
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class SupplySettings:
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
     heartbeat_timeout_ms: int = 50_000
+    reconnect_timeout_ms: int = 5_000
+    """For so long a TaskManager whose connection broke may come back; 0: it is lost."""
     spread_out: bool = False
     """``taskmanager.load-balance.mode: SLOTS``: the least used TaskManager first."""
     workers: SupplySettings | None = None
@@ -140,6 +142,7 @@ def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
     configuration = Configuration.from_strings(texts)
     return ClusterSettings(
         heartbeat_timeout_ms=configuration.get(HeartbeatOptions.TIMEOUT),
+        reconnect_timeout_ms=configuration.get(RuntimeOptions.RECONNECT_TIMEOUT),
         spread_out=configuration.to_strings().get(_LOAD_BALANCE_KEY, "NONE").upper() == "SLOTS",
         workers=_worker_settings(configuration),
     )

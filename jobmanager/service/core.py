@@ -34,6 +34,7 @@ from tidegate.jobmanager.machines.events import (
     RescaleRequested,
     ShapeWritten,
     SnapshotRequested,
+    TaskManagerConnectionLost,
     TaskManagerRegistered,
     TimerFired,
 )
@@ -53,6 +54,7 @@ from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.jobmanager.service.task_managers.calls import TaskManagerCall
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
 from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerOutbox, dial
+from tidegate.jobmanager.service.task_managers.probing import until_refused
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
@@ -119,6 +121,8 @@ class JobManagerCore:
         responses are outdated then."""
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], TaskManagerOutbox] = {}
+        self._probes: dict[tuple[TaskManagerId, str], asyncio.Task[None]] = {}
+        """For each session whose connection broke: the task that looks whether the TaskManager's port is still open."""
         self._closing: set[asyncio.Task[None]] = set()
         self.post(GenerationStarted(self.generation, secrets.randbits(63)))
 
@@ -175,15 +179,37 @@ class JobManagerCore:
                 self._connect(address),
                 self.generation,
                 self._answered,
+                address=address,
                 confirm_retry_ms=self._confirm_retry_ms,
                 may_commit=self._may_commit,
             )
 
     def session_alive(self, task_manager_id: TaskManagerId, session: str) -> None:
         """It obeys this JobManager from now on: what waited for that goes out."""
+        self._stop_probe(task_manager_id, session)
         outbox = self._outboxes.get((task_manager_id, session))
         if outbox is not None:
             outbox.open()
+
+    def session_broken(self, task_manager_id: TaskManagerId, session: str, reason: str, *, is_over: bool) -> None:
+        """Its heartbeat stream ended. ``is_over``: its process ends as well. Otherwise that is found out while it may come back."""
+        self._stop_probe(task_manager_id, session)
+        outbox = self._outboxes.get((task_manager_id, session))
+        if outbox is not None:
+            outbox.suspend()
+        self.post(TaskManagerConnectionLost(task_manager_id, session, reason, is_over))
+        if self._outboxes.get((task_manager_id, session)) is outbox and outbox is not None:
+            probing = asyncio.create_task(self._probe(task_manager_id, session, outbox.address), name="probe")
+            self._probes[task_manager_id, session] = probing
+
+    async def _probe(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
+        reason = await until_refused(address)
+        self.post(TaskManagerConnectionLost(task_manager_id, session, reason, is_gone=True))
+
+    def _stop_probe(self, task_manager_id: TaskManagerId, session: str) -> None:
+        probing = self._probes.pop((task_manager_id, session), None)
+        if probing is not None:
+            probing.cancel()
 
     def registered(self, event: TaskManagerRegistered, figures: Sequence[TaskMetrics | None]) -> None:
         """A TaskManager, with what runs there, or ended there, and what was measured of each; its session is open."""
@@ -360,6 +386,7 @@ class JobManagerCore:
         self._close_outbox(command.task_manager_id, command.session)
 
     def _close_outbox(self, task_manager_id: TaskManagerId, session: str) -> None:
+        self._stop_probe(task_manager_id, session)
         outbox = self._outboxes.pop((task_manager_id, session), None)
         if outbox is not None:
             self._finishing(outbox.close())

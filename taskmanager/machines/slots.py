@@ -43,15 +43,20 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobManagerFound:
-    """Registered with this life of the JobManager; everything older is fenced off. ``loss_grace_ms``: for so long tasks go on without it."""
+    """Registered with this life of the JobManager; everything older is fenced off. ``loss_grace_ms``: for so long tasks go on without it.
+    ``reconnect_ms``: for so long they do, at least, where only the connection is known to be gone."""
 
     generation: Generation
     loss_grace_ms: int = 0
+    reconnect_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class JobManagerLost:
-    """The connection broke, or it was silent for too long. Tasks go on, and every request is refused."""
+    """The connection broke, or it was silent for too long. Tasks go on, and every request is refused. ``is_over``: the JobManager itself
+    has ended the session."""
+
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.model.coordinators.operator_events import OperatorEvent
-from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import SlotResources
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation
 from tidegate.model.states import ExecutionState
@@ -63,13 +63,6 @@ class Outcome:
 
     state: ExecutionState
     error: ErrorInfo | None = None
-
-
-CUT_OFF = Outcome(
-    ExecutionState.FAILED,
-    ErrorInfo.of(SubtaskLost("its TaskManager was cut off from the JobManager for a while, and messages were lost")),
-)
-"""How a task ends when a JobManager that was lost is found again, and may not have noticed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@
     slot is freed ──▶ task table: fail the tasks in it ──they are gone──▶ slot table: the slot is free ──▶ reported
 
 Laws: whatever happens, a task is in the task table exactly as long as it is in its slot. A JobManager is not found again once a later one
-was. When it is lost, tasks go on for the grace that it gave, then they are stopped and slots are freed.
+was. When it is lost, tasks go on for the grace that it gave, then they are stopped and slots are freed. When it is found again, they go on
+with it as if nothing had been.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class TaskManagerMachine:
         self.slots = SlotTable(slots, slot_timeout_ms)
         self.tasks = TaskTable(limits)
         self._highest: Generation | None = None
-        self._loss_grace_ms = 0
+        self._loss_grace_ms = self._reconnect_ms = 0
         self.has_given_up = False
         """The grace is over: what is still here must be gone before another JobManager is asked to take this TaskManager."""
 
@@ -97,15 +98,17 @@ class TaskManagerMachine:
         if reason is not None:
             return (Refuse(ErrorInfo.of(Fenced(f"JobManager generation {event.generation} leads no more: {reason}"))),)
         self._highest = highest_of(event.generation, self._highest)
-        self._loss_grace_ms, self.has_given_up = event.loss_grace_ms, False
+        self._loss_grace_ms, self._reconnect_ms = event.loss_grace_ms, event.reconnect_ms
+        self.has_given_up = False
         return [StopLossTimer(), *self._slot_commands(event, now_ms), *self._task_commands(event, now_ms)]
 
     def _on_lost(self, event: JobManagerLost, now_ms: int) -> Sequence[TaskManagerCommand]:
         if self.slots.generation is None:
             return ()
         lost = [*self._task_commands(event, now_ms), *self._slot_commands(event, now_ms)]
-        if self._loss_grace_ms > 0:
-            return [*lost, StartLossTimer(self._loss_grace_ms)]
+        grace_ms = self._loss_grace_ms if event.is_over else max(self._loss_grace_ms, self._reconnect_ms)
+        if grace_ms > 0:
+            return [*lost, StartLossTimer(grace_ms)]
         return [*lost, *self._give_up(now_ms)]
 
     def _give_up(self, now_ms: int) -> list[TaskManagerCommand]:

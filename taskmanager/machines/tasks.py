@@ -17,9 +17,9 @@ Laws:
    after ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``; if it is not
    gone so long after that, the TaskManager itself is beyond help (``Escalate``).
 5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown. An attempt begins once.
-6. While there is no JobManager, tasks go on and nothing is reported of them. The next one that is found gets a report of each attempt
-   that is here or ended meanwhile, and owns them; when none is found in time they are stopped. When the lost one is found again,
-   they fail: messages between the two were lost, and neither knows which.
+6. While there is no JobManager, tasks go on, and what is reported of them is for the lost one: its driver keeps it until that one is found
+   again, and drops it when another is. Another one gets a report of each attempt that is here or ended meanwhile, and owns them; when
+   none is found in time they are stopped.
 
 Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
 """
@@ -38,7 +38,6 @@ from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedA
 from tidegate.taskmanager.machines.lost_processes import LOST, outcome_of, outcome_of_late_start, outcome_of_obstinacy
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
-    CUT_OFF,
     AcceptStream,
     AttemptRejected,
     CancelRequested,
@@ -121,6 +120,8 @@ class TaskTable:
     def __init__(self, limits: TaskLimits) -> None:
         self._limits = limits
         self._generation: Generation | None = None
+        self._last_generation: Generation | None = None
+        """The JobManager that was found last: it leads, or is lost."""
         self._tasks: dict[AttemptId, Task] = {}
         self._ended = EndedAttempts()
 
@@ -256,13 +257,15 @@ class TaskTable:
 
     def _on_job_manager_found(self, generation: Generation) -> Sequence[TaskCommand]:
         """It owns what is here and is not being stopped. It registered this TaskManager with reports; what has been said since, or
-        may have been, is said again. One that comes back may have noticed nothing and reads no reports: what was lost stays lost."""
-        is_back, self._generation = self._generation is None, generation
+        may have been, is said again. One that comes back reads no reports: what it was to hear has been kept for it."""
+        is_back, self._generation = generation == self._last_generation, generation
+        self._last_generation = generation
+        if is_back:
+            self._ended.take_untold()
+            return ()
         commands: list[TaskCommand] = []
         for task in tuple(self._tasks.values()):
-            if is_back and task.owner == generation:
-                commands += self._stop(task, CUT_OFF)
-            elif task.stopping is None:
+            if task.stopping is None:
                 task.owner = generation
                 if task.phase is TaskPhase.ATTACHED:
                     commands += [Forward(task.attempt, message) for message in task.account.untold()]
@@ -283,7 +286,7 @@ class TaskTable:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
         task.account.on_told(event)
-        if self._is_muted(task):
+        if self.is_muted(task):
             return ()
         if event.acknowledged is not None:
             task.account.on_acknowledged(event.acknowledged, task.owner)
@@ -309,7 +312,7 @@ class TaskTable:
             return self._on_answer(task)
         if not event.state.is_terminal:
             task.account.on_state(event.state)
-            if self._is_muted(task) or task.stopping:
+            if self.is_muted(task) or task.stopping:
                 return ()
             is_listening = event.state is ExecutionState.INITIALIZING
             return (ReportState(task.attempt, event.state, None, task.data_address if is_listening else None),)
@@ -341,12 +344,12 @@ class TaskTable:
         commands: list[TaskCommand] = [StopTimers(task.attempt)]
         if task.phase is TaskPhase.ATTACHED:
             commands.append(CloseStream(task.attempt))
-        is_muted = self._is_muted(task)
+        is_muted = self.is_muted(task)
         if not is_muted:
             commands.append(ReportState(task.attempt, outcome.state, outcome.error))
         if not task.is_disowned:
             end = task.account.report(outcome.state, task.data_address, outcome.error)
-            self._ended.keep(end, is_told=not is_muted)
+            self._ended.keep(end, is_told=not is_muted and self._generation is not None)
         return [*commands, RemoveTask(task.attempt, task.submitted.allocation_id)]
 
     # ---- stopping ----------------------------------------------------------------------------------------------------
@@ -396,5 +399,6 @@ class TaskTable:
         escalation = (StartTimer(task.attempt, TimerKind.ESCALATE, limit_ms),) if limit_ms > 0 else ()
         return (StopTimers(task.attempt), *closing, KillSubtask(task.attempt, task.pid, task.host), *escalation)
 
-    def _is_muted(self, task: Task) -> bool:
-        return task.is_disowned or task.owner != self._generation
+    def is_muted(self, task: Task) -> bool:
+        """Whether nothing is reported of it: no JobManager owns it, or another one than was found last."""
+        return task.is_disowned or task.owner != self._last_generation

@@ -80,7 +80,9 @@ class TaskExecutor:
         self._driver: Driver[TaskManagerEvent, TaskManagerCommand] = Driver(
             machine, self._execute, on_fatal, journal=_log
         )
-        self._generation: Generation | None = None
+        self._spoken_to: Generation | None = None
+        """The JobManager that was found last: reports are for it, also while it is lost."""
+        self._is_found = False
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
@@ -176,29 +178,30 @@ class TaskExecutor:
             leaving=[str(attempt) for attempt in self.leaving],
         )
 
-    def on_found(self, generation: Generation, loss_grace_ms: int) -> ErrorInfo | None:
+    def on_found(self, generation: Generation, loss_grace_ms: int, reconnect_ms: int = 0) -> ErrorInfo | None:
         """Returns why it is not obeyed: a later one was found before."""
-        self._generation = generation
-        refusal = self.request(slots.JobManagerFound(generation, loss_grace_ms))
+        spoken_to, self._spoken_to = self._spoken_to, generation
+        self._is_found = True
+        refusal = self.request(slots.JobManagerFound(generation, loss_grace_ms, reconnect_ms))
         if refusal is not None:
-            self._generation = None
+            self._spoken_to, self._is_found = spoken_to, False
         return refusal
 
-    def on_lost(self, reason: str) -> None:
-        self._generation = None
-        self._gathering.drop()
-        self._driver.post(slots.JobManagerLost())
+    def on_lost(self, reason: str, *, is_over: bool = False) -> None:
+        self._gathering.release()
+        self._is_found = False
+        self._driver.post(slots.JobManagerLost(is_over))
         if self.holds_tasks:
             _log.info("%s; %d subtasks go on without it", reason, len(self._machine.tasks))
 
     def stop_tasks(self, reason: str) -> None:
         """Stops everything that runs here, without a grace."""
-        self.on_lost(reason)
+        self.on_lost(reason, is_over=True)
         self._driver.post(slots.LossGraceOver())
 
     @property
     def holds_tasks(self) -> bool:
-        return self._generation is None and bool(self._machine.tasks) and not self._machine.has_given_up
+        return not self._is_found and bool(self._machine.tasks) and not self._machine.has_given_up
 
     async def wait_ready(self) -> None:
         if self._machine.has_given_up:
@@ -239,7 +242,7 @@ class TaskExecutor:
         self._deployer.release(command.allocation_id)
         self._forget_figures()
         freed = jobmanager_pb2.SlotFreedRequest(
-            generation=self._generation or "",
+            generation=self._spoken_to or "",
             task_manager_id=self.identity.task_manager_id,
             allocation_id=command.allocation_id,
         )
@@ -302,7 +305,7 @@ class TaskExecutor:
         self._tell_now(
             "UpdateTaskState",
             jobmanager_pb2.UpdateTaskStateRequest(
-                generation=self._generation or "",
+                generation=self._spoken_to or "",
                 attempt=str(report.attempt),
                 state=report.state.value,
                 error=optional_error_to_pb(report.error),
@@ -314,13 +317,15 @@ class TaskExecutor:
     def _forward(self, command: tv.Forward) -> None:
         attempt, message = command.attempt, command.message
         assert isinstance(message, subtask_pb2.FromSubtask), message
-        generation, text = self._generation or "", str(attempt)
+        generation, text = self._spoken_to or "", str(attempt)
         match message.WhichOneof("message"):
             case "acknowledge":
                 one = message.acknowledge
                 one.attempt = text  # by its stream: what a process says of itself proves nothing
                 self.measures.acknowledged(attempt, one.metrics)
                 self._gathering.keep(attempt, one, lambda: self._running_of(attempt.job_id))
+                if not self._is_found:  # behind it comes what another JobManager may hear
+                    self._gathering.release()
             case "decline":
                 said = message.decline
                 error = said.error if said.HasField("error") else None
@@ -352,7 +357,7 @@ class TaskExecutor:
         """One by one: how many make a message is the outbox's to say."""
         for one in together:
             request = jobmanager_pb2.AcknowledgeCheckpointRequest(
-                generation=self._generation or "", acknowledgements=[one]
+                generation=self._spoken_to or "", acknowledgements=[one]
             )
             self._tell(ACKNOWLEDGE, request)
 

@@ -1623,6 +1623,7 @@ class RegisterTaskManagerResponse(_message.Message):
     HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     LOSS_GRACE_MS_FIELD_NUMBER: _builtins.int
     ALLOW_FAULTS_FIELD_NUMBER: _builtins.int
+    RECONNECT_MS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     heartbeat_interval_ms: _builtins.int
     heartbeat_timeout_ms: _builtins.int
@@ -1630,6 +1631,8 @@ class RegisterTaskManagerResponse(_message.Message):
     """for so long subtasks go on without a JobManager; 0: they stop at once"""
     allow_faults: _builtins.bool
     """the TaskManager obeys InjectFault"""
+    reconnect_ms: _builtins.int
+    """for so long subtasks go on, at least, when only the connection is known to be gone"""
     @_builtins.property
     def error(self) -> _common_pb2.Error:
         """Absent: success. "version-mismatch": rejected for good. Else: try again later."""
@@ -1643,10 +1646,11 @@ class RegisterTaskManagerResponse(_message.Message):
         heartbeat_timeout_ms: _builtins.int = ...,
         loss_grace_ms: _builtins.int = ...,
         allow_faults: _builtins.bool = ...,
+        reconnect_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_faults", b"allow_faults", "error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "loss_grace_ms", b"loss_grace_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_faults", b"allow_faults", "error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "loss_grace_ms", b"loss_grace_ms", "reconnect_ms", b"reconnect_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1705,9 +1709,12 @@ class TaskManagerHeartbeat(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     PROCESS_METRICS_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    IS_LAST_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     task_manager_id: _builtins.str
     session: _builtins.str
+    is_last: _builtins.bool
+    """the TaskManager is shutting down; a stream that ends without it is a broken connection"""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotReport]: ...
     @_builtins.property
@@ -1737,10 +1744,11 @@ class TaskManagerHeartbeat(_message.Message):
         metrics: _abc.Mapping[_builtins.str, _common_pb2.TaskMetrics] | None = ...,
         process_metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         leaving: _abc.Iterable[_builtins.str] | None = ...,
+        is_last: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "leaving", b"leaving", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "is_last", b"is_last", "leaving", b"leaving", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,7 +1,11 @@
 """The ResourceManager: which TaskManagers are registered, whether they are alive, and which of their slots are free.
 
-A TaskManager is lost when its connection breaks, when it is silent for ``heartbeat.timeout``, when a call to it failed for
-good, or when another process registers under its name. Follows Flink's ``ResourceManager.java``; registration again with
+    REGISTERED ──its connection breaks──▶ SUSPENDED ──reconnect-timeout · its process is gone──▶ lost
+        ▲  │                                  │
+        │  └──silent for heartbeat.timeout────┼──────────────────────────────────────────────────▶ lost
+        └──registration or heartbeat──────────┘   (nothing is placed there meanwhile)
+
+It is lost, too, when another process registers under its name. Follows Flink's ``ResourceManager.java``; registration again with
 the same session changes nothing, with another session it replaces the old one, whose tasks are lost first.
 """
 
@@ -18,6 +22,9 @@ from tidegate.jobmanager.machines.settings import ClusterSettings
 from tidegate.model.ids import AllocationId, JobId, TaskManagerId
 
 HEARTBEAT_TIMER = "heartbeat"
+STOOD_STILL_MS = 1_000
+"""A timer that fires later than this says more about its own process than about the TaskManager. Chosen, not measured: a busy machine
+delays a timer by tenths of a second."""
 
 
 @dataclass(slots=True)
@@ -26,12 +33,16 @@ class RegisteredTaskManager:
     slots: dict[int, Slot]
     registered_ms: int
     last_heartbeat_ms: int
+    expires_ms: int = 0
+    """When it is lost, unless it is heard of before."""
+    broken: str = ""
+    """Why its connection broke, as long as it has not come back."""
     is_draining: bool = False
     """It is about to be stopped: nothing is placed there from now on."""
 
     @property
     def free_slots(self) -> list[Slot]:
-        if self.is_draining:
+        if self.is_draining or self.broken:
             return []
         return [slot for slot in self.slots.values() if slot.state is SlotState.FREE]
 
@@ -42,6 +53,15 @@ class RegisteredTaskManager:
 
     def drain(self) -> None:
         self.is_draining = True
+
+    def suspend(self, reason: str) -> None:
+        self.broken = reason or "no reason is known"
+
+    def resume(self, now_ms: int) -> None:
+        self.last_heartbeat_ms, self.broken = now_ms, ""
+
+    def expire_at(self, at_ms: int) -> None:
+        self.expires_ms = at_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +121,36 @@ class ResourceManager:
         level = "INFO" if lost.is_draining else "WARN"
         self._buffer.log(level, f"TaskManager {task_manager_id} is lost: {reason}")
 
+    def suspend(self, task_manager_id: TaskManagerId, reason: str) -> bool:
+        """Its connection broke. Whether it may come back: what runs there is not lost yet, and nothing new is placed there."""
+        if self._settings.reconnect_timeout_ms == 0:
+            return False
+        task_manager = self._task_managers[task_manager_id]
+        if not task_manager.broken:
+            limit_ms = min(self._settings.reconnect_timeout_ms, self._settings.heartbeat_timeout_ms)
+            text = (
+                f"the connection of TaskManager {task_manager_id} broke ({reason}); it has {limit_ms} ms to come back"
+            )
+            self._buffer.log("WARN", text)
+            self.expect(task_manager, limit_ms)
+        task_manager.suspend(reason)
+        return True
+
+    def on_timeout(self, task_manager_id: TaskManagerId) -> str | None:
+        """It was not heard of in time. Returns why it is lost; ``None``: this process stood still, and could read no heartbeat."""
+        task_manager = self._task_managers[task_manager_id]
+        late_ms = self._buffer.now_ms - task_manager.expires_ms
+        if late_ms > STOOD_STILL_MS and self._settings.reconnect_timeout_ms > 0:
+            text = (
+                f"this JobManager stood still for {late_ms} ms: TaskManager {task_manager_id} is waited for once more"
+            )
+            self._buffer.log("WARN", text)
+            self.expect(task_manager, self._settings.reconnect_timeout_ms)
+            return None
+        if not task_manager.broken:
+            return "it is silent (heartbeat.timeout)"
+        return f"its connection broke ({task_manager.broken}), and it did not come back (tidegate.taskmanager.reconnect-timeout)"
+
     def drain(self, task_manager_id: TaskManagerId) -> None:
         """Places nothing there from now on. No-op for one that is not registered."""
         if task_manager_id in self._task_managers:
@@ -109,8 +159,12 @@ class ResourceManager:
     def on_report(self, task_manager_id: TaskManagerId, report: Iterable[ReportedSlot]) -> list[AllocationGone]:
         """A sign of life with its slots. Returns the allocations that turned out to be gone."""
         task_manager = self._task_managers[task_manager_id]
-        task_manager.last_heartbeat_ms = self._buffer.now_ms
-        self._buffer.start_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}", self._settings.heartbeat_timeout_ms)
+        was_broken = bool(task_manager.broken)
+        if was_broken:
+            self._buffer.log("INFO", f"TaskManager {task_manager_id} is back")
+        task_manager.resume(self._buffer.now_ms)
+        self._has_news |= was_broken and bool(task_manager.free_slots)
+        self.expect(task_manager, self._settings.heartbeat_timeout_ms)
         gone: list[AllocationGone] = []
         for reported in report:
             slot = task_manager.slots.setdefault(reported.index, Slot(reported.index, SlotState.UNKNOWN))
@@ -224,6 +278,11 @@ class ResourceManager:
         known = {allocation: (tm, slot.index) for allocation, (tm, slot) in self._slot_of.items()}
         missing = {allocation: place for allocation, place in held.items() if known.get(allocation) != place}
         assert not missing, f"allocations {missing} are not where they are looked up: {known}"
+
+    def expect(self, task_manager: RegisteredTaskManager, within_ms: int) -> None:
+        """It is lost unless it is heard of by then."""
+        task_manager.expire_at(self._buffer.now_ms + within_ms)
+        self._buffer.start_timer(f"{HEARTBEAT_TIMER}/{task_manager.registration.task_manager_id}", within_ms)
 
     def _claim(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, job_id: JobId) -> None:
         if allocation_id not in self._slot_of:

@@ -35,6 +35,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._blobs = blobs
         self._heartbeat_interval_ms = core.configuration.get(HeartbeatOptions.INTERVAL)
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
+        self._reconnect_ms = core.configuration.get(RuntimeOptions.RECONNECT_TIMEOUT)
         self._allows_faults = core.configuration.get(RuntimeOptions.ALLOW_FAULTS)
         self.fenced = 0
         """Messages refused because of their generation or attempt."""
@@ -73,6 +74,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             heartbeat_timeout_ms=self._heartbeat_timeout_ms,
             loss_grace_ms=self._core.loss_grace_ms,
+            reconnect_ms=self._reconnect_ms,
             allow_faults=self._allows_faults,
         )
 
@@ -92,6 +94,8 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._core.session_alive(task_manager_id, first.session)
         stream = self._core.streams.opened(task_manager_id, first.session)
         self._beat(first)
+        if first.is_last:
+            stream.end()
         reader = asyncio.create_task(self._read(request_iterator, stream), name=f"heartbeats-{task_manager_id}")
         try:
             while not stream.closed.is_set():
@@ -202,8 +206,10 @@ class TaskManagerServicer(JobManagerServiceServicer):
         try:
             async for beat in beats:
                 self._beat(beat)
-            stream.close("its heartbeat stream ended")
-        except Exception as error:  # noqa: BLE001  (a driver: whatever broke the stream, the TaskManager is lost)
+                if beat.is_last:
+                    stream.end()
+            stream.close("its heartbeat stream ended")  # which is also what gRPC says where the connection was reset
+        except Exception as error:  # noqa: BLE001  (a driver: whatever broke the stream, it is broken)
             stream.close(f"its heartbeat stream broke: {error}")
         finally:
             self._ended(stream)
@@ -222,7 +228,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
     def _ended(self, stream: HeartbeatStream) -> None:
         if self._core.streams.ended(stream):
             reason = stream.reason or "its connection broke"
-            self._core.post(ev.TaskManagerConnectionLost(stream.task_manager_id, stream.session, reason))
+            self._core.session_broken(stream.task_manager_id, stream.session, reason, is_over=stream.is_over)
 
     def _checked(self, generation: str, attempt_text: str) -> AttemptId:
         self._check_generation(generation)

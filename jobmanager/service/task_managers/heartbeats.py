@@ -1,4 +1,4 @@
-"""The open heartbeat streams: one for each session of a TaskManager. Its break is how a loss is seen at once."""
+"""The open heartbeat streams: one for each session of a TaskManager. Its break is how a lost connection is seen at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from tidegate.model.ids import TaskManagerId
 
 @dataclass(eq=False)
 class HeartbeatStream:
-    """One open stream. ``closed`` is set when the JobManager ends it; ``reason`` says why."""
+    """One open stream. ``closed`` is set when either side ends it; ``reason`` says why. ``is_over``: the TaskManager has said
+    that it shuts down."""
 
     task_manager_id: TaskManagerId
     session: str
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
+    is_over: bool = False
+
+    def end(self) -> None:
+        """The TaskManager says that it shuts down."""
+        self.is_over = True
+        self.close("it is shutting down")
 
     def close(self, reason: str) -> None:
         self.reason = self.reason or reason
@@ -36,7 +43,7 @@ class HeartbeatStreams:
         return stream
 
     def ended(self, stream: HeartbeatStream) -> bool:
-        """Whether it was the session's current one: then the TaskManager is lost."""
+        """Whether it was the session's current one: then the TaskManager is lost, or comes back."""
         key = (stream.task_manager_id, stream.session)
         if self._streams.get(key) is not stream:
             return False

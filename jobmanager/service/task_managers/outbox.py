@@ -1,8 +1,9 @@
 """Everything that goes to one TaskManager, in order: submit < trigger n < abort or confirm n.
 
-Nothing is sent before ``open``. A call is not begun before the one before it was answered or given up. Confirm is repeated until the TaskManager answers
-or is lost; the others are tried three times. What is given up is answered with ``Unreachable``, so that the machine
-always hears of every ``call_id`` once, unless the TaskManager was closed.
+Nothing is sent before ``open``, or from ``suspend`` to the next ``open``. A call is not begun before the one before it was answered or given up. Confirm is
+repeated until the TaskManager answers or is lost; the others are tried three times. What is given up is answered with ``Unreachable``, so that the
+machine always hears of every ``call_id`` once, unless the TaskManager was closed. A TaskManager whose connection broke refuses everything as fenced until it
+is registered again, which may be seen here before the break is: such a refusal is no answer, nor is a try that failed while the connection was broken.
 
 A repeated confirm holds nothing up: while it waits for its next try, what is behind it goes out.
 """
@@ -27,7 +28,7 @@ from tidegate.jobmanager.machines.commands import (
 from tidegate.jobmanager.machines.events import CallAnswered
 from tidegate.jobmanager.service.storage.inline_state import Reading
 from tidegate.jobmanager.service.task_managers.calls import TaskManagerCall, send
-from tidegate.model.errors import ErrorInfo, TidegateError, Unreachable
+from tidegate.model.errors import ErrorInfo, Fenced, TidegateError, Unreachable
 from tidegate.model.ids import AttemptId
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
 
@@ -78,12 +79,14 @@ class TaskManagerOutbox:
         generation: str,
         on_answer: Callable[[CallAnswered], None],
         *,
+        address: str = "",
         call_timeout_ms: int = 10_000,
         confirm_retry_ms: int = 1_000,
         may_commit: asyncio.Event | None = None,
     ) -> None:
-        """``may_commit``: while it is not set, no confirm leaves."""
+        """``may_commit``: while it is not set, no confirm leaves. ``address``: where the TaskManager listens."""
         self._name = name
+        self.address = address
         self._generation = generation
         self._on_answer = on_answer
         self._call_timeout_ms = call_timeout_ms
@@ -109,6 +112,10 @@ class TaskManagerOutbox:
         """Begins to send. Before its TaskManager has learned that it is registered, it would refuse everything as fenced. Again: no-op."""
         self._is_open.set()
 
+    def suspend(self) -> None:
+        """Sends nothing until ``open``: the connection of its TaskManager broke."""
+        self._is_open.clear()
+
     def stop(self) -> None:
         """From now on nothing is sent."""
         self._waiting.clear()
@@ -122,7 +129,6 @@ class TaskManagerOutbox:
         await self._link.close()
 
     async def _run(self) -> None:
-        await self._is_open.wait()
         while True:
             await self._wakeup.wait()
             self._wakeup.clear()
@@ -158,21 +164,23 @@ class TaskManagerOutbox:
 
     async def _deliver(self, call: TaskManagerCall) -> None:
         is_confirm = isinstance(call, ConfirmCheckpoint)
-        error: TidegateError = Unreachable(f"TaskManager {self._name} was not asked")
-        for attempt in range(1 if is_confirm else TRIES):
-            if attempt:
-                await asyncio.sleep(RETRY_MS * attempt / 1000)
+        failed = 0
+        while True:
             answer = await self._try(call)
             if isinstance(answer, CallResponse):
                 self._answered(call, answer)
                 return
-            error = answer
+            counts = self._is_open.is_set() and not isinstance(answer, Fenced)
+            failed += counts
+            if is_confirm or failed == TRIES:
+                break
+            await asyncio.sleep(RETRY_MS * max(1, failed) / 1000)
         if is_confirm:
             repeat = asyncio.create_task(self._repeat(call), name=f"confirm-{self._name}")
             self._repeats.add(repeat)
             repeat.add_done_callback(self._repeats.discard)
         else:
-            self._answered(call, CallResponse(ErrorInfo.of(error, self._name)))
+            self._answered(call, CallResponse(ErrorInfo.of(answer, self._name)))
 
     async def _repeat(self, call: TaskManagerCall) -> None:
         while True:
@@ -184,6 +192,7 @@ class TaskManagerOutbox:
 
     async def _try(self, call: TaskManagerCall) -> CallResponse | TidegateError:
         """One try: what the TaskManager answered, or why it did not."""
+        await self._is_open.wait()
         if self._may_commit is not None and isinstance(call, ConfirmCheckpoint):
             await self._may_commit.wait()
         try:
@@ -192,6 +201,8 @@ class TaskManagerOutbox:
             why = error_of_rpc(failure, f"TaskManager {self._name}")
             _log.warning("%s %d to %s failed: %s", type(call).__name__, call.call_id, self._name, why.message)
             return why if isinstance(why, Unreachable) else CallResponse(ErrorInfo.of(why, self._name))
+        if error is not None and error.code == Fenced.code:
+            return Fenced(error.message)
         return CallResponse(error, attempts)
 
     def _answered(self, call: TaskManagerCall, answer: CallResponse) -> None:

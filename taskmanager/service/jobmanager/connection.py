@@ -6,8 +6,8 @@
                                           └── heartbeats both ways
 
 Laws:
-1. The order of messages is kept; a call that does not get through is repeated for as long as the session lives.
-2. When the session ends, unsent messages are dropped: they belong to a generation that has ended.
+1. The order of messages is kept; a call that does not get through is repeated, on a new connection too, so that it may arrive twice.
+2. When the session ends, messages wait for the same generation to take this TaskManager again; when another one does, they are dropped.
 3. It registers again at once, with a report of its tasks, as long as they go on; once they are being stopped (the grace of the lost
    JobManager is over), only after every one is gone.
 4. A JobManager that has been followed by a later one is not accepted again.
@@ -19,6 +19,7 @@ Follows Flink's ``RetryingRegistration.java`` and ``HeartbeatManagerImpl.java``;
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -29,7 +30,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
-from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
+from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, Unreachable, VersionMismatch
 from tidegate.model.ids import Generation
 from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
 from tidegate.taskmanager.service.jobmanager.leader_retrieval import LeaderRetrieval
@@ -46,6 +47,12 @@ RETRY_FIRST_S = 0.05
 """Chosen, not measured; the pause doubles up to the one below."""
 RETRY_LAST_S = 1.0
 """Chosen, not measured: the longest of these pauses."""
+CLOSED = "it closed the connection"
+"""Why a session ended that the JobManager has ended itself."""
+GOODBYE_S = 1.0
+"""Chosen, not measured: a JobManager that does not answer for so long sees the connection close."""
+BLOB_PATIENCE_S = 10.0
+"""Chosen, not measured: a JobManager that can be reached again is, after a few seconds."""
 HOLDING_PAUSE_MS = 500
 """Between two tries to register while tasks wait for a JobManager: chosen, a few of them fit into the time that a new one waits."""
 
@@ -71,10 +78,11 @@ class Resident(Protocol):
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat: ...
 
-    def on_found(self, generation: Generation, loss_grace_ms: int) -> ErrorInfo | None:
+    def on_found(self, generation: Generation, loss_grace_ms: int, reconnect_ms: int) -> ErrorInfo | None:
         """Returns why it is not accepted."""
 
-    def on_lost(self, reason: str) -> None: ...
+    def on_lost(self, reason: str, *, is_over: bool) -> None:
+        """``is_over``: the JobManager has ended the session."""
 
     @property
     def holds_tasks(self) -> bool:
@@ -105,6 +113,8 @@ class JobManagerConnection:
         self._outbox = JobManagerOutbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
+        self._last_generation: Generation | None = None
+        """For which the outbox is: of the JobManager that leads, or is lost."""
         self.allows_faults = False
         """Whether the JobManager that leads was started with ``--allow-faults``."""
         self.on_accepted: Callable[[Generation], None] = lambda _: None
@@ -119,7 +129,7 @@ class JobManagerConnection:
             answer = await self._register(resident)
             reason = await self._live(answer, resident)
             _log.warning("lost %s: %s", self._peer, reason)
-            resident.on_lost(reason)
+            resident.on_lost(reason, is_over=reason == CLOSED)
 
     async def close(self) -> None:
         """Hang up, for good: the JobManager sees it at once."""
@@ -132,17 +142,28 @@ class JobManagerConnection:
             self._channel = self._stub_of_channel = None
 
     def tell(self, method: str, request: Message) -> None:
-        """Sends ``request`` after everything sent before; drops it when there is no session."""
-        if self._generation is not None:
+        """Sends ``request`` after everything sent before. While the JobManager is lost it waits for it; dropped before the first one is
+        found."""
+        if self._last_generation is not None:
             self._outbox.put(method, request)
             self._has_news.set()
 
     async def fetch_blob(self, key: str) -> bytes:
-        """Raises the ``TidegateError`` behind a failure."""
-        try:
-            return await collect(self._stub().GetBlob(common_pb2.BlobRef(key=key)))
-        except grpc.aio.AioRpcError as error:
-            raise error_of_rpc(error, self._peer) from None
+        """Asks again for ``BLOB_PATIENCE_S`` where the connection breaks. Raises the ``TidegateError`` behind a failure."""
+        gives_up_at = time.monotonic() + BLOB_PATIENCE_S
+        while True:
+            channel = self._channel
+            try:
+                return await collect(self._stub().GetBlob(common_pb2.BlobRef(key=key)))
+            except grpc.aio.AioRpcError as error:
+                failure = error_of_rpc(error, self._peer)
+                if not isinstance(failure, Unreachable) or time.monotonic() >= gives_up_at:
+                    raise failure from None
+            except asyncio.CancelledError:  # also what a call says whose channel was closed to make a new one
+                asking = asyncio.current_task()
+                if self._channel is channel or (asking is not None and asking.cancelling()):
+                    raise
+            await asyncio.sleep(RETRY_FIRST_S)
 
     async def align_watermark(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
         """Raises the ``TidegateError`` behind a failure."""
@@ -209,12 +230,14 @@ class JobManagerConnection:
 
     def _accept(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> ErrorInfo | None:
         """From here on messages go to this JobManager; the refusal, if it is not to be obeyed."""
-        self._outbox.clear()
-        self._generation = Generation(answer.generation)
+        kept, last = self._outbox, self._last_generation
+        if answer.generation != last:
+            self._outbox = JobManagerOutbox()
+        self._generation = self._last_generation = Generation(answer.generation)
         self.allows_faults = answer.allow_faults
-        refusal = resident.on_found(self._generation, answer.loss_grace_ms)
+        refusal = resident.on_found(self._generation, answer.loss_grace_ms, answer.reconnect_ms)
         if refusal is not None:
-            self._generation = None
+            self._generation, self._last_generation, self._outbox = None, last, kept
         else:
             self.on_accepted(self._generation)
         return refusal
@@ -233,9 +256,10 @@ class JobManagerConnection:
         generation = Generation(answer.generation)
         _log.info("registered at %s, generation %s", self._peer, generation)
         stream = self._stub().Heartbeat()
+        is_leaving = asyncio.Event()
         tasks = [
             asyncio.create_task(
-                self._send_heartbeats(stream, resident, generation, answer.heartbeat_interval_ms / 1000)
+                self._send_heartbeats(stream, resident, generation, answer.heartbeat_interval_ms / 1000, is_leaving)
             ),
             asyncio.create_task(self._read_heartbeats(stream, answer.heartbeat_timeout_ms / 1000)),
             asyncio.create_task(self._drain_outbox(resident)),
@@ -244,21 +268,38 @@ class JobManagerConnection:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return _first_reason(done)
+        except asyncio.CancelledError:
+            is_leaving.set()
+            await asyncio.wait(tasks[:2], timeout=GOODBYE_S)  # the JobManager ends the stream behind the last heartbeat
+            raise
         finally:
             self._generation = None
-            self._outbox.clear()
+            self._outbox.take_back()
             stream.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send_heartbeats(
-        self, stream: _Heartbeats, resident: Resident, generation: Generation, interval_s: float
+        self,
+        stream: _Heartbeats,
+        resident: Resident,
+        generation: Generation,
+        interval_s: float,
+        is_leaving: asyncio.Event,
     ) -> str:
+        """Until ``is_leaving``: that is said in the last one, so that the JobManager does not wait for this TaskManager to come back."""
+        pause_s = min(interval_s or METRICS_INTERVAL_S, METRICS_INTERVAL_S)
         try:
-            while True:
+            while not is_leaving.is_set():
                 await stream.write(self._beat(resident.heartbeat(generation)))
-                await asyncio.sleep(min(interval_s or METRICS_INTERVAL_S, METRICS_INTERVAL_S))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(is_leaving.wait(), pause_s)
+            last = self._beat(resident.heartbeat(generation))
+            last.is_last = True
+            await stream.write(last)
+            await stream.done_writing()
+            return "this TaskManager is shutting down"
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             return _reason(error)
 
@@ -272,7 +313,7 @@ class JobManagerConnection:
             while True:
                 beat = await asyncio.wait_for(stream.read(), timeout_s or None)
                 if beat is grpc.aio.EOF:
-                    return "it closed the connection"
+                    return CLOSED
         except TimeoutError:
             return f"it has been silent for {timeout_s:g} s (heartbeat.timeout)"
         except grpc.RpcError as error:

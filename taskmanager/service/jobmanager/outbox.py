@@ -21,11 +21,11 @@ ACKNOWLEDGE = "AcknowledgeCheckpoint"
 
 
 class JobManagerOutbox:
-    """The outbox of one session with one generation of the JobManager."""
+    """The outbox for one generation of the JobManager, whichever connection leads to it."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Message]] = deque()
-        self._on_its_way: Message | None = None
+        self._on_its_way: tuple[str, Message] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -38,21 +38,24 @@ class JobManagerOutbox:
         method, request = self._waiting.popleft()
         if isinstance(request, AcknowledgeCheckpointRequest):
             self._gather(request)
-        self._on_its_way = request
+        self._on_its_way = (method, request)
         return method, request
 
     def answered(self) -> None:
         """The last one that was taken."""
         self._on_its_way = None
 
+    def take_back(self) -> None:
+        """The connection broke before an answer came: what was on its way is the next call again."""
+        if self._on_its_way is not None:
+            self._waiting.appendleft(self._on_its_way)
+            self._on_its_way = None
+
     def unreported(self) -> set[str]:
         """Attempts with a state that the JobManager may not know."""
-        requests = [self._on_its_way, *(request for _, request in self._waiting)]
+        calls = [*self._waiting] if self._on_its_way is None else [self._on_its_way, *self._waiting]
+        requests = [request for _, request in calls]
         return {request.attempt for request in requests if isinstance(request, UpdateTaskStateRequest)}
-
-    def clear(self) -> None:
-        self._waiting.clear()
-        self._on_its_way = None
 
     def _gather(self, request: AcknowledgeCheckpointRequest) -> None:
         size_bytes = request.ByteSize()

@@ -155,9 +155,34 @@ class FakeTaskManager(TaskManagerServicer):
         answer = await self.job_manager.RegisterTaskManager(registration)
         assert not answer.HasField("error"), answer.error
         self.generation = answer.generation
+        self._address = f"127.0.0.1:{port}"
+        await self._open_heartbeats()
+
+    async def _open_heartbeats(self) -> None:
         self._heartbeat = self.job_manager.Heartbeat()
         await self._heartbeat.write(self._beat())
         await self._heartbeat.read()
+
+    async def break_link(self) -> None:
+        """Its connection to the JobManager ends without a word; its process, and what runs there, goes on."""
+        await self._channel.close()
+
+    async def come_back(self, listening: Listening) -> None:
+        """Behind ``break_link``: on a new connection, as the same process."""
+        self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}")
+        self.job_manager = JobManagerServiceStub(self._channel)
+        registration = self.registration(self._address)
+        registration.attempts.extend(self.reports(0, self.generation))
+        answer = await self.job_manager.RegisterTaskManager(registration)
+        assert not answer.HasField("error"), answer.error
+        assert answer.generation == self.generation
+        await self._open_heartbeats()
+
+    async def say_goodbye(self) -> None:
+        """Its last heartbeat, as of a TaskManager that shuts down."""
+        last = self._beat()
+        last.is_last = True
+        await self._heartbeat.write(last)
 
     def registration(self, address: str, **fields: Any) -> jobmanager_pb2.RegisterTaskManagerRequest:
         request = jobmanager_pb2.RegisterTaskManagerRequest(
@@ -224,6 +249,9 @@ class FakeTaskManager(TaskManagerServicer):
             task.cancel()
         if self._channel is not None:
             await self._channel.close()
+        await self.stop_listening()
+
+    async def stop_listening(self) -> None:
         if self._server is not None:
             await self._server.stop(None)
 

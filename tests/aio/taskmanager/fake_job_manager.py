@@ -22,10 +22,17 @@ WAIT_S = 90.0
 class FakeJobManager(JobManagerServiceServicer):
     """``told`` holds the requests in the order in which they came. Switches: ``refuse``, ``reject_updates``."""
 
-    def __init__(self, generation: str = "g1", heartbeat_timeout_ms: int = 5_000, loss_grace_ms: int = 0) -> None:
+    def __init__(
+        self,
+        generation: str = "g1",
+        heartbeat_timeout_ms: int = 5_000,
+        loss_grace_ms: int = 0,
+        reconnect_ms: int = 0,
+    ) -> None:
         self.generation = generation
         self.heartbeat_timeout_ms = heartbeat_timeout_ms
         self.loss_grace_ms = loss_grace_ms
+        self.reconnect_ms = reconnect_ms
         self.registrations: list[jobmanager_pb2.RegisterTaskManagerRequest] = []
         self.beats: list[jobmanager_pb2.TaskManagerHeartbeat] = []
         self.told: list[Any] = []
@@ -34,6 +41,10 @@ class FakeJobManager(JobManagerServiceServicer):
         self.reject_updates = False
         self.is_silent = False
         self.lost = 0
+        self.goodbyes = 0
+        self.asked_for_blobs = 0
+        self.gives_blobs = asyncio.Event()
+        self.gives_blobs.set()
         self.takes_acknowledgements = asyncio.Event()
         self.takes_acknowledgements.set()
         self.takes_updates = asyncio.Event()
@@ -108,12 +119,14 @@ class FakeJobManager(JobManagerServiceServicer):
             heartbeat_interval_ms=100,
             heartbeat_timeout_ms=self.heartbeat_timeout_ms,
             loss_grace_ms=self.loss_grace_ms,
+            reconnect_ms=self.reconnect_ms,
         )
 
     async def Heartbeat(self, requests: Any, context: Any) -> AsyncIterator[jobmanager_pb2.JobManagerHeartbeat]:
         try:
             async for beat in requests:
                 self.beats.append(beat)
+                self.goodbyes += beat.is_last
                 await self.notify()
                 if not self.is_silent:
                     yield jobmanager_pb2.JobManagerHeartbeat(generation=self.generation)
@@ -150,6 +163,9 @@ class FakeJobManager(JobManagerServiceServicer):
         return await self._keep(request)
 
     async def GetBlob(self, request: common_pb2.BlobRef, context: Any) -> AsyncIterator[common_pb2.BlobChunk]:
+        self.asked_for_blobs += 1
+        await self.notify()
+        await self.gives_blobs.wait()
         content = self.blobs.get(request.key)
         if content is None:
             await abort(context, CorruptData(f"no blob {request.key}"))

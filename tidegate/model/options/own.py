@@ -65,6 +65,13 @@ class RuntimeOptions:
         "A file into which this TaskManager writes where it can be asked for executors of its Spark cluster; each of them then is a "
         "TaskManager. The JobManager sets it, with `tidegate.resourcemanager.driver: spark`.",
     )
+    RECONNECT_TIMEOUT = option(
+        "tidegate.taskmanager.reconnect-timeout",
+        DURATION,
+        "5 s",
+        "For so long a TaskManager whose connection to the JobManager broke may come back before what runs there counts as lost. One whose "
+        "process is known to be gone is lost at once. 0: every broken connection is a loss.",
+    )
     MEMORY_RESERVE = optional(
         "tidegate.taskmanager.memory.reserve",
         MEMORY_SIZE,

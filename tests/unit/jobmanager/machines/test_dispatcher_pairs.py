@@ -55,7 +55,7 @@ EVENTS: dict[str, e.Event] = {
     "its TaskManager registers": e.TaskManagerRegistered(TM, "s1", "tm-1:1", "tm-1", (e.ReportedSlot(0),)),
     "another process registers": e.TaskManagerRegistered(TM, "s2", "tm-1:1", "tm-1", (e.ReportedSlot(0),)),
     "a heartbeat without its task": e.TaskManagerHeartbeat(TM, "s1", (e.ReportedSlot(0),), ()),
-    "its TaskManager is lost": e.TaskManagerConnectionLost(TM, "s1", "reset"),
+    "its TaskManager is lost": e.TaskManagerConnectionLost(TM, "s1", "reset", is_gone=True),
     "workers are found": e.WorkersFound(()),
     "a worker ends": e.WorkerEnded(TaskManagerId("worker-1"), "exit code 1"),
     "an answer to no call": e.CallAnswered(10_000),

@@ -148,24 +148,42 @@ def test_an_earlier_leader_is_not_found_again(events: list[TaskManagerEvent]) ->
     assert "a JobManager of term 2 has led since" in refusal.error.message
 
 
-def test_when_the_same_leader_is_found_again_the_task_fails_since_messages_were_lost() -> None:
-    """Its state, or the confirmation of a checkpoint: a JobManager that noticed nothing would wait for ever for what follows from it."""
+def test_when_the_same_leader_is_found_again_its_tasks_go_on_and_nothing_is_said_twice() -> None:
+    """Reports of that time wait in the outbox, and what was asked meanwhile is asked again."""
     machine = running()
-    after(machine, GONE, mail(K.CONFIRM, 5, may_finish=True))
-    commands = after(machine, FOUND)
-    assert commands[:2] == [StopLossTimer(), tv.SendCancel(ATTEMPT)]
-    assert not [command for command in commands if isinstance(command, slots.Refuse)], "it may be found again"
-    last_word = tv.SubtaskStateChanged(ATTEMPT, E.CANCELED)
-    assert tv.ReportState(ATTEMPT, E.FAILED, tv.CUT_OFF.error) in after(machine, last_word, tv.SparkJobEnded(ATTEMPT))
-    assert machine.slots.report()[0].state is slots.SlotState.ACTIVE
+    after(machine, mail(K.TRIGGER, 5), GONE, mail(K.CONFIRM, 4, may_finish=True))
+    assert after(machine, acknowledged(5)) == [tv.Forward(ATTEMPT, "ack")]
+    assert after(machine, FOUND) == [StopLossTimer()]
+    assert report_of(machine).state is E.RUNNING
+    assert report_of(machine).holds(5, FIRST)
+    assert after(machine, mail(K.CONFIRM, 5)) == [tv.SendMail(ATTEMPT, b"mail")]
 
 
-def test_a_task_that_starts_while_its_leader_is_lost_for_a_while_is_killed_and_fails() -> None:
+def test_a_task_that_starts_while_its_leader_is_lost_for_a_while_goes_on_to_start() -> None:
     machine = TaskManagerMachine(2, 10_000, tv.TaskLimits())
     submitted = tv.TaskSubmitted(deployment(), "token")
-    commands = after(machine, FOUND, slots.SlotRequested(FIRST, JOB, ALLOCATION, 0), submitted, GONE, FOUND)
-    assert [command.attempt for command in commands if isinstance(command, tv.KillSubtask)] == [ATTEMPT]
-    assert tv.ReportState(ATTEMPT, E.FAILED, tv.CUT_OFF.error) in after(machine, tv.SparkJobEnded(ATTEMPT))
+    after(machine, FOUND, slots.SlotRequested(FIRST, JOB, ALLOCATION, 0), submitted, GONE)
+    opened = after(machine, tv.StreamOpened(ATTEMPT, "token", 7, "here"))
+    assert [type(command).__name__ for command in opened] == ["StopTimers", "AcceptStream"]
+    assert after(machine, FOUND, submitted) == [], "the answer to the submission may have been lost"
+    assert report_of(machine).state is E.DEPLOYING
+
+
+def test_what_ended_while_the_connection_was_broken_is_told_once_to_the_same_leader() -> None:
+    machine = running()
+    told = after(machine, GONE, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), tv.SparkJobEnded(ATTEMPT))
+    assert tv.ReportState(ATTEMPT, E.FINISHED) in told
+    assert after(machine, FOUND) == [StopLossTimer()]
+
+
+@pytest.mark.parametrize(("is_over", "grace_ms"), [(False, 5_000), (True, None)])
+def test_where_jobs_end_with_their_jobmanager_a_broken_connection_is_not_its_end(
+    is_over: bool, grace_ms: int | None
+) -> None:
+    machine = running(slots.JobManagerFound(FIRST, 0, reconnect_ms=5_000))
+    commands = after(machine, slots.JobManagerLost(is_over))
+    assert [c.delay_ms for c in commands if isinstance(c, StartLossTimer)] == ([grace_ms] if grace_ms else [])
+    assert machine.has_given_up is is_over
 
 
 def test_a_task_that_ended_meanwhile_is_told_to_the_same_leader_as_it_ended() -> None:
@@ -178,10 +196,11 @@ def test_a_leader_that_was_never_lost_may_be_found_twice() -> None:
     assert after(running(), FOUND) == [StopLossTimer()]
 
 
-def test_tasks_go_on_when_the_next_leader_is_found_and_fail_when_that_one_is_lost_for_a_while() -> None:
+def test_tasks_go_on_when_the_next_leader_is_found_and_when_that_one_is_lost_for_a_while() -> None:
     machine = running()
     assert after(machine, GONE, NEXT) == [StopLossTimer()]
-    assert tv.SendCancel(ATTEMPT) in after(machine, GONE, NEXT)
+    assert after(machine, GONE, NEXT) == [StopLossTimer()]
+    assert report_of(machine).state is E.RUNNING
 
 
 def test_jobmanagers_without_high_availability_are_in_no_order() -> None:
@@ -226,10 +245,13 @@ def test_an_aborted_checkpoint_is_not_one_that_it_holds() -> None:
     assert not report_of(machine).holds(3, FIRST)
 
 
-def test_an_acknowledgement_that_nobody_gets_does_not_count() -> None:
+def test_an_acknowledgement_while_the_leader_is_lost_counts_for_that_one_alone() -> None:
+    """It has completed the checkpoint only if it got this."""
     machine = running()
     after(machine, mail(K.TRIGGER, 3), GONE, acknowledged(3))
-    assert report_of(machine).acknowledged == ()
+    assert report_of(machine).acknowledged == ((3, FIRST),)
+    after(machine, NEXT)
+    assert not report_of(machine).holds(3, SECOND)
 
 
 def test_what_ends_the_job_and_what_lets_finish_is_reported() -> None:

@@ -257,16 +257,16 @@ def test_how_an_attempt_ended(events: tuple[TaskEvent, ...], state: ExecutionSta
 
 
 @pytest.mark.parametrize("ending", [(CANCELED_WORD,), (BROKE,), (KILLING,), (DONE,)])
-@pytest.mark.parametrize("reason", [JobManagerLost(), AttemptRejected(ATTEMPT)])
-def test_nothing_is_told_of_a_task_that_nobody_owns(reason: TaskEvent, ending: tuple[TaskEvent, ...]) -> None:
-    assert outcome_after(reason, *ending) is None
+def test_nothing_is_told_of_a_task_that_nobody_owns(ending: tuple[TaskEvent, ...]) -> None:
+    assert outcome_after(AttemptRejected(ATTEMPT), *ending) is None
 
 
-def test_nothing_is_told_while_there_is_no_job_manager() -> None:
+def test_what_is_told_while_the_job_manager_is_lost_is_for_that_one() -> None:
+    """Its driver keeps it."""
     table = table_in(P.ATTACHED)
     table.on(JobManagerLost(), 0)
-    assert list(table.on(TOLD, 0)) == []
-    assert list(table.on(RUNNING, 0)) == []
+    assert [type(command).__name__ for command in table.on(TOLD, 0)] == ["Forward"]
+    assert [type(command).__name__ for command in table.on(RUNNING, 0)] == ["ReportState"]
 
 
 def test_a_task_that_was_being_stopped_is_not_told_of_to_the_next_job_manager() -> None:

@@ -47,7 +47,7 @@ def deployed(cluster: Cluster) -> int:
 
 
 def lose(cluster: Cluster, name: str) -> None:
-    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId(name), cluster.sessions[name], "reset"))
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId(name), cluster.sessions[name], "reset", is_gone=True))
     cluster.settle()
     cluster.cancel_tasks()
     cluster.pass_time(0)

@@ -288,7 +288,7 @@ def test_siblings_of_one_that_was_let_finish_are_let_finish_too() -> None:
 def test_a_taskmanager_that_is_lost_while_others_are_waited_for_takes_its_reports_along() -> None:
     cluster = recovering()
     registers(cluster, "tm-1", 0, both(0))
-    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "killed"))
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "killed", is_gone=True))
     registers(cluster, "tm-2", 1, both(1))
     assert cluster.job_state() is J.RECONCILING
 

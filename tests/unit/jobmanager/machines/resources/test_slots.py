@@ -112,7 +112,7 @@ def test_another_session_replaces_the_old_one_whose_tasks_are_lost() -> None:
 def test_a_broken_connection_fails_the_tasks_at_once_and_a_spare_takes_over() -> None:
     cluster = running_job(configuration=CHECKPOINTED)
     cluster.register("tm-2", 2)
-    commands = cluster.tell(e.TaskManagerConnectionLost(TM, "s1", "reset"))
+    commands = cluster.tell(e.TaskManagerConnectionLost(TM, "s1", "reset", is_gone=True))
     assert cluster.of(c.CloseTaskManager, commands)
     assert cluster.job_state() is J.RESTARTING
     assert not cluster.of(c.CancelTask, commands), "nobody is there to cancel"
@@ -123,9 +123,69 @@ def test_a_broken_connection_fails_the_tasks_at_once_and_a_spare_takes_over() ->
     assert {s.current.task_manager_id for v in cluster.job().vertices for s in v.subtasks} == {"tm-2"}
 
 
+BROKE = e.TaskManagerConnectionLost(TM, "s1", "reset")
+
+
+def test_a_task_manager_whose_connection_broke_has_time_to_come_back_and_nothing_is_placed_there() -> None:
+    cluster = running_job(configuration=CHECKPOINTED)
+    assert not cluster.of(c.CloseTaskManager, cluster.tell(BROKE))
+    cluster.pass_time(4_999)
+    assert cluster.states() == {E.RUNNING}
+    heartbeat(cluster, *cluster.attempts())
+    cluster.pass_time(49_999)
+    assert cluster.states() == {E.RUNNING}, "it is back, and silent for less than heartbeat.timeout"
+
+
+def test_free_slots_of_a_task_manager_are_free_again_when_it_is_back() -> None:
+    cluster = Cluster()
+    cluster.register("tm-1", 2)
+    cluster.tell(BROKE)
+    cluster.submit(two_stage())
+    assert cluster.states() == {E.SCHEDULED}
+    heartbeat(cluster)
+    assert E.SCHEDULED not in cluster.states()
+
+
+def test_one_that_does_not_come_back_in_time_is_lost() -> None:
+    cluster = running_job(configuration=CHECKPOINTED)
+    cluster.tell(BROKE)
+    cluster.pass_time(3_000)
+    cluster.tell(BROKE)  # the time began with the first
+    cluster.pass_time(2_000)
+    assert cluster.job_state() is J.RESTARTING
+    failure = cluster.job().failure
+    assert failure is not None
+    assert "it did not come back (tidegate.taskmanager.reconnect-timeout)" in failure.message
+
+
+def test_one_whose_process_is_gone_is_lost_at_once_while_it_is_waited_for() -> None:
+    cluster = running_job(configuration=CHECKPOINTED)
+    cluster.tell(BROKE)
+    cluster.tell(e.TaskManagerConnectionLost(TM, "s1", "nothing listens", is_gone=True))
+    assert cluster.job_state() is J.RESTARTING
+
+
+def test_without_a_time_to_come_back_every_broken_connection_is_a_loss() -> None:
+    cluster = Cluster({"tidegate.taskmanager.reconnect-timeout": "0 s"})
+    cluster.register("tm-1", 2)
+    cluster.submit(two_stage(), CHECKPOINTED)
+    cluster.start_tasks()
+    cluster.tell(BROKE)
+    assert cluster.job_state() is J.RESTARTING
+
+
+def test_a_jobmanager_that_stood_still_waits_once_more_before_it_calls_others_silent() -> None:
+    cluster = running_job(configuration=CHECKPOINTED)
+    cluster.now_ms += 60_000  # its process was stopped, and its timers fire before it has read anything
+    cluster.pass_time(0)
+    assert cluster.states() == {E.RUNNING}
+    cluster.pass_time(5_000)
+    assert cluster.job_state() is J.RESTARTING
+
+
 def test_the_loss_of_an_old_session_means_nothing() -> None:
     cluster = running_job()
-    cluster.tell(e.TaskManagerConnectionLost(TM, "s0", "reset"))
+    cluster.tell(e.TaskManagerConnectionLost(TM, "s0", "reset", is_gone=True))
     assert cluster.states() == {E.RUNNING}
 
 
@@ -241,7 +301,7 @@ def test_a_job_that_never_had_its_slots_is_not_restarted_for_ever() -> None:
 
 def test_a_job_that_ran_leaves_it_to_its_restart_strategy() -> None:
     cluster = running_job(configuration={**CHECKPOINTED, "slot.request.timeout": "2 s"})
-    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "gone"))
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "gone", is_gone=True))
     cluster.pass_time(30_000)
     assert not cluster.job_state().is_terminal
 

@@ -113,7 +113,7 @@ def test_a_worker_that_is_idle_goes_after_the_timeout_and_one_by_hand_stays() ->
     for worker in stopped(cluster):
         cluster.tell(e.WorkerEnded(worker, "as told"))
     assert states(cluster) == {}
-    assert len(cluster.machine.cluster().task_managers) == 4, "they have only been told to end"
+    assert [one.task_manager_id for one in cluster.machine.cluster().task_managers] == ["by-hand"]
 
 
 def test_nothing_is_placed_on_a_worker_that_was_told_to_stop() -> None:
@@ -146,7 +146,9 @@ def test_a_redundant_worker_is_there_while_a_job_runs_and_only_then() -> None:
     used = {s.current.task_manager_id for v in cluster.job().vertices for s in v.subtasks}
     [lost] = used
     assert lost is not None
-    cluster.tell(e.TaskManagerConnectionLost(lost, "s1", "killed"), e.WorkerEnded(lost, "killed by signal 9"))
+    cluster.tell(
+        e.TaskManagerConnectionLost(lost, "s1", "killed", is_gone=True), e.WorkerEnded(lost, "killed by signal 9")
+    )
     cluster.pass_time(1_100)
     cluster.start_tasks()
     assert cluster.states() == {E.RUNNING}, "on the redundant one"
@@ -160,11 +162,36 @@ def test_a_redundant_worker_is_there_while_a_job_runs_and_only_then() -> None:
 def test_a_worker_that_is_lost_is_replaced_before_its_job_restarts() -> None:
     cluster = running_on_three()
     lost = started(cluster)[1]
-    cluster.tell(e.TaskManagerConnectionLost(lost, "s1", "reset"))
+    cluster.tell(e.TaskManagerConnectionLost(lost, "s1", "reset", is_gone=True))
     assert stopped(cluster) == [lost], "whatever is left of it"
     cluster.pass_time(60)
     assert cluster.job_state() is J.RESTARTING
     assert len(started(cluster)) == 4
+
+
+@pytest.mark.parametrize("breaks_first", [True, False])
+def test_a_worker_whose_end_is_seen_is_not_waited_for(breaks_first: bool) -> None:
+    """Its connection may break before or after that, and whether its port is closed is not known yet."""
+    cluster = running_on_three()
+    lost = started(cluster)[1]
+    broke, ended = e.TaskManagerConnectionLost(lost, "s1", "reset"), e.WorkerEnded(lost, "killed by signal 9")
+    cluster.tell(*((broke,) if breaks_first else ()))
+    assert cluster.states() == {E.RUNNING}
+    cluster.tell(ended)
+    assert cluster.job_state() is J.RESTARTING
+    failure = cluster.job().failure
+    assert failure is not None
+    assert failure.message.endswith("its process has ended: killed by signal 9")
+    assert ("its connection broke (reset), and" in failure.message) is breaks_first
+    cluster.tell(broke)
+    assert cluster.job_state() is J.RESTARTING
+
+
+def test_the_end_of_another_worker_is_not_the_end_of_one_that_may_come_back() -> None:
+    cluster = running_on_three()
+    cluster.tell(e.TaskManagerConnectionLost(started(cluster)[1], "s1", "reset"))
+    cluster.tell(e.WorkerEnded(TaskManagerId("another"), "exit code 1"))
+    assert cluster.states() == {E.RUNNING}
 
 
 def test_starts_that_crash_again_and_again_end_in_one_error_on_the_job() -> None:
@@ -187,7 +214,7 @@ def test_starts_that_crash_again_and_again_end_in_one_error_on_the_job() -> None
 def test_too_many_failures_hold_the_next_start_back() -> None:
     cluster = running_on_three()
     for worker in started(cluster):
-        cluster.tell(e.TaskManagerConnectionLost(worker, "s1", "killed"), e.WorkerEnded(worker, "killed"))
+        cluster.tell(e.TaskManagerConnectionLost(worker, "s1", "killed", is_gone=True), e.WorkerEnded(worker, "killed"))
     for number in range(11):
         cluster.pass_time(50)
         cluster.tell(e.WorkerEnded(started(cluster)[3 + number], "exit code 1"))
@@ -265,7 +292,7 @@ def test_no_worker_is_started_in_the_stead_of_one_by_hand_that_is_on_its_way() -
     cluster.start_tasks()
     assert cluster.states() == {E.RUNNING}
     cluster.pass_time(60)
-    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("by-hand"), "s1", "killed"))
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("by-hand"), "s1", "killed", is_gone=True))
     cluster.pass_time(60)
     assert len(started(cluster)) == 2, "it came once, and is replaced"
 

@@ -132,7 +132,7 @@ def test_the_slots_are_of_one_taskmanager_and_when_it_is_lost_another_one_runs_e
     cluster.submit(staged(two_stage(9)), RESTARTING)
     assert {call.task_manager_id for call in cluster.of(c.SubmitTask)} == {"tm-2"}
     finish(cluster, deployed(cluster)[0])
-    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-2"), "s1", "it is gone"))
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-2"), "s1", "it is gone", is_gone=True))
     cluster.settle()
     cluster.pass_time(10)
     assert {a.attempt for a in cluster.attempts()} == {1}
@@ -215,7 +215,7 @@ def test_whatever_fails_each_subtask_finishes_behind_its_producers(seed: int) ->
             began_at.setdefault(attempt, step)
         kind = draw.random() if step < 60 else 1.0
         if kind < 0.05:
-            cluster.tell(e.TaskManagerConnectionLost(TaskManagerId(f"tm-{managers}"), "s1", "it is gone"))
+            cluster.tell(e.TaskManagerConnectionLost(TaskManagerId(f"tm-{managers}"), "s1", "it is gone", is_gone=True))
             managers += 1
             cluster.register(f"tm-{managers}", draw.randint(1, 4))
         elif kind < 0.3 and live:

@@ -63,8 +63,15 @@ def test_a_message_takes_no_more_once_it_is_large() -> None:
     assert batches(outbox) == [["a", "b"], ["c", "d"], ["e"]]
 
 
-def test_a_session_that_is_over_leaves_nothing() -> None:
+def test_what_was_on_its_way_when_the_connection_broke_is_the_next_again() -> None:
     outbox = JobManagerOutbox()
-    outbox.put(ACKNOWLEDGE, acknowledgement("a"))
-    outbox.clear()
+    outbox.put("UpdateTaskState", jobmanager_pb2.UpdateTaskStateRequest(attempt="a"))
+    outbox.put(ACKNOWLEDGE, acknowledgement("b"))
+    outbox.take()
+    outbox.take_back()
+    outbox.take_back()
+    assert outbox.unreported() == {"a"}
+    assert batches(outbox) == ["a", ["b"]]
+    outbox.answered()
+    outbox.take_back()
     assert not outbox

@@ -1,0 +1,61 @@
+"""A port is probed until a connection to it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.ports import free_port
+from tidegate.jobmanager.service.task_managers.probing import until_refused
+
+LIMIT_S = 10
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        found.setblocking(False)
+        yield found
+
+
+async def accepted(listener: socket.socket) -> None:
+    connection, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), LIMIT_S)
+    connection.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_where_nothing_listens_the_process_is_gone(host: str) -> None:
+    address = f"{host}:{free_port()}"
+    reason = await asyncio.wait_for(until_refused(address), LIMIT_S)
+    assert reason == f"nothing listens at {address}: its process is gone"
+
+
+async def test_a_port_that_takes_connections_is_probed_again_until_it_is_closed(listener: socket.socket) -> None:
+    probing = asyncio.ensure_future(until_refused(f"127.0.0.1:{listener.getsockname()[1]}"))
+    for _ in range(3):
+        await accepted(listener)
+    assert not probing.done(), "it took each connection"
+    listener.close()
+    assert "its process is gone" in await asyncio.wait_for(probing, LIMIT_S)
+
+
+async def test_a_process_that_stands_still_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no connection: the queue of the kernel is full, and further ones are not answered."""
+    monkeypatch.setattr("tidegate.jobmanager.service.task_managers.probing.CONNECT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as full:
+        waiting = [socket.socket() for _ in range(4)]
+        for connection in waiting:
+            connection.setblocking(False)
+            connection.connect_ex(full.getsockname())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(until_refused(f"127.0.0.1:{full.getsockname()[1]}"), 0.5)
+        for connection in waiting:
+            connection.close()
+
+
+async def test_a_name_that_cannot_be_resolved_says_nothing_of_a_process() -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(until_refused("no-such-host.invalid:1"), 0.3)
