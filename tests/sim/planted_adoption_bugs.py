@@ -85,5 +85,6 @@ OF_ADOPTION = (
         frozenset({ADOPTION}),
         lambda: _obeys(_all_leaders_are_obeyed),
         OFTEN,
+        first_seed=200,
     ),
 )

@@ -41,7 +41,12 @@ ADAPTIVE = {
     "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "150 ms",
     "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "100 ms",
 }
-CLUSTER = {"heartbeat.timeout": "500 ms", "heartbeat.interval": "150 ms"}
+RECONNECT_MS = 250
+CLUSTER = {
+    "heartbeat.timeout": "500 ms",
+    "heartbeat.interval": "150 ms",
+    "tidegate.taskmanager.reconnect-timeout": f"{RECONNECT_MS} ms",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,11 @@ class Mix:
     leaving: float = 0.0
     """How probable it is, with each heartbeat, that some tasks have to go elsewhere."""
 
+    links: int = 0
+    """So often, at most, the connection between a TaskManager and the JobManager breaks, and both live."""
 
-EVERYTHING = Mix()
+
+EVERYTHING = Mix(links=3)
 
 
 class Schedule:
@@ -104,6 +112,7 @@ class Schedule:
         self.world = World(seed)
         self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned, mix.assigned, mix.discovered_for_ms)
         self._kept_splits: Kept = {}
+        self.links = random.Random(f"links of {seed}")
         self.is_highly_available = self.world.rng.random() < mix.high_availability
         own = random.Random(f"rescales of {seed}")
         self.is_adaptive = not self.job.is_parallel and own.random() < mix.adaptive
@@ -130,6 +139,7 @@ class Schedule:
         self.in_flight = 0
         self._job_watch: JobManagerWatch | None = None
         self._wished: SnapshotType | None = None
+        self.latest_return_ms = RECONNECT_MS + 100
         self._sessions = 0
         self._generations = 0
         self._recovers = False
@@ -144,6 +154,7 @@ class Schedule:
             self._start_task_manager(f"tm-{number}", max(2, MOST_SUBTASKS - number))
         self._plan_faults()
         self._plan_user()
+        self._plan_links()
         self._run_until(lambda: self.world.now_ms >= self.world.plan.chaos_ms)
         self._heal()
         deadline_ms = self.world.now_ms + HEALED_FOR_MS
@@ -172,7 +183,7 @@ class Schedule:
         number = self._generations
         generation = make_generation(number, hex_id("sim", str(self.seed))[:16])
         grace_ms = self.loss_grace_ms if self.is_highly_available else 0
-        shell = Shell(self.world, Dispatcher(CLUSTER), self.storage, generation, grace_ms)
+        shell = Shell(self.world, Dispatcher(CLUSTER), self.storage, generation, grace_ms, RECONNECT_MS)
         shell.observers.append(self)
         self.directory.current = shell
         shell.tell(e.GenerationStarted(generation, self.seed + number))
@@ -310,6 +321,18 @@ class Schedule:
         self._plan_some(rng.randint(0, mix.cancels), self._cancel)
         for _ in range(self.user.rng.randint(0, mix.rescales)):
             self.world.later(self.user.rng.randint(50, self.world.plan.chaos_ms - 50), self._rescale)
+
+    def _plan_links(self) -> None:
+        for _ in range(self.links.randint(0, self.mix.links)):
+            self.world.later(self.links.randint(50, self.world.plan.chaos_ms - 50), self.break_link)
+
+    def break_link(self) -> None:
+        """Breaks the connection of a TaskManager, which comes back in time, or just too late."""
+        self.world.faults += 1
+        name = self.links.choice(sorted(self.task_managers))
+        told_ms = self.links.choice((None, self.links.randint(1, 5), self.links.randint(20, 150)))
+        noticed_ms = self.links.choice((self.links.randint(1, 5), self.links.randint(20, self.latest_return_ms)))
+        self.task_managers[name].break_link(told_ms, noticed_ms, says_again=self.links.random() < 0.5)
 
     def _plan_some(self, count: int, action: Callable[[], None]) -> None:
         for _ in range(count):

@@ -1,6 +1,7 @@
 """The JobManager's shell in the simulation: carries out the commands of the real machine, with the retry rules that
 ``jobmanager/machines/commands.py`` promises: one ordered outbox per TaskManager; confirm is repeated until it is answered or the
-TaskManager is lost, other calls are tried three times."""
+TaskManager is lost, other calls are tried three times. While its connection is broken nothing is sent, and what it refuses because it
+has lost this JobManager is sent again."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.sim.world import World
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
-from tidegate.model.errors import ErrorInfo, Unreachable
+from tidegate.model.errors import ErrorInfo, Fenced, Unreachable
 from tidegate.model.ids import AttemptId, Generation, JobId, TaskManagerId
 
 CALL_TIMEOUT_MS, CALL_TRIES = 60, 3
@@ -46,7 +47,7 @@ class Peer(Protocol):
     def handle(self, call: Call, caller: Shell) -> Answer | None:
         """``None``: the process is gone."""
 
-    def on_connection_lost(self, to: Shell) -> None: ...
+    def on_connection_lost(self, to: Shell, *, is_over: bool = False) -> None: ...
 
 
 class Observer(Protocol):
@@ -65,7 +66,20 @@ class Outbox:
         self._current: Call | None = None
         self._try = 0
         self.is_closed = False
+        self._is_open = True
+        self._is_waiting = self._was_refused = False
         self._last_confirm: c.ConfirmCheckpoint | None = None
+
+    def suspend(self) -> None:
+        self._is_open = False
+
+    def open(self) -> None:
+        """What waited goes out."""
+        self._is_open = True
+        is_waiting, self._is_waiting = self._is_waiting and self._current is not None, False
+        if is_waiting and not self.is_closed:
+            self._send()
+        self._next()
 
     def linger(self) -> None:
         """Its process was stopped, and goes on too late: what it confirmed last it confirms again, since it saw no answer."""
@@ -81,7 +95,7 @@ class Outbox:
         self._next()
 
     def _next(self) -> None:
-        if self._current is None and self._queue and not self.is_closed:
+        if self._current is None and self._queue and self._is_open and not self.is_closed:
             self._current, self._try = self._queue.popleft(), 0
             self._send()
 
@@ -111,6 +125,9 @@ class Outbox:
 
     def _on_answer(self, call: Call, answer: Answer) -> None:
         if self._current is call and not self.is_closed and not self.peer.is_cut_off:
+            if _is_fenced(answer) and not self._shell.is_dead:
+                self._was_refused = True  # it has lost this JobManager, and comes back or is lost
+                return
             self._current = None
             self._shell.tell(e.CallAnswered(call.call_id, answer[0], answer[1]))
             self._next()
@@ -118,12 +135,22 @@ class Outbox:
     def _on_timeout(self, call: Call, number: int) -> None:
         if self._current is not call or self._try != number or self.is_closed:
             return
+        if self._was_refused or not self._is_open:
+            self._was_refused, self._is_waiting = False, not self._is_open
+            self._try -= 1
+            if self._is_open:
+                self._send()
+            return
         if number < CALL_TRIES or isinstance(call, c.ConfirmCheckpoint):
             self._send()
             return
         self._current = None
         self._shell.tell(e.CallAnswered(call.call_id, ErrorInfo.of(Unreachable(f"no answer after {CALL_TRIES} tries"))))
         self._next()
+
+
+def _is_fenced(answer: Answer) -> bool:
+    return any(error.code == Fenced.code for error in (answer[0], *answer[1].values()) if error is not None)
 
 
 @dataclass(slots=True)
@@ -137,11 +164,18 @@ class Shell:
     """One life of a JobManager process."""
 
     def __init__(
-        self, world: World, machine: Dispatcher, storage: Storage, generation: Generation, loss_grace_ms: int
+        self,
+        world: World,
+        machine: Dispatcher,
+        storage: Storage,
+        generation: Generation,
+        loss_grace_ms: int,
+        reconnect_ms: int = 0,
     ) -> None:
         self.world = world
         self.generation = generation
         self.loss_grace_ms = loss_grace_ms
+        self.reconnect_ms = reconnect_ms
         self.machine = machine
         self.observers: list[Observer] = []
         self.terminated: set[JobId] = set()
@@ -155,6 +189,8 @@ class Shell:
     def tell(self, event: e.Event) -> None:
         if self.is_dead:
             return
+        if isinstance(event, e.TaskManagerConnectionLost | e.TaskManagerHeartbeat):
+            self._note_connection(event)
         for observer in self.observers:
             observer.before_event(event)
         commands = list(self.machine.on(event, self.world.now_ms))
@@ -181,6 +217,17 @@ class Shell:
             if old is not None:
                 old.is_closed = True
             self._outboxes[task_manager_id] = Outbox(self, peer)
+        else:
+            old.open()
+
+    def _note_connection(self, event: e.TaskManagerConnectionLost | e.TaskManagerHeartbeat) -> None:
+        outbox = self._outboxes.get(event.task_manager_id)
+        if outbox is None or outbox.peer.session != event.session:
+            return
+        if isinstance(event, e.TaskManagerConnectionLost):
+            outbox.suspend()
+        else:
+            outbox.open()
 
     def _carry_out(self, command: c.Command) -> None:
         match command:
@@ -215,7 +262,7 @@ class Shell:
         outbox = self._outboxes.get(task_manager_id)
         if outbox is not None and outbox.peer.session == session:
             outbox.is_closed = True
-            self.world.later(self.world.message_delay_ms(), partial(outbox.peer.on_connection_lost, self))
+            self.world.later(self.world.message_delay_ms(), partial(outbox.peer.on_connection_lost, self, is_over=True))
 
     def _start_timer(self, timer: str, delay_ms: int) -> None:
         self._timer_number += 1

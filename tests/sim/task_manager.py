@@ -1,7 +1,7 @@
 """A TaskManager: the real machine with its slot and task tables, one ordered outbox to the JobManager that retries as long as the process
-lives and is connected, heartbeats, and registration again and again. When its connection breaks its tasks go on for the grace that
-the JobManager gave; what comes from, or is meant for, another JobManager than the one it is registered with counts for nothing. A
-task that has finished is unknown here at once, and reported when its process is gone."""
+lives, and keeps what is for a JobManager that is lost until another one is found, heartbeats, and registration again and again. When its
+connection breaks its tasks go on for the grace that the JobManager gave; what comes from, or is meant for, another JobManager than the one
+it is registered with counts for nothing. A task that has finished is unknown here at once, and reported when its process is gone."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class SimTaskManager:
         self._context = context
         self._life = 0
         self._outbox: deque[e.Event] = deque()
+        self._outbox_of: Shell | None = None
+        """For whom it is: messages for a JobManager that is lost wait for it."""
+        self._last_sent: e.Event | None = None
+        self._is_link_broken = False
         self._is_sending = False
         self._events: deque[TaskManagerEvent] = deque()
         self._is_busy = False
@@ -83,16 +87,22 @@ class SimTaskManager:
         if shell is None or not is_ready or not reaches:
             self._world.later(RETRY_MS, self.register)
             return
+        if self._outbox_of is not shell:
+            self._outbox.clear()
+            self._last_sent = None
         self._life += 1
-        self._shell = shell
+        self._shell = self._outbox_of = shell
+        self._is_link_broken = False
         shell.connect(self.task_manager_id, self)
         self._context.watch.on_reported(self.tasks, self._machine.reports())
         registered = e.TaskManagerRegistered(
             self.task_manager_id, self.session, "host:1", "host", self._report(), attempts=self._machine.reports()
         )
         shell.tell(registered)
-        self._post(slots.JobManagerFound(shell.generation, shell.loss_grace_ms))
+        self._post(slots.JobManagerFound(shell.generation, shell.loss_grace_ms, shell.reconnect_ms))
         self._heartbeat(self._life)
+        if not self._is_sending:
+            self._send_next()
 
     def _report(self) -> tuple[e.ReportedSlot, ...]:
         return tuple(e.ReportedSlot(s.slot_index, s.allocation_id, s.job_id) for s in self._machine.slots.report())
@@ -100,8 +110,9 @@ class SimTaskManager:
     def _heartbeat(self, life: int) -> None:
         if self.is_dead or self._shell is None or life != self._life:
             return
-        if not self.is_cut_off:
-            here = self._machine.tasks.attempts()
+        if not (self.is_cut_off or self._is_link_broken):
+            ends = [one.attempt for one in self._outbox if isinstance(one, e.TaskStateChanged)]
+            here = tuple(dict.fromkeys([*self._machine.tasks.attempts(), *ends]))
             event = e.TaskManagerHeartbeat(
                 self.task_manager_id, self.session, self._report(), here, self._draw_leaving(here)
             )
@@ -117,16 +128,18 @@ class SimTaskManager:
         return tuple(self._world.rng.sample(sorted(here, key=str), self._world.rng.randint(1, len(here))))
 
     def _deliver_heartbeat(self, event: e.TaskManagerHeartbeat, life: int) -> None:
-        if not self.is_cut_off and self._shell is not None and life == self._life:
+        if self._reaches(life) and self._shell is not None:
             self._shell.tell(event)
 
-    def on_connection_lost(self, to: Shell | None) -> None:
-        """Seen from this side."""
+    def _reaches(self, life: int) -> bool:
+        return not (self.is_cut_off or self._is_link_broken) and life == self._life and self._shell is not None
+
+    def on_connection_lost(self, to: Shell | None, *, is_over: bool = False) -> None:
+        """Seen from this side. ``is_over``: the JobManager has ended the session."""
         if self.is_dead or self._shell is None or self._shell is not to:
             return
         self._shell = None
-        self._outbox.clear()
-        self._post(slots.JobManagerLost())
+        self._post(slots.JobManagerLost(is_over))
         self._world.later(RETRY_MS, self.register)
 
     # ---- faults ------------------------------------------------------------------------------------------------------
@@ -148,6 +161,24 @@ class SimTaskManager:
             self._tell_later(shell, "keepalive failed", 100, 600)
         self._world.later(duration_ms, self._end_partition)
 
+    def break_link(self, told_ms: int | None, noticed_ms: int, *, says_again: bool) -> None:
+        """The connection breaks, and both sides live. The JobManager hears of it after ``told_ms`` (``None``: not before this side is back),
+        this side after ``noticed_ms``. ``says_again``: the answer to what was sent last is lost, so it is sent again."""
+        shell, life = self._shell, self._life
+        if shell is None or self.is_dead or self._is_link_broken:
+            return
+        self._is_link_broken = True
+        if says_again and self._last_sent is not None:
+            self._outbox.appendleft(self._last_sent)
+        self._world.later(noticed_ms, lambda: self.on_connection_lost(shell))
+
+        def tell() -> None:
+            if life == self._life:
+                shell.tell(e.TaskManagerConnectionLost(self.task_manager_id, self.session, "it was reset"))
+
+        if told_ms is not None:
+            self._world.later(told_ms, tell)
+
     def _tell_later(self, shell: Shell, reason: str, least_ms: int, most_ms: int) -> None:
         lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, reason)
         self._world.later(self._world.between(least_ms, most_ms), lambda: shell.tell(lost))
@@ -158,19 +189,19 @@ class SimTaskManager:
     # ---- to the JobManager -------------------------------------------------------------------------------------------
 
     def send(self, event: e.Event) -> None:
-        if self._shell is None:
+        if self._outbox_of is None:
             return
         self._outbox.append(event)
         if not self._is_sending:
             self._send_next()
 
     def _send_next(self) -> None:
-        self._is_sending = bool(self._outbox) and not self.is_dead
+        self._is_sending = bool(self._outbox) and not self.is_dead and self._shell is not None
         if not self._is_sending:
             return
         event = self._outbox[0]
         life = self._life
-        if self.is_cut_off or self._world.chance(self._world.plan.lose):
+        if not self._reaches(life) or self._world.chance(self._world.plan.lose):
             self._world.later(RETRY_MS, self._send_next)
             return
         if self._world.chance(self._world.plan.duplicate):
@@ -178,13 +209,14 @@ class SimTaskManager:
         self._world.later(self._world.message_delay_ms(), lambda: self._arrive_in_order(event, life))
 
     def _arrive(self, event: e.Event, life: int) -> None:
-        if not self.is_cut_off and life == self._life and self._shell is not None:
+        if self._reaches(life) and self._shell is not None:
             self._shell.tell(event)
 
     def _arrive_in_order(self, event: e.Event, life: int) -> None:
-        if self.is_cut_off:
+        if not self._reaches(life):
             self._world.later(RETRY_MS, self._send_next)
             return
+        self._last_sent = event
         self._arrive(event, life)
         if self._outbox and self._outbox[0] is event:
             self._outbox.popleft()

@@ -22,6 +22,8 @@ SPLITS = 11
 """The rule of splits that a coordinator hands out: a checkpoint holds each once."""
 SHAPE = 12
 """A job is in one shape at a time: what is deployed has the numbers of subtasks that the job store has."""
+LINK = 13
+"""A connection that breaks and comes back in time is no loss."""
 ENDING = 9
 """The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
 

@@ -236,7 +236,7 @@ class World:
             self.events["cut off"] += 1
             session = self._alive.pop(worker_id)
             self._cut_off.add(worker_id)
-            self._tell(e.TaskManagerConnectionLost(worker_id, session, "cut off"))
+            self._tell(e.TaskManagerConnectionLost(worker_id, session, "cut off", is_gone=True))
 
     def _gone(self, worker_id: TaskManagerId) -> None:
         self._coming.discard(worker_id)
@@ -245,7 +245,7 @@ class World:
         session = self._alive.pop(worker_id, None)
         told: list[e.Event] = [e.WorkerEnded(worker_id, "gone")]
         if session is not None:
-            told.append(e.TaskManagerConnectionLost(worker_id, session, "gone"))
+            told.append(e.TaskManagerConnectionLost(worker_id, session, "gone", is_gone=True))
         self.chance.shuffle(told)
         self._tell(*told)
 
