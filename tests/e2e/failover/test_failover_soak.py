@@ -180,7 +180,8 @@ def cut_from_zookeeper(cluster: FailoverCluster, rounds: Rounds) -> None:
 
 
 def cut_from_task_managers(cluster: FailoverCluster, rounds: Rounds) -> None:
-    """It leads on: subtasks that it takes for lost are restarted where they were, once it is reached again."""
+    """It leads on. Its TaskManagers do not come back within `tidegate.taskmanager.reconnect-timeout`: their subtasks count as lost, and are
+    restarted where they were once it is reached again."""
     lost = "is lost: its connection broke"
     with cluster.without_task_managers():
         wait_until(lambda: cluster.leader.says(lost), HANG_LIMIT_S, "it misses them")
