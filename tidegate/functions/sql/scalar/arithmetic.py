@@ -1,0 +1,389 @@
+"""Arithmetic and mathematical functions: Java's numbers, which wrap around, and DECIMAL of the precision that the plan says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.functions.sql.scalar.casts import caster, rescale, widened
+from tidegate.functions.sql.scalar.context import EvaluationError
+from tidegate.functions.sql.scalar.kernels import (
+    arrow_kernel,
+    by_value,
+    elementwise,
+    from_numpy,
+    null_mask,
+    to_numpy,
+)
+from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Kind, Operand, Rows, as_array, function
+from tidegate.functions.sql.scalar.temporal_arithmetic import temporal_difference, temporal_sum
+from tidegate.functions.sql.scalar.texts import EXACT, fit
+from tidegate.functions.sql.scalar.times import floor_to
+from tidegate.plan.logical_types import LogicalType, TypeRoot
+
+WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
+FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+NUMBERS = (*WHOLE, *FLOATING, TypeRoot.DECIMAL)
+DOUBLE = LogicalType(TypeRoot.DOUBLE)
+DIVISION = Context(prec=38, rounding=ROUND_HALF_UP)
+"""Flink's ``MathContext(38, HALF_UP)``."""
+_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INTEGER: 10, TypeRoot.BIGINT: 19}
+
+
+def as_type(call: Call, operand: Operand, type: LogicalType) -> Evaluate:
+    """Returns what evaluates the operand as ``type``."""
+    cast = caster(operand.type, type, call.context, call)
+    if cast is None:
+        return operand.evaluate
+    convert = cast
+
+    def evaluate(rows: Rows) -> Datum:
+        datum = operand.evaluate(rows)
+        return convert(datum) if isinstance(datum, pa.Array) else convert(as_array(datum, 1))[0]
+
+    return evaluate
+
+
+def _binary(call: Call, function: Callable[[Datum, Datum], Datum], type: LogicalType) -> Evaluate:
+    left, right = (as_type(call, operand, type) for operand in call.operands)
+    return lambda rows: function(left(rows), right(rows))
+
+
+def _check_numbers(call: Call) -> None:
+    if any(operand.type.root not in (*NUMBERS, TypeRoot.NULL) for operand in call.operands):
+        raise call.refuse()
+
+
+@function("+")
+def plus(call: Call) -> Evaluate:
+    if call.type.root not in NUMBERS:
+        return temporal_sum(call, is_negated=False)
+    return _sum(call, pc.add, EXACT.add)
+
+
+@function("-")
+def minus(call: Call) -> Evaluate:
+    if len(call.operands) == 1:
+        return _negated(call)
+    if call.type.root not in NUMBERS:
+        right = call.operands[1].type.root
+        if right in (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH):
+            return temporal_sum(call, is_negated=True)
+        return temporal_difference(call)
+    return _sum(call, pc.subtract, EXACT.subtract)
+
+
+@function("MINUS_PREFIX", "UNARY_MINUS")
+def negated(call: Call) -> Evaluate:
+    return _negated(call)
+
+
+def _negated(call: Call) -> Evaluate:
+    if call.type.root is TypeRoot.INTERVAL_DAY_TIME:
+        return elementwise(call, lambda array: pc.negate(array.cast(pa.int64())).cast(pa.duration("ms")))
+    return arrow_kernel(call, pc.negate)
+
+
+def _sum(
+    call: Call, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
+) -> Evaluate:
+    _check_numbers(call)
+    if call.type.root is not TypeRoot.DECIMAL:
+        return _binary(call, function, call.type)
+    return _decimal(call, function, exact)
+
+
+@function("*")
+def times(call: Call) -> Evaluate:
+    if call.type.root is TypeRoot.INTERVAL_DAY_TIME or call.type.root is TypeRoot.INTERVAL_YEAR_MONTH:
+        return _scaled_interval(call)
+    _check_numbers(call)
+    if call.type.root is not TypeRoot.DECIMAL:
+        return _binary(call, pc.multiply, call.type)
+    return _decimal(call, pc.multiply, EXACT.multiply)
+
+
+def _scaled_interval(call: Call) -> Evaluate:
+    def scaled(left: pa.Array, right: pa.Array) -> pa.Array:
+        mask = null_mask(left, right)
+        numbers = [array.cast(pa.int64()) if pa.types.is_duration(array.type) else array for array in (left, right)]
+        if any(pa.types.is_decimal(array.type) or pa.types.is_floating(array.type) for array in numbers):
+            product = np.trunc(to_numpy(numbers[0].cast(pa.float64())) * to_numpy(numbers[1].cast(pa.float64())))
+        else:
+            product = to_numpy(numbers[0]).astype(np.int64) * to_numpy(numbers[1]).astype(np.int64)
+        return from_numpy(product.astype(np.int64), call.arrow, mask)
+
+    return elementwise(call, scaled)
+
+
+def _decimal(
+    call: Call, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
+) -> Evaluate:
+    """Exact, then rounded to the type of the call; null where it does not fit. Arrow computes with up to 76 digits."""
+    types = [_decimal_type(operand) for operand in call.operands]
+    if None in types:
+        return _binary(call, function, DOUBLE)
+    wanted = call.arrow
+    (p, s), (q, t) = [(type.precision or 10, type.scale or 0) for type in types if type is not None]
+    needed = p + q + 1 if function is pc.multiply else max(p - s, q - t) + max(s, t) + 1
+    if needed > 76:
+        precision, scale = wanted.precision, wanted.scale
+        return by_value(call, lambda a, b: fit(exact(Decimal(a), Decimal(b)), precision, scale))
+    left, right = (as_type(call, operand, type) for operand, type in zip(call.operands, types, strict=True) if type)
+    widen = needed > 38
+
+    def compute(rows: Rows) -> Datum:
+        a, b = left(rows), right(rows)
+        if widen:
+            a, b = a.cast(pa.decimal256(p, s)), b.cast(pa.decimal256(q, t))
+        found = function(a, b)
+        return rescale(found, wanted) if isinstance(found, pa.Array) else rescale(as_array(found, 1), wanted)[0]
+
+    return compute
+
+
+def _decimal_type(operand: Operand) -> LogicalType | None:
+    if operand.type.root is TypeRoot.DECIMAL:
+        return operand.type
+    if operand.type.root in WHOLE:
+        return LogicalType(TypeRoot.DECIMAL, precision=_DIGITS[operand.type.root], scale=0)
+    return None
+
+
+@function("/", may_fail=True)
+def divided(call: Call) -> Evaluate:
+    if call.type.root is TypeRoot.INTERVAL_DAY_TIME or call.type.root is TypeRoot.INTERVAL_YEAR_MONTH:
+        return elementwise(call, lambda a, b: _whole_division(call, a.cast(pa.int64()), b.cast(pa.int64())))
+    _check_numbers(call)
+    if call.type.root in WHOLE:
+        return _whole(call, _whole_division)
+    if call.type.root in FLOATING:
+        return _binary(call, pc.divide, call.type)
+    if any(_decimal_type(operand) is None for operand in call.operands):
+        return _binary(call, pc.divide, DOUBLE)
+    precision, scale = call.arrow.precision, call.arrow.scale
+
+    def divide(a: Any, b: Any) -> Decimal | None:
+        if not b:
+            raise EvaluationError("/: division by zero")
+        return fit(DIVISION.divide(Decimal(a), Decimal(b)), precision, scale)
+
+    return by_value(call, divide)
+
+
+@function("/INT", "DIVIDE_INTEGER", may_fail=True)
+def divided_whole(call: Call) -> Evaluate:
+    if call.type.root is TypeRoot.DECIMAL:
+        return divided(call)
+    return elementwise(call, lambda a, b: _whole_division(call, a.cast(pa.int64()), b.cast(pa.int64())))
+
+
+def _whole(call: Call, function: Callable[[Call, pa.Array, pa.Array], pa.Array]) -> Evaluate:
+    widest = LogicalType(max((*(operand.type.root for operand in call.operands), call.type.root), key=_width))
+    left, right = (as_type(call, operand, widest) for operand in call.operands)
+
+    def evaluate(rows: Rows) -> Datum:
+        a, b = left(rows), right(rows)
+        if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+            return function(call, as_array(a, 1), as_array(b, 1))[0]
+        return function(call, as_array(a, rows.count), as_array(b, rows.count))
+
+    return evaluate
+
+
+def _width(root: TypeRoot) -> int:
+    return WHOLE.index(root) if root in WHOLE else -1
+
+
+def _whole_division(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+    a, b, mask = _dividends(call, left, right)
+    quotient = a // b
+    quotient = quotient + ((quotient < 0) & (quotient * b != a))
+    return from_numpy(np.where((b == -1), np.negative(a), quotient), call.arrow, mask)
+
+
+def _remainder(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+    a, b, mask = _dividends(call, left, right)
+    with np.errstate(all="ignore"):
+        return from_numpy(np.where(b == -1, 0, np.fmod(a, b)), call.arrow, mask)
+
+
+def _dividends(call: Call, left: pa.Array, right: pa.Array) -> tuple[Any, Any, Any]:
+    mask = null_mask(left, right)
+    a, b = to_numpy(left), to_numpy(right)
+    zero = b == 0
+    if mask is not None:
+        b = np.where(mask, np.array(1, b.dtype), b)
+        zero = b == 0
+    if zero.any():
+        raise EvaluationError(f"{call.name}: division by zero")
+    with np.errstate(all="ignore"):
+        return a, b, mask
+
+
+@function("MOD", "%", may_fail=True)
+def mod(call: Call) -> Evaluate:
+    roots = {operand.type.root for operand in call.operands}
+    if roots <= set(WHOLE):
+        return _whole(call, _remainder)
+    if roots & set(FLOATING):
+        return elementwise(call, lambda a, b: _float_remainder(call, a, b))
+
+    def remainder(a: Any, b: Any) -> Any:
+        if not b:
+            raise EvaluationError(f"{call.name}: division by zero")
+        found = EXACT.remainder(Decimal(a), Decimal(b))
+        if call.type.root is TypeRoot.DECIMAL:
+            return fit(found, call.arrow.precision, call.arrow.scale)
+        return int(found)
+
+    return by_value(call, remainder)
+
+
+def _float_remainder(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+    with np.errstate(all="ignore"):
+        a, b = (to_numpy(array.cast(pa.float64())) for array in (left, right))
+        return from_numpy(np.fmod(a, b), call.arrow, null_mask(left, right))
+
+
+@function("ABS")
+def absolute(call: Call) -> Evaluate:
+    if call.type.root is TypeRoot.INTERVAL_DAY_TIME:
+        return elementwise(call, lambda array: pc.abs(array.cast(pa.int64())).cast(pa.duration("ms")))
+    return arrow_kernel(call, pc.abs)
+
+
+@function("SIGN")
+def sign(call: Call) -> Evaluate:
+    wanted = call.arrow
+    if call.type.root is TypeRoot.DECIMAL:
+        return elementwise(call, lambda array: pc.sign(array).cast(pa.decimal128(19, 0)).cast(wanted))
+    return arrow_kernel(call, lambda datum: pc.sign(datum).cast(wanted))
+
+
+@function("FLOOR", "CEIL")
+def floor(call: Call) -> Evaluate:
+    if len(call.operands) == 2:
+        return floor_to(call)
+    is_floor = "FLOOR" in call.name
+    (operand,) = call.operands
+    if operand.type.root in WHOLE:
+        return operand.evaluate
+    if operand.type.root is TypeRoot.DECIMAL:
+        mode = "down" if is_floor else "up"
+        return elementwise(
+            call, lambda array: rescale(pc.round(widened(array), ndigits=0, round_mode=mode), call.arrow)
+        )
+    if operand.type.root not in FLOATING:
+        raise call.refuse()
+    return arrow_kernel(call, pc.floor if is_floor else pc.ceil)
+
+
+@function("ROUND", kind=Kind.DISTINCT)
+def rounded(call: Call) -> Evaluate:
+    return _rounding(call, ROUND_HALF_UP)
+
+
+@function("TRUNCATE", kind=Kind.DISTINCT)
+def truncated(call: Call) -> Evaluate:
+    return _rounding(call, ROUND_DOWN)
+
+
+def _rounding(call: Call, mode: str) -> Evaluate:
+    root = call.operands[0].type.root
+    if root not in NUMBERS:
+        raise call.refuse()
+    digits = call.operands[1] if len(call.operands) > 1 else None
+
+    def round_value(value: Any, places: int = 0) -> Any:
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return value
+            number = Decimal(repr(value))
+        else:
+            number = Decimal(value)
+        exponent = number.as_tuple().exponent
+        assert isinstance(exponent, int)
+        if places < -exponent:
+            number = number.quantize(Decimal(1).scaleb(-places), rounding=mode, context=_WIDE)
+        if root is TypeRoot.DECIMAL:
+            return fit(number, call.arrow.precision, call.arrow.scale)
+        if root in FLOATING:
+            return float(number) + 0.0
+        bits = call.arrow.bit_width
+        return (int(number) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+    if digits is None:
+        return by_value(call, round_value)
+    if digits.is_literal and digits.literal is not None:
+        places = digits.literal
+        return by_value(call, lambda value: round_value(value, places), columns=[0])
+    return by_value(call, round_value)
+
+
+_WIDE = Context(prec=800)
+
+
+def _double_function(name: str, compute: Callable[..., Any], kind: Kind = Kind.NUMPY) -> None:
+    @function(name, kind=kind)
+    def build(call: Call) -> Evaluate:
+        _check_numbers(call)
+        casts = [caster(operand.type, DOUBLE, call.context, call) for operand in call.operands]
+
+        def over(*arrays: pa.Array) -> pa.Array:
+            with np.errstate(all="ignore"):
+                numbers = [
+                    to_numpy(array if cast is None else cast(array)) for array, cast in zip(arrays, casts, strict=True)
+                ]
+                return from_numpy(compute(*numbers), call.arrow, null_mask(*arrays))
+
+        return elementwise(call, over)
+
+
+def _log(*values: Any) -> Any:
+    return np.log(values[-1]) if len(values) == 1 else np.log(values[1]) / np.log(values[0])
+
+
+def _log2(value: Any) -> Any:
+    return np.log(value) / np.log(2.0)
+
+
+for _name, _compute in (
+    ("POWER", np.power),
+    ("LN", np.log),
+    ("LOG", _log),
+    ("LOG10", np.log10),
+    ("LOG2", _log2),
+    ("EXP", np.exp),
+    ("SIN", np.sin),
+    ("COS", np.cos),
+    ("TAN", np.tan),
+    ("COT", lambda value: 1.0 / np.tan(value)),
+    ("ASIN", np.arcsin),
+    ("ACOS", np.arccos),
+    ("ATAN", np.arctan),
+    ("ATAN2", np.arctan2),
+    ("SINH", np.sinh),
+    ("COSH", np.cosh),
+    ("TANH", np.tanh),
+    ("DEGREES", lambda value: value * (180.0 / math.pi)),
+    ("RADIANS", lambda value: value * (math.pi / 180.0)),
+    ("SQRT", np.sqrt),
+):
+    _double_function(_name, _compute)
+
+
+@function("PI")
+def pi(call: Call) -> Evaluate:
+    return lambda rows: pa.scalar(math.pi)
+
+
+@function("E")
+def euler(call: Call) -> Evaluate:
+    return lambda rows: pa.scalar(math.e)

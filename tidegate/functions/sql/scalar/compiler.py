@@ -1,0 +1,229 @@
+"""From row expressions to kernels: compiled once for an operator, evaluated for each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.functions.sql.scalar import functions
+from tidegate.functions.sql.scalar.arrow_types import RowType, arrow_type
+from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction
+from tidegate.functions.sql.scalar.literals import literal_scalar, literal_value
+from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Operand, Rows, as_array
+from tidegate.plan.errors import UnsupportedPlan
+from tidegate.plan.expressions import Rex, RexCall, RexCorrelVariable, RexFieldAccess, RexInputRef, RexLiteral
+from tidegate.plan.logical_types import TypeRoot
+
+
+class CompiledProjection:
+    """Some expressions over one input; what they have in common is computed once for a batch."""
+
+    def __init__(self, operands: Sequence[Operand], context: EvaluationContext) -> None:
+        self._operands: Final = tuple(operands)
+        self._context: Final = context
+        self.types: Final = tuple(operand.type for operand in operands)
+
+    def evaluate(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Returns an array for each expression, as long as the batch. Columns are found by position, so the batch may have further
+        ones behind those of the input type. Raises ``EvaluationError`` for values that Flink's function fails for too."""
+        rows = _rows(batch, self._context)
+        return [operand.values(rows) for operand in self._operands]
+
+
+class CompiledExpression:
+    """An expression over one input; ``type`` is that of its values."""
+
+    def __init__(self, operand: Operand, context: EvaluationContext) -> None:
+        self._projection: Final = CompiledProjection([operand], context)
+        self.type: Final = operand.type
+        self.arrow_type: Final = operand.arrow
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """As ``CompiledProjection.evaluate``, for the one expression."""
+        return self._projection.evaluate(batch)[0]
+
+
+class CompiledFilter:
+    """A condition over one input."""
+
+    def __init__(self, operand: Operand, context: EvaluationContext) -> None:
+        self._expression: Final = CompiledExpression(operand, context)
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Returns a mask without nulls: a row for which the condition is not known is not taken."""
+        mask = self._expression.evaluate(batch)
+        return pc.fill_null(mask, False) if mask.null_count else mask
+
+
+def compile_expression(rex: Rex, input_type: RowType, context: EvaluationContext | None = None) -> CompiledExpression:
+    """Compiles an expression over rows of ``input_type``. Raises ``UnsupportedPlan`` that names the function and its types."""
+    context = context or EvaluationContext()
+    return CompiledExpression(_Compiler(input_type, context).operand(rex), context)
+
+
+def compile_projection(
+    rexes: Sequence[Rex], input_type: RowType, context: EvaluationContext | None = None
+) -> CompiledProjection:
+    """Compiles expressions over the same rows. Raises ``UnsupportedPlan`` that names the function and its types."""
+    context = context or EvaluationContext()
+    compiler = _Compiler(input_type, context)
+    return CompiledProjection([compiler.operand(rex) for rex in rexes], context)
+
+
+def compile_filter(rex: Rex, input_type: RowType, context: EvaluationContext | None = None) -> CompiledFilter:
+    """Compiles a condition. Raises ``UnsupportedPlan`` that names the function and its types."""
+    context = context or EvaluationContext()
+    operand = _Compiler(input_type, context).operand(rex)
+    if operand.type.root is not TypeRoot.BOOLEAN:
+        raise UnsupportedPlan(f"a condition has the type BOOLEAN, not {operand.type}")
+    return CompiledFilter(operand, context)
+
+
+class _Compiler:
+    """Compiles the expressions of one operator; equal ones become one operand."""
+
+    def __init__(self, input_type: RowType, context: EvaluationContext) -> None:
+        self._input = input_type
+        self._context = context
+        self._operands: dict[Rex, Operand] = {}
+
+    def operand(self, rex: Rex) -> Operand:
+        found = self._operands.get(rex)
+        if found is None:
+            found = self._operands[rex] = self._compile(rex)
+        return found
+
+    def _compile(self, rex: Rex) -> Operand:
+        match rex:
+            case RexInputRef():
+                if not 0 <= rex.input_index < len(self._input.fields):
+                    raise UnsupportedPlan(
+                        f"field {rex.input_index} is not among the {len(self._input.fields)} fields of the input {self._input}"
+                    )
+                arrow_type(rex.type)
+                return Operand(rex.type, partial(_column, rex.input_index, arrow_type(rex.type)))
+            case RexLiteral():
+                value = literal_value(rex)
+                if rex.sarg is not None or rex.symbol is not None:
+                    return Operand(rex.type, _no_column, is_literal=True, literal=value)
+                scalar = literal_scalar(value, rex.type)
+                return Operand(rex.type, lambda rows: scalar, is_literal=True, literal=value)
+            case RexFieldAccess():
+                return self._field(rex)
+            case RexCall():
+                return self._call(rex)
+            case RexCorrelVariable():
+                raise UnsupportedPlan(f"the row {rex.correl} of a correlation is not part of this input")
+            case _:
+                raise UnsupportedPlan(f"{type(rex).__name__} is not supported in an expression over rows")
+
+    def _field(self, rex: RexFieldAccess) -> Operand:
+        row = self.operand(rex.expr)
+        if row.type.root is not TypeRoot.ROW:
+            raise UnsupportedPlan(f"the field {rex.name} is of a row, not of {row.type}")
+        names = row.type.field_names
+        if rex.name not in names:
+            raise UnsupportedPlan(f"the row {row.type} has no field {rex.name}")
+        index = names.index(rex.name)
+        field = row.type.fields[index].type
+
+        def evaluate(rows: Rows) -> Datum:
+            return pc.struct_field(row.values(rows), index)
+
+        return Operand(field.with_nullable(field.nullable or row.type.nullable), evaluate, may_fail=row.may_fail)
+
+    def _call(self, rex: RexCall) -> Operand:
+        operands = tuple(self.operand(operand) for operand in rex.operands)
+        if rex.type is None:
+            raise UnsupportedPlan(f"the function {rex.function} is not supported in an expression over rows")
+        call = Call(rex.function, rex.type, operands, self._context)
+        if rex.internal_name is None and not rex.is_built_in:
+            return _shared(_registered(call))
+        found = functions.FUNCTIONS.get(rex.function)
+        if found is None:
+            raise call.refuse()
+        arrow_type(rex.type)
+        evaluate = found.build(call)
+        may_fail = found.may_fail or (not found.is_lazy and any(operand.may_fail for operand in operands))
+        return _shared(
+            Operand(rex.type, _named(evaluate, call), may_fail=may_fail or (found.is_lazy and _any_fails(operands)))
+        )
+
+
+def _any_fails(operands: Sequence[Operand]) -> bool:
+    return any(operand.may_fail for operand in operands)
+
+
+def _rows(batch: pa.RecordBatch, context: EvaluationContext) -> Rows:
+    now: list[int] = []
+
+    def now_ms() -> int:
+        if not now:
+            now.append(context.now_ms())
+        return now[0]
+
+    return Rows(batch.columns, batch.num_rows, now_ms)
+
+
+def _column(index: int, type: pa.DataType, rows: Rows) -> Datum:
+    column = rows.column(index)
+    return column if column.type == type else column.cast(type)
+
+
+def _no_column(rows: Rows) -> Datum:
+    raise AssertionError("a symbol or search argument has no column")
+
+
+def _named(evaluate: Evaluate, call: Call) -> Evaluate:
+    """What Arrow refuses in a batch becomes an error that names the function."""
+
+    def named(rows: Rows) -> Datum:
+        try:
+            return evaluate(rows)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError, ArithmeticError) as error:
+            raise EvaluationError(f"{call.name}: {error}") from error
+
+    return named
+
+
+def _shared(operand: Operand) -> Operand:
+    """An operand that is computed once for the same rows."""
+    evaluate = operand.evaluate
+
+    def remembered(rows: Rows) -> Datum:
+        found = rows.computed.get(key)
+        if found is None:
+            found = rows.computed[key] = evaluate(rows)
+        return found
+
+    shared = Operand(operand.type, remembered, may_fail=operand.may_fail)
+    key = id(shared)
+    return shared
+
+
+def _registered(call: Call) -> Operand:
+    """A call of a function that the program registered."""
+    function: PythonFunction | None = call.context.functions.get(call.name)
+    if function is None:
+        known = ", ".join(sorted(call.context.functions)) or "none"
+        raise UnsupportedPlan(f"the function {call.name} is not registered; registered are: {known}")
+    run, wanted, name = function, arrow_type(call.type), call.name
+
+    def evaluate(rows: Rows) -> Datum:
+        result = as_array(run(*(operand.values(rows) for operand in call.operands)), rows.count)
+        if len(result) != rows.count:
+            raise EvaluationError(f"the function {name} returned {len(result)} values for {rows.count} rows")
+        if result.type == wanted:
+            return result
+        try:
+            return result.cast(wanted)
+        except pa.ArrowException as error:
+            raise EvaluationError(
+                f"the function {name} returned {result.type} where {wanted} was declared: {error}"
+            ) from error
+
+    return Operand(call.type, evaluate, may_fail=True)

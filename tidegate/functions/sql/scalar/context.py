@@ -1,0 +1,36 @@
+"""What an expression needs besides its rows, and how its evaluation fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tidegate.model.errors import UserError
+
+PythonFunction: TypeAlias = Callable[..., "pa.Array"]
+"""A registered function: it takes an Arrow array for each argument, all of one length, and returns an array of that length."""
+
+
+class EvaluationError(UserError):
+    """A value for which Flink's function fails too, such as a division by zero or a text that is no number. The same data fails again,
+    so the job is not restarted."""
+
+    code = "expression"
+
+
+@dataclass(frozen=True)
+class EvaluationContext:
+    """- ``time_zone``: the session's, by its name in the tz database (``table.local-time-zone``);
+    - ``now_ms``: the wall clock, ms since 1970 (CURRENT_TIMESTAMP, PROCTIME, UNIX_TIMESTAMP), asked once for each batch;
+    - ``functions``: the registered functions by the name that the plan has for them;
+    - ``watermark_ms``: the current watermark, or ``None`` before the first (CURRENT_WATERMARK).
+    """
+
+    time_zone: str = "UTC"
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    watermark_ms: Callable[[], int | None] = lambda: None

@@ -1,0 +1,8 @@
+"""All scalar functions: importing this module fills the registry."""
+
+from __future__ import annotations
+
+from tidegate.functions.sql.scalar import arithmetic, casts, logic, times
+from tidegate.functions.sql.scalar.registry import FUNCTIONS
+
+__all__ = ["FUNCTIONS", "arithmetic", "casts", "logic", "times"]
