@@ -21,7 +21,16 @@ from tidegate.functions.sql.scalar.kernels import (
     null_mask,
     to_numpy,
 )
-from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Kind, Operand, Rows, as_array, function
+from tidegate.functions.sql.scalar.registry import (
+    Datum,
+    Evaluate,
+    KernelKind,
+    Operand,
+    Rows,
+    ScalarCall,
+    as_array,
+    function,
+)
 from tidegate.functions.sql.scalar.temporal_arithmetic import temporal_difference, temporal_sum
 from tidegate.functions.sql.scalar.texts import EXACT, fit
 from tidegate.functions.sql.scalar.times import floor_to
@@ -36,7 +45,7 @@ DIVISION = Context(prec=38, rounding=ROUND_HALF_UP)
 _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INTEGER: 10, TypeRoot.BIGINT: 19}
 
 
-def as_type(call: Call, operand: Operand, type: LogicalType) -> Evaluate:
+def as_type(call: ScalarCall, operand: Operand, type: LogicalType) -> Evaluate:
     """Returns what evaluates the operand as ``type``."""
     cast = caster(operand.type, type, call.context, call)
     if cast is None:
@@ -50,25 +59,25 @@ def as_type(call: Call, operand: Operand, type: LogicalType) -> Evaluate:
     return evaluate
 
 
-def _binary(call: Call, function: Callable[[Datum, Datum], Datum], type: LogicalType) -> Evaluate:
+def _binary(call: ScalarCall, function: Callable[[Datum, Datum], Datum], type: LogicalType) -> Evaluate:
     left, right = (as_type(call, operand, type) for operand in call.operands)
     return lambda rows: function(left(rows), right(rows))
 
 
-def _check_numbers(call: Call) -> None:
+def _check_numbers(call: ScalarCall) -> None:
     if any(operand.type.root not in (*NUMBERS, TypeRoot.NULL) for operand in call.operands):
         raise call.refuse()
 
 
 @function("+")
-def plus(call: Call) -> Evaluate:
+def _plus_call(call: ScalarCall) -> Evaluate:
     if call.type.root not in NUMBERS:
         return temporal_sum(call, is_negated=False)
     return _sum(call, pc.add, EXACT.add)
 
 
 @function("-")
-def minus(call: Call) -> Evaluate:
+def _minus_call(call: ScalarCall) -> Evaluate:
     if len(call.operands) == 1:
         return _negated(call)
     if call.type.root not in NUMBERS:
@@ -80,18 +89,18 @@ def minus(call: Call) -> Evaluate:
 
 
 @function("MINUS_PREFIX", "UNARY_MINUS")
-def negated(call: Call) -> Evaluate:
+def _negated_call(call: ScalarCall) -> Evaluate:
     return _negated(call)
 
 
-def _negated(call: Call) -> Evaluate:
+def _negated(call: ScalarCall) -> Evaluate:
     if call.type.root is TypeRoot.INTERVAL_DAY_TIME:
         return elementwise(call, lambda array: pc.negate(array.cast(pa.int64())).cast(pa.duration("ms")))
     return arrow_kernel(call, pc.negate)
 
 
 def _sum(
-    call: Call, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
+    call: ScalarCall, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
 ) -> Evaluate:
     _check_numbers(call)
     if call.type.root is not TypeRoot.DECIMAL:
@@ -100,7 +109,7 @@ def _sum(
 
 
 @function("*")
-def times(call: Call) -> Evaluate:
+def _times_call(call: ScalarCall) -> Evaluate:
     if call.type.root is TypeRoot.INTERVAL_DAY_TIME or call.type.root is TypeRoot.INTERVAL_YEAR_MONTH:
         return _scaled_interval(call)
     _check_numbers(call)
@@ -109,7 +118,7 @@ def times(call: Call) -> Evaluate:
     return _decimal(call, pc.multiply, EXACT.multiply)
 
 
-def _scaled_interval(call: Call) -> Evaluate:
+def _scaled_interval(call: ScalarCall) -> Evaluate:
     def scaled(left: pa.Array, right: pa.Array) -> pa.Array:
         mask = null_mask(left, right)
         numbers = [array.cast(pa.int64()) if pa.types.is_duration(array.type) else array for array in (left, right)]
@@ -123,7 +132,7 @@ def _scaled_interval(call: Call) -> Evaluate:
 
 
 def _decimal(
-    call: Call, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
+    call: ScalarCall, function: Callable[[Datum, Datum], Datum], exact: Callable[[Decimal, Decimal], Decimal]
 ) -> Evaluate:
     """Exact, then rounded to the type of the call; null where it does not fit. Arrow computes with up to 76 digits."""
     types = [_decimal_type(operand) for operand in call.operands]
@@ -157,7 +166,7 @@ def _decimal_type(operand: Operand) -> LogicalType | None:
 
 
 @function("/", may_fail=True)
-def divided(call: Call) -> Evaluate:
+def _divided_call(call: ScalarCall) -> Evaluate:
     if call.type.root is TypeRoot.INTERVAL_DAY_TIME or call.type.root is TypeRoot.INTERVAL_YEAR_MONTH:
         return elementwise(call, lambda a, b: _whole_division(call, a.cast(pa.int64()), b.cast(pa.int64())))
     _check_numbers(call)
@@ -178,13 +187,13 @@ def divided(call: Call) -> Evaluate:
 
 
 @function("/INT", "DIVIDE_INTEGER", may_fail=True)
-def divided_whole(call: Call) -> Evaluate:
+def _divided_whole_call(call: ScalarCall) -> Evaluate:
     if call.type.root is TypeRoot.DECIMAL:
-        return divided(call)
+        return _divided_call(call)
     return elementwise(call, lambda a, b: _whole_division(call, a.cast(pa.int64()), b.cast(pa.int64())))
 
 
-def _whole(call: Call, function: Callable[[Call, pa.Array, pa.Array], pa.Array]) -> Evaluate:
+def _whole(call: ScalarCall, function: Callable[[ScalarCall, pa.Array, pa.Array], pa.Array]) -> Evaluate:
     widest = LogicalType(max((*(operand.type.root for operand in call.operands), call.type.root), key=_width))
     left, right = (as_type(call, operand, widest) for operand in call.operands)
 
@@ -201,20 +210,20 @@ def _width(root: TypeRoot) -> int:
     return WHOLE.index(root) if root in WHOLE else -1
 
 
-def _whole_division(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _whole_division(call: ScalarCall, left: pa.Array, right: pa.Array) -> pa.Array:
     a, b, mask = _dividends(call, left, right)
     quotient = a // b
     quotient = quotient + ((quotient < 0) & (quotient * b != a))
     return from_numpy(np.where((b == -1), np.negative(a), quotient), call.arrow, mask)
 
 
-def _remainder(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _remainder(call: ScalarCall, left: pa.Array, right: pa.Array) -> pa.Array:
     a, b, mask = _dividends(call, left, right)
     with np.errstate(all="ignore"):
         return from_numpy(np.where(b == -1, 0, np.fmod(a, b)), call.arrow, mask)
 
 
-def _dividends(call: Call, left: pa.Array, right: pa.Array) -> tuple[Any, Any, Any]:
+def _dividends(call: ScalarCall, left: pa.Array, right: pa.Array) -> tuple[Any, Any, Any]:
     mask = null_mask(left, right)
     a, b = to_numpy(left), to_numpy(right)
     zero = b == 0
@@ -228,7 +237,7 @@ def _dividends(call: Call, left: pa.Array, right: pa.Array) -> tuple[Any, Any, A
 
 
 @function("MOD", "%", may_fail=True)
-def mod(call: Call) -> Evaluate:
+def _mod_call(call: ScalarCall) -> Evaluate:
     roots = {operand.type.root for operand in call.operands}
     if roots <= set(WHOLE):
         return _whole(call, _remainder)
@@ -246,21 +255,21 @@ def mod(call: Call) -> Evaluate:
     return by_value(call, remainder)
 
 
-def _float_remainder(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _float_remainder(call: ScalarCall, left: pa.Array, right: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
         a, b = (to_numpy(array.cast(pa.float64())) for array in (left, right))
         return from_numpy(np.fmod(a, b), call.arrow, null_mask(left, right))
 
 
 @function("ABS")
-def absolute(call: Call) -> Evaluate:
+def _absolute_call(call: ScalarCall) -> Evaluate:
     if call.type.root is TypeRoot.INTERVAL_DAY_TIME:
         return elementwise(call, lambda array: pc.abs(array.cast(pa.int64())).cast(pa.duration("ms")))
     return arrow_kernel(call, pc.abs)
 
 
 @function("SIGN")
-def sign(call: Call) -> Evaluate:
+def _sign_call(call: ScalarCall) -> Evaluate:
     wanted = call.arrow
     if call.type.root is TypeRoot.DECIMAL:
         return elementwise(call, lambda array: pc.sign(array).cast(pa.decimal128(19, 0)).cast(wanted))
@@ -268,7 +277,7 @@ def sign(call: Call) -> Evaluate:
 
 
 @function("FLOOR", "CEIL")
-def floor(call: Call) -> Evaluate:
+def _floor_call(call: ScalarCall) -> Evaluate:
     if len(call.operands) == 2:
         return floor_to(call)
     is_floor = "FLOOR" in call.name
@@ -285,17 +294,17 @@ def floor(call: Call) -> Evaluate:
     return arrow_kernel(call, pc.floor if is_floor else pc.ceil)
 
 
-@function("ROUND", kind=Kind.DISTINCT)
-def rounded(call: Call) -> Evaluate:
+@function("ROUND", kind=KernelKind.DISTINCT)
+def _rounded_call(call: ScalarCall) -> Evaluate:
     return _rounding(call, ROUND_HALF_UP)
 
 
-@function("TRUNCATE", kind=Kind.DISTINCT)
-def truncated(call: Call) -> Evaluate:
+@function("TRUNCATE", kind=KernelKind.DISTINCT)
+def _truncated_call(call: ScalarCall) -> Evaluate:
     return _rounding(call, ROUND_DOWN)
 
 
-def _rounding(call: Call, mode: str) -> Evaluate:
+def _rounding(call: ScalarCall, mode: str) -> Evaluate:
     root = call.operands[0].type.root
     if root not in NUMBERS:
         raise call.refuse()
@@ -330,9 +339,9 @@ def _rounding(call: Call, mode: str) -> Evaluate:
 _WIDE = Context(prec=800)
 
 
-def _double_function(name: str, compute: Callable[..., Any], kind: Kind = Kind.NUMPY) -> None:
+def _double_function(name: str, compute: Callable[..., Any], kind: KernelKind = KernelKind.NUMPY) -> None:
     @function(name, kind=kind)
-    def build(call: Call) -> Evaluate:
+    def build(call: ScalarCall) -> Evaluate:
         _check_numbers(call)
         casts = [caster(operand.type, DOUBLE, call.context, call) for operand in call.operands]
 
@@ -380,10 +389,10 @@ for _name, _compute in (
 
 
 @function("PI")
-def pi(call: Call) -> Evaluate:
+def _pi_call(call: ScalarCall) -> Evaluate:
     return lambda rows: pa.scalar(math.pi)
 
 
 @function("E")
-def euler(call: Call) -> Evaluate:
+def _euler_call(call: ScalarCall) -> Evaluate:
     return lambda rows: pa.scalar(math.e)

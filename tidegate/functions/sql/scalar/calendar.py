@@ -69,6 +69,7 @@ def truncating_divide(left: Longs, right: Any) -> Longs:
 
 
 def is_valid_date(year: int, month: int, day: int) -> bool:
+    """Whether the calendar has the day."""
     if not 1 <= month <= 12 or day < 1:
         return False
     return day <= int(month_lengths(np.array([year]), np.array([month]))[0])

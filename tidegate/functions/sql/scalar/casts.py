@@ -31,7 +31,7 @@ from tidegate.functions.sql.scalar.kernels import (
     python_values,
     to_numpy,
 )
-from tidegate.functions.sql.scalar.registry import Call, Evaluate, function
+from tidegate.functions.sql.scalar.registry import Evaluate, ScalarCall, function
 from tidegate.functions.sql.scalar.texts import (
     EXACT,
     fit,
@@ -55,7 +55,7 @@ _INTERVALS = (TypeRoot.INTERVAL_YEAR_MONTH, TypeRoot.INTERVAL_DAY_TIME)
 
 
 def caster(
-    source: LogicalType, target: LogicalType, context: EvaluationContext, call: Call, is_try: bool = False
+    source: LogicalType, target: LogicalType, context: EvaluationContext, call: ScalarCall, is_try: bool = False
 ) -> Cast | None:
     """Returns what casts arrays of ``source`` to ``target``, ``None`` where they are the same. Raises ``UnsupportedPlan`` in the name of
     ``call``. With ``is_try`` what cannot be read is null instead of an ``EvaluationError``."""
@@ -74,16 +74,16 @@ def caster(
 
 
 @function("CAST", may_fail=True)
-def cast(call: Call) -> Evaluate:
+def _cast_call(call: ScalarCall) -> Evaluate:
     return _cast(call, is_try=False)
 
 
 @function("TRY_CAST")
-def try_cast(call: Call) -> Evaluate:
+def _try_cast_call(call: ScalarCall) -> Evaluate:
     return _cast(call, is_try=True)
 
 
-def _cast(call: Call, is_try: bool) -> Evaluate:
+def _cast(call: ScalarCall, is_try: bool) -> Evaluate:
     (operand,) = call.operands
     convert = caster(operand.type, call.type, call.context, call, is_try)
     if convert is None:
@@ -92,7 +92,7 @@ def _cast(call: Call, is_try: bool) -> Evaluate:
 
 
 @function("REINTERPRET")
-def reinterpret(call: Call) -> Evaluate:
+def _reinterpret_call(call: ScalarCall) -> Evaluate:
     """The number that a value is held as: ms of an interval, of a moment."""
     wanted = call.arrow
     return elementwise(call, lambda array: from_numpy(longs(array), wanted, null_mask(array)))

@@ -13,7 +13,7 @@ from tidegate.functions.sql.scalar import functions
 from tidegate.functions.sql.scalar.arrow_types import RowType, arrow_type
 from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction
 from tidegate.functions.sql.scalar.literals import literal_scalar, literal_value
-from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Operand, Rows, as_array
+from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Operand, Rows, ScalarCall, as_array
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import Rex, RexCall, RexCorrelVariable, RexFieldAccess, RexInputRef, RexLiteral
 from tidegate.plan.logical_types import TypeRoot
@@ -140,7 +140,7 @@ class _Compiler:
         operands = tuple(self.operand(operand) for operand in rex.operands)
         if rex.type is None:
             raise UnsupportedPlan(f"the function {rex.function} is not supported in an expression over rows")
-        call = Call(rex.function, rex.type, operands, self._context)
+        call = ScalarCall(rex.function, rex.type, operands, self._context)
         if rex.internal_name is None and not rex.is_built_in:
             return _shared(_registered(call))
         found = functions.FUNCTIONS.get(rex.function)
@@ -148,14 +148,8 @@ class _Compiler:
             raise call.refuse()
         arrow_type(rex.type)
         evaluate = found.build(call)
-        may_fail = found.may_fail or (not found.is_lazy and any(operand.may_fail for operand in operands))
-        return _shared(
-            Operand(rex.type, _named(evaluate, call), may_fail=may_fail or (found.is_lazy and _any_fails(operands)))
-        )
-
-
-def _any_fails(operands: Sequence[Operand]) -> bool:
-    return any(operand.may_fail for operand in operands)
+        may_fail = found.may_fail or any(operand.may_fail for operand in operands)
+        return _shared(Operand(rex.type, _named(evaluate, call), may_fail=may_fail, function=rex.function))
 
 
 def _rows(batch: pa.RecordBatch, context: EvaluationContext) -> Rows:
@@ -178,7 +172,7 @@ def _no_column(rows: Rows) -> Datum:
     raise AssertionError("a symbol or search argument has no column")
 
 
-def _named(evaluate: Evaluate, call: Call) -> Evaluate:
+def _named(evaluate: Evaluate, call: ScalarCall) -> Evaluate:
     """What Arrow refuses in a batch becomes an error that names the function."""
 
     def named(rows: Rows) -> Datum:
@@ -200,12 +194,12 @@ def _shared(operand: Operand) -> Operand:
             found = rows.computed[key] = evaluate(rows)
         return found
 
-    shared = Operand(operand.type, remembered, may_fail=operand.may_fail)
+    shared = Operand(operand.type, remembered, may_fail=operand.may_fail, function=operand.function)
     key = id(shared)
     return shared
 
 
-def _registered(call: Call) -> Operand:
+def _registered(call: ScalarCall) -> Operand:
     """A call of a function that the program registered."""
     function: PythonFunction | None = call.context.functions.get(call.name)
     if function is None:

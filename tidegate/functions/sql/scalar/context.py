@@ -31,6 +31,8 @@ class EvaluationContext:
     """
 
     time_zone: str = "UTC"
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    now_ms: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+    """Returns the wall clock in ms since 1970."""
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
-    watermark_ms: Callable[[], int | None] = lambda: None
+    watermark_ms: Callable[[], int | None] = field(default=lambda: None)
+    """Returns the current watermark in ms since 1970, ``None`` before the first."""

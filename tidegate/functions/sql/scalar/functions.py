@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tidegate.functions.sql.scalar import arithmetic, casts, logic, times
+from tidegate.functions.sql.scalar import (
+    arithmetic,
+    casts,
+    json_functions,
+    logic,
+    nested,
+    patterns,
+    strings,
+    times,
+)
 from tidegate.functions.sql.scalar.registry import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "arithmetic", "casts", "logic", "times"]
+__all__ = ["FUNCTIONS", "arithmetic", "casts", "json_functions", "logic", "nested", "patterns", "strings", "times"]

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Rows, as_array
+from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Rows, ScalarCall, as_array
 
 
-def arrow_kernel(call: Call, function: Callable[..., Datum]) -> Evaluate:
+def arrow_kernel(call: ScalarCall, function: Callable[..., Datum]) -> Evaluate:
     """A kernel that takes columns and constants alike; its result is cast to the type of the call."""
     wanted = call.arrow
 
@@ -24,7 +24,9 @@ def arrow_kernel(call: Call, function: Callable[..., Datum]) -> Evaluate:
     return evaluate
 
 
-def elementwise(call: Call, function: Callable[..., pa.Array], *, columns: Sequence[int] | None = None) -> Evaluate:
+def elementwise(
+    call: ScalarCall, function: Callable[..., pa.Array], *, columns: Sequence[int] | None = None
+) -> Evaluate:
     """A kernel that takes arrays of the operands at ``columns`` (all of them by default). For constants alone it is called with arrays
     of one value."""
     operands = call.operands if columns is None else [call.operands[index] for index in columns]
@@ -40,12 +42,23 @@ def elementwise(call: Call, function: Callable[..., pa.Array], *, columns: Seque
 
 
 def by_value(
-    call: Call, function: Callable[..., Any], *, columns: Sequence[int] | None = None, is_strict: bool = True
+    call: ScalarCall, function: Callable[..., Any], *, columns: Sequence[int] | None = None, is_strict: bool = True
 ) -> Evaluate:
     """A kernel of a Python function. It is called once for each distinct value of a single text or number, else for each row. Where it
     ``is_strict`` the result is null if an argument is, without a call. Times are numbers, rows are dictionaries by field, maps are lists
     of pairs."""
     wanted = call.arrow
+    taken = list(range(len(call.operands)) if columns is None else columns)
+    computed = [index for index in taken if not call.operands[index].is_literal]
+    if len(computed) == 1 and len(taken) > 1:
+        constants = [call.operands[index].literal for index in taken]
+        if is_strict and any(call.operands[i].is_literal and call.operands[i].literal is None for i in taken):
+            return lambda rows: pa.scalar(None, wanted)
+        place, whole = taken.index(computed[0]), function
+        taken = computed
+
+        def function(value: Any) -> Any:
+            return whole(*constants[:place], value, *constants[place + 1 :])
 
     def over(*arrays: pa.Array) -> pa.Array:
         if len(arrays) == 1 and not pa.types.is_nested(arrays[0].type) and not pa.types.is_null(arrays[0].type):
@@ -55,7 +68,7 @@ def by_value(
             return pa.array([None if None in row else function(*row) for row in map(_Row, rows)], wanted)
         return pa.array([function(*row) for row in rows], wanted)
 
-    return elementwise(call, over, columns=columns)
+    return elementwise(call, over, columns=taken)
 
 
 class _Row(tuple[Any, ...]):

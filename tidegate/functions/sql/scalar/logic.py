@@ -15,7 +15,7 @@ from tidegate.functions.sql.scalar.arrow_types import arrow_type
 from tidegate.functions.sql.scalar.casts import caster
 from tidegate.functions.sql.scalar.kernels import python_values
 from tidegate.functions.sql.scalar.literals import literal_scalar, value_of
-from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Operand, Rows, as_array, function
+from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Operand, Rows, ScalarCall, as_array, function
 from tidegate.plan.expressions import Bound, Sarg
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
@@ -64,7 +64,7 @@ def _digits(type: LogicalType) -> tuple[int, int]:
     return _DIGITS[type.root], 0
 
 
-def comparable(call: Call, comparison: Comparison) -> Comparison:
+def comparable(call: ScalarCall, comparison: Comparison) -> Comparison:
     """Returns a comparison that takes values of the two operands' types."""
     left, right = call.operands
     common = common_type(left.type, right.type)
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
 
 def _comparison(name: str, comparison: Comparison) -> None:
     @function(name)
-    def build(call: Call) -> Evaluate:
+    def build(call: ScalarCall) -> Evaluate:
         left, right = call.operands
         compare = comparable(call, comparison)
         return lambda rows: compare(left.evaluate(rows), right.evaluate(rows))
@@ -134,7 +134,7 @@ for _name, _function in (
 
 
 @function("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
-def is_distinct(call: Call) -> Evaluate:
+def _is_distinct_call(call: ScalarCall) -> Evaluate:
     left, right = call.operands
     compare = comparable(call, pc.equal)
     is_negated = "NOT" in call.name
@@ -147,17 +147,17 @@ def is_distinct(call: Call) -> Evaluate:
     return evaluate
 
 
-@function("AND", is_lazy=True)
-def and_(call: Call) -> Evaluate:
+@function("AND")
+def _and_call(call: ScalarCall) -> Evaluate:
     return _connective(call, pc.and_kleene, decides=False)
 
 
-@function("OR", is_lazy=True)
-def or_(call: Call) -> Evaluate:
+@function("OR")
+def _or_call(call: ScalarCall) -> Evaluate:
     return _connective(call, pc.or_kleene, decides=True)
 
 
-def _connective(call: Call, combine: Comparison, decides: bool) -> Evaluate:
+def _connective(call: ScalarCall, combine: Comparison, decides: bool) -> Evaluate:
     """``decides``: the value that makes the result known. Operands that may fail are evaluated over the rows that are still open."""
     operands = call.operands
 
@@ -191,62 +191,62 @@ def evaluate_where(operand: Operand, rows: Rows, mask: pa.BooleanArray, type: pa
 
 
 @function("NOT")
-def not_(call: Call) -> Evaluate:
+def _not_call(call: ScalarCall) -> Evaluate:
     (operand,) = call.operands
     return lambda rows: pc.invert(operand.evaluate(rows))
 
 
 @function("IS NULL")
-def is_null(call: Call) -> Evaluate:
+def _is_null_call(call: ScalarCall) -> Evaluate:
     (operand,) = call.operands
     return lambda rows: pc.is_null(operand.evaluate(rows))
 
 
 @function("IS NOT NULL")
-def is_not_null(call: Call) -> Evaluate:
+def _is_not_null_call(call: ScalarCall) -> Evaluate:
     (operand,) = call.operands
     return lambda rows: pc.is_valid(operand.evaluate(rows))
 
 
 @function("IS TRUE", "IS NOT FALSE")
-def is_true(call: Call) -> Evaluate:
+def _is_true_call(call: ScalarCall) -> Evaluate:
     (operand,) = call.operands
     otherwise = "NOT" in call.name
     return lambda rows: pc.fill_null(operand.evaluate(rows), otherwise)
 
 
 @function("IS FALSE", "IS NOT TRUE")
-def is_false(call: Call) -> Evaluate:
+def _is_false_call(call: ScalarCall) -> Evaluate:
     (operand,) = call.operands
     otherwise = "NOT" in call.name
     return lambda rows: pc.fill_null(pc.invert(operand.evaluate(rows)), otherwise)
 
 
 @function("IS UNKNOWN")
-def is_unknown(call: Call) -> Evaluate:
-    return is_null(call)
+def _is_unknown_call(call: ScalarCall) -> Evaluate:
+    return _is_null_call(call)
 
 
 @function("IS NOT UNKNOWN")
-def is_not_unknown(call: Call) -> Evaluate:
-    return is_not_null(call)
+def _is_not_unknown_call(call: ScalarCall) -> Evaluate:
+    return _is_not_null_call(call)
 
 
-@function("CASE", is_lazy=True)
-def case(call: Call) -> Evaluate:
+@function("CASE")
+def _case_call(call: ScalarCall) -> Evaluate:
     """Operands are conditions and values in turn, and the value for the rest."""
     conditions = call.operands[:-1:2]
     values = [_as(call, operand) for operand in (*call.operands[1::2], call.operands[-1])]
     return _choose(call, conditions, values)
 
 
-@function("IF", is_lazy=True)
-def if_(call: Call) -> Evaluate:
+@function("IF")
+def _if_call(call: ScalarCall) -> Evaluate:
     condition, *values = call.operands
     return _choose(call, [condition], [_as(call, value) for value in values])
 
 
-def _choose(call: Call, conditions: Sequence[Operand], values: Sequence[Operand]) -> Evaluate:
+def _choose(call: ScalarCall, conditions: Sequence[Operand], values: Sequence[Operand]) -> Evaluate:
     wanted = call.arrow
     if not any(operand.may_fail for operand in (*conditions[1:], *values)):
 
@@ -276,7 +276,7 @@ def _choose(call: Call, conditions: Sequence[Operand], values: Sequence[Operand]
     return in_turn
 
 
-def _as(call: Call, operand: Operand) -> Operand:
+def _as(call: ScalarCall, operand: Operand) -> Operand:
     """The operand with values of the call's type."""
     cast = caster(operand.type, call.type, call.context, call)
     if operand.arrow == call.arrow and (cast is None or call.type.root in (*TEXT, *BYTES)):
@@ -287,8 +287,8 @@ def _as(call: Call, operand: Operand) -> Operand:
     return Operand(call.type, lambda rows: _on(cast, operand.evaluate(rows)), may_fail=operand.may_fail)
 
 
-@function("COALESCE", "IFNULL", is_lazy=True)
-def coalesce(call: Call) -> Evaluate:
+@function("COALESCE", "IFNULL")
+def _coalesce_call(call: ScalarCall) -> Evaluate:
     operands = [_as(call, operand) for operand in call.operands]
     wanted = call.arrow
     if not any(operand.may_fail for operand in operands[1:]):
@@ -309,7 +309,7 @@ def _first_valid(a: Datum, b: Datum) -> Datum:
 
 
 @function("NULLIF")
-def nullif(call: Call) -> Evaluate:
+def _nullif_call(call: ScalarCall) -> Evaluate:
     left, right = call.operands
     compare = comparable(call, pc.equal)
     missing = pa.scalar(None, call.arrow)
@@ -322,7 +322,7 @@ def nullif(call: Call) -> Evaluate:
 
 
 @function("GREATEST", "LEAST")
-def greatest(call: Call) -> Evaluate:
+def _greatest_call(call: ScalarCall) -> Evaluate:
     """Null if an operand is."""
     operands = [_as(call, operand) for operand in call.operands]
     if call.type.root in NESTED:
@@ -340,7 +340,7 @@ def greatest(call: Call) -> Evaluate:
 
 
 @function("SEARCH")
-def search(call: Call) -> Evaluate:
+def _search_call(call: ScalarCall) -> Evaluate:
     """IN, BETWEEN and OR of comparisons with constants: whether a value is in one of the ranges of a search argument."""
     value, argument = call.operands
     sarg = argument.literal
@@ -361,7 +361,7 @@ def search(call: Call) -> Evaluate:
     return evaluate
 
 
-def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: Call) -> Callable[[Datum], Datum]:
+def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: ScalarCall) -> Callable[[Datum], Datum]:
     def constant(bound: Bound) -> pa.Scalar:
         scalar = literal_scalar(value_of(_bound_value(bound.value, written), written), written)
         return _on(caster(written, common, call.context, call), scalar)

@@ -19,7 +19,7 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 Evaluate: TypeAlias = Callable[["Rows"], Datum]
 
 
-class Kind(Enum):
+class KernelKind(Enum):
     """How a function is computed, from the fastest to the slowest."""
 
     ARROW = "Arrow kernels"
@@ -61,16 +61,18 @@ class Rows:
 class Operand:
     """A compiled expression. ``literal`` is the value of a constant as Python has it, ``is_literal`` tells a null from none.
     ``may_fail``: whether there are values for which the evaluation raises; such an operand is evaluated only over the rows that
-    need it, as in CASE."""
+    need it, as in CASE. ``function`` is the name of the function that is called, empty for others."""
 
     type: LogicalType
     evaluate: Evaluate
     is_literal: bool = False
     literal: Any = None
     may_fail: bool = False
+    function: str = ""
 
     @property
     def arrow(self) -> pa.DataType:
+        """Returns the type of its columns."""
         return arrow_type(self.type)
 
     def values(self, rows: Rows) -> pa.Array:
@@ -79,7 +81,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Call:
+class ScalarCall:
     """A call to build a kernel for."""
 
     name: str
@@ -89,6 +91,7 @@ class Call:
 
     @property
     def arrow(self) -> pa.DataType:
+        """Returns the type of its columns."""
         return arrow_type(self.type)
 
     def refuse(self, why: str = "") -> UnsupportedPlan:
@@ -104,35 +107,31 @@ class Call:
         return operand.literal
 
 
-Builder: TypeAlias = Callable[[Call], Evaluate]
+Builder: TypeAlias = Callable[[ScalarCall], Evaluate]
 
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of the registry: ``may_fail`` as in ``Operand``, ``lazy`` when it evaluates its operands by itself and is not
-    failing because they are."""
+    """A function of the registry: ``may_fail`` as in ``Operand``."""
 
     name: str
-    kind: Kind
+    kind: KernelKind
     build: Builder = field(repr=False)
     may_fail: bool = False
-    is_lazy: bool = False
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {}
 """The functions by the internal name of the plan, such as ``$UPPER$1``."""
 
 
-def function(
-    *names: str, kind: Kind = Kind.ARROW, may_fail: bool = False, is_lazy: bool = False
-) -> Callable[[Builder], Builder]:
+def function(*names: str, kind: KernelKind = KernelKind.ARROW, may_fail: bool = False) -> Callable[[Builder], Builder]:
     """Registers a builder under names without Flink's dollars and version: ``UPPER`` for ``$UPPER$1``."""
 
     def register(build: Builder) -> Builder:
         for name in names:
             internal = f"${name}$1"
             assert internal not in FUNCTIONS, name
-            FUNCTIONS[internal] = ScalarFunction(internal, kind, build, may_fail, is_lazy)
+            FUNCTIONS[internal] = ScalarFunction(internal, kind, build, may_fail)
         return build
 
     return register

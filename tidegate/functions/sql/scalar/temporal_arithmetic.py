@@ -18,14 +18,14 @@ from tidegate.functions.sql.scalar.calendar import (
     truncating_divide,
 )
 from tidegate.functions.sql.scalar.kernels import elementwise, from_numpy, longs, null_mask
-from tidegate.functions.sql.scalar.registry import Call, Evaluate
+from tidegate.functions.sql.scalar.registry import Evaluate, ScalarCall
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)
 STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
-def temporal_sum(call: Call, is_negated: bool) -> Evaluate:
+def temporal_sum(call: ScalarCall, is_negated: bool) -> Evaluate:
     """A time and an interval in any order, or two intervals."""
     left, right = (operand.type for operand in call.operands)
     if left.root in INTERVALS and right.root not in INTERVALS:
@@ -65,7 +65,7 @@ def _add(moment: LogicalType, values: Longs, interval: LogicalType, spans: Longs
     return add_months(values // day, spans) * day + values % day
 
 
-def temporal_difference(call: Call) -> Evaluate:
+def temporal_difference(call: ScalarCall) -> Evaluate:
     """What lies between two times: ms, or whole months."""
     left, right = (operand.type for operand in call.operands)
     if call.type.root not in INTERVALS:

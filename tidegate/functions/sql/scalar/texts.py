@@ -76,6 +76,7 @@ def _or_null(write: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def decimal_text(value: Decimal) -> str:
+    """All digits, without an exponent."""
     return f"{value:f}" if value or not value.is_signed() else f"{abs(value):f}"
 
 
@@ -114,6 +115,7 @@ def _java_text(shortest: str, value: float) -> str:
 
 
 def date_text(days: int) -> str:
+    """A date as ``yyyy-MM-dd``."""
     year, month, day = _civil(days)
     return f"{_year_text(year)}-{month:02d}-{day:02d}"
 
@@ -126,12 +128,14 @@ def _year_text(year: int) -> str:
 
 
 def time_text(ms: int, digits: int) -> str:
+    """A time of the day as ``HH:mm:ss``, with so many digits of its fraction."""
     seconds, fraction = divmod(ms, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return text + "." + f"{fraction:03d}".ljust(digits, "0")[:digits] if digits else text
 
 
 def timestamp_text(value: int, per_second: int, digits: int) -> str:
+    """A count of fractions of a second since 1970 as ``yyyy-MM-dd HH:mm:ss``, with so many digits of its fraction."""
     seconds, fraction = divmod(value, per_second)
     days, second = divmod(seconds, 86_400)
     text = f"{date_text(days)} {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
@@ -142,6 +146,7 @@ def timestamp_text(value: int, per_second: int, digits: int) -> str:
 
 
 def day_time_text(ms: int) -> str:
+    """An interval as ``+d HH:mm:ss.SSS``."""
     days, rest = divmod(abs(ms), 86_400_000)
     seconds, fraction = divmod(rest, 1000)
     return f"{'-' if ms < 0 else '+'}{days} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}"
@@ -199,6 +204,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def parse_boolean(text: str) -> bool | None:
+    """The truth that a text means, ``None`` for another."""
     return _TRUTHS.get(text.lower())
 
 

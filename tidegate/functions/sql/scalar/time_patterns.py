@@ -200,6 +200,7 @@ def read_simple(pattern: str, text: str, time_zone: str) -> int | None:
 
 
 def token_letters(pattern: str) -> set[str]:
+    """Returns the letters of a pattern."""
     return {token.letter for token in tokens(pattern)}
 
 

@@ -24,13 +24,14 @@ from tidegate.functions.sql.scalar.calendar import (
 )
 from tidegate.functions.sql.scalar.context import EvaluationError
 from tidegate.functions.sql.scalar.kernels import by_value, elementwise, from_numpy, longs, null_mask, to_numpy
-from tidegate.functions.sql.scalar.registry import Call, Datum, Evaluate, Kind, Rows, function
+from tidegate.functions.sql.scalar.registry import Datum, Evaluate, KernelKind, Rows, ScalarCall, function
 from tidegate.functions.sql.scalar.time_patterns import read_simple, read_strict, tokens, write
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
 STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _LONG_MIN = -(1 << 63)
+"""Java's smallest long, which Flink's reader returns for a text that is no time."""
 
 
 def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
@@ -46,8 +47,8 @@ def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
     return values * 1000 // unit
 
 
-@function("EXTRACT", kind=Kind.NUMPY)
-def extract(call: Call) -> Evaluate:
+@function("EXTRACT", kind=KernelKind.NUMPY)
+def _extract_call(call: ScalarCall) -> Evaluate:
     """Parts of a moment before 1970 are cut towards zero, as Flink's are."""
     unit, type = call.literal(0), call.operands[1].type
     zone = call.context.time_zone
@@ -140,7 +141,7 @@ _INTERVAL_PARTS: dict[tuple[TypeRoot, str], Callable[[Longs], Longs]] = {
 _STEPS = {"DAY": DAY_MS, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "MILLISECOND": 1}
 
 
-def floor_to(call: Call) -> Evaluate:
+def floor_to(call: ScalarCall) -> Evaluate:
     """FLOOR and CEIL of a time to a unit."""
     type, unit = call.operands[0].type, call.literal(1)
     is_floor, zone = "FLOOR" in call.name, call.context.time_zone
@@ -202,8 +203,8 @@ def _julian_floor(unit: str, days: Longs, is_floor: bool) -> Longs:
     return np.asarray(days_from_civil(start - (size - 1) if is_floor else start + 1, 1, 1))
 
 
-@function("DATE_FORMAT", kind=Kind.DISTINCT)
-def date_format(call: Call) -> Evaluate:
+@function("DATE_FORMAT", kind=KernelKind.DISTINCT)
+def _date_format_call(call: ScalarCall) -> Evaluate:
     type = call.operands[0].type
     zone = call.context.time_zone
     pattern = call.literal(1)
@@ -232,8 +233,8 @@ def date_format(call: Call) -> Evaluate:
     return by_value(call, from_stamp, columns=[0])
 
 
-@function("TO_DATE", kind=Kind.DISTINCT)
-def to_date(call: Call) -> Evaluate:
+@function("TO_DATE", kind=KernelKind.DISTINCT)
+def _to_date_call(call: ScalarCall) -> Evaluate:
     if len(call.operands) == 1:
         return by_value(call, parse_date)
 
@@ -245,7 +246,7 @@ def to_date(call: Call) -> Evaluate:
     return _with_pattern(call, read)
 
 
-def _with_pattern(call: Call, read: Callable[[str, str], Any]) -> Evaluate:
+def _with_pattern(call: ScalarCall, read: Callable[[str, str], Any]) -> Evaluate:
     """A function of a text and a pattern, which is mostly constant."""
     if call.operands[1].is_literal and call.operands[1].literal is not None:
         pattern = call.operands[1].literal
@@ -254,8 +255,8 @@ def _with_pattern(call: Call, read: Callable[[str, str], Any]) -> Evaluate:
     return by_value(call, read, columns=[0, 1])
 
 
-@function("TO_TIMESTAMP", kind=Kind.DISTINCT)
-def to_timestamp(call: Call) -> Evaluate:
+@function("TO_TIMESTAMP", kind=KernelKind.DISTINCT)
+def _to_timestamp_call(call: ScalarCall) -> Evaluate:
     unit = UNITS_PER_SECOND[time_unit(call.type)]
     step = 10 ** (9 - (3 if call.type.precision is None else call.type.precision))
 
@@ -294,8 +295,8 @@ def _read_timestamp(text: str, pattern: str) -> int | None:
     return seconds * 1_000_000_000 + int(fraction.ljust(9, "0") if fraction else 0)
 
 
-@function("TO_TIMESTAMP_LTZ", kind=Kind.NUMPY, may_fail=True)
-def to_timestamp_ltz(call: Call) -> Evaluate:
+@function("TO_TIMESTAMP_LTZ", kind=KernelKind.NUMPY, may_fail=True)
+def _to_timestamp_ltz_call(call: ScalarCall) -> Evaluate:
     root = call.operands[0].type.root
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return _text_to_ltz(call)
@@ -315,7 +316,7 @@ def to_timestamp_ltz(call: Call) -> Evaluate:
     return elementwise(call, evaluate, columns=[0])
 
 
-def _text_to_ltz(call: Call) -> Evaluate:
+def _text_to_ltz(call: ScalarCall) -> Evaluate:
     zone = call.literal(2) if len(call.operands) > 2 else "UTC"
     pattern = call.literal(1) if len(call.operands) > 1 else "yyyy-MM-dd HH:mm:ss"
     unit = UNITS_PER_SECOND[time_unit(call.type)]
@@ -333,8 +334,8 @@ def _text_to_ltz(call: Call) -> Evaluate:
     return by_value(call, read, columns=[0])
 
 
-@function("UNIX_TIMESTAMP", kind=Kind.DISTINCT)
-def unix_timestamp(call: Call) -> Evaluate:
+@function("UNIX_TIMESTAMP", kind=KernelKind.DISTINCT)
+def _unix_timestamp_call(call: ScalarCall) -> Evaluate:
     """Seconds of now, or of a text; the smallest number for a text that cannot be read."""
     zone = call.context.time_zone
     if not call.operands:
@@ -349,8 +350,8 @@ def unix_timestamp(call: Call) -> Evaluate:
     return _with_pattern(call, read)
 
 
-@function("FROM_UNIXTIME", kind=Kind.DISTINCT)
-def from_unixtime(call: Call) -> Evaluate:
+@function("FROM_UNIXTIME", kind=KernelKind.DISTINCT)
+def _from_unixtime_call(call: ScalarCall) -> Evaluate:
     zone = call.context.time_zone
     pattern = call.literal(1) if len(call.operands) > 1 else DEFAULT_PATTERN
     tokens(pattern)
@@ -362,8 +363,8 @@ def from_unixtime(call: Call) -> Evaluate:
     return by_value(call, text, columns=[0])
 
 
-@function("CONVERT_TZ", kind=Kind.DISTINCT)
-def convert_tz(call: Call) -> Evaluate:
+@function("CONVERT_TZ", kind=KernelKind.DISTINCT)
+def _convert_tz_call(call: ScalarCall) -> Evaluate:
     def convert(text: str, source: str, target: str) -> str | None:
         ms = read_simple(DEFAULT_PATTERN, text, source)
         if ms is None:
@@ -377,21 +378,21 @@ def convert_tz(call: Call) -> Evaluate:
     return by_value(call, convert)
 
 
-def _now(call: Call, value: Callable[[int], int]) -> Evaluate:
+def _now(call: ScalarCall, value: Callable[[int], int]) -> Evaluate:
     wanted = call.arrow
     number = pa.int32() if wanted.bit_width == 32 else pa.int64()
     return lambda rows: pa.scalar(value(rows.now_ms()), number).cast(wanted)
 
 
 @function("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME")
-def current_timestamp(call: Call) -> Evaluate:
+def _current_timestamp_call(call: ScalarCall) -> Evaluate:
     unit = UNITS_PER_SECOND[time_unit(call.type)]
     return _now(call, lambda ms: ms * (unit // 1000))
 
 
 @function("PROCTIME_MATERIALIZE")
-def proctime_materialize(call: Call) -> Evaluate:
-    return current_timestamp(call)
+def _proctime_materialize_call(call: ScalarCall) -> Evaluate:
+    return _current_timestamp_call(call)
 
 
 def _local_now(ms: int, zone: str) -> int:
@@ -399,25 +400,25 @@ def _local_now(ms: int, zone: str) -> int:
 
 
 @function("LOCALTIMESTAMP")
-def local_timestamp(call: Call) -> Evaluate:
+def _local_timestamp_call(call: ScalarCall) -> Evaluate:
     unit, zone = UNITS_PER_SECOND[time_unit(call.type)], call.context.time_zone
     return _now(call, lambda ms: _local_now(ms, zone) * (unit // 1000))
 
 
 @function("CURRENT_DATE")
-def current_date(call: Call) -> Evaluate:
+def _current_date_call(call: ScalarCall) -> Evaluate:
     zone = call.context.time_zone
     return _now(call, lambda ms: _local_now(ms, zone) // DAY_MS)
 
 
 @function("CURRENT_TIME", "LOCALTIME")
-def current_time(call: Call) -> Evaluate:
+def _current_time_call(call: ScalarCall) -> Evaluate:
     zone = call.context.time_zone
     return _now(call, lambda ms: _local_now(ms, zone) % DAY_MS // 1000 * 1000)
 
 
 @function("CURRENT_WATERMARK")
-def current_watermark(call: Call) -> Evaluate:
+def _current_watermark_call(call: ScalarCall) -> Evaluate:
     wanted = call.arrow
     unit = UNITS_PER_SECOND[time_unit(call.type)]
 
