@@ -29,6 +29,7 @@ class Bound(PlanPart, frozen=True):
 
     @property
     def is_open(self) -> bool:
+        """Whether the end itself is outside."""
         return self.bound_type == "OPEN"
 
 
@@ -89,6 +90,7 @@ class RexCall(PlanPart, frozen=True, tag_field="kind", tag="CALL"):
 
     @property
     def is_built_in(self) -> bool:
+        """Whether it is a function of Flink's or of Calcite's."""
         return self.internal_name is not None or self.sql_kind is not None
 
 

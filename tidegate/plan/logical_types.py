@@ -133,10 +133,12 @@ class LogicalType:
 
     @property
     def is_time_attribute(self) -> bool:
+        """Whether it is a row time or a processing time."""
         return self.kind is not TimeKind.REGULAR
 
     @property
     def field_names(self) -> tuple[str, ...]:
+        """Returns the names of the fields of ROW."""
         return tuple(field.name for field in self.fields)
 
     @property
@@ -146,6 +148,7 @@ class LogicalType:
         return element
 
     def with_nullable(self, nullable: bool) -> LogicalType:
+        """Returns the same type that takes null, or does not."""
         values = {name: getattr(self, name) for name in self.__slots__ if name not in ("root", "nullable")}
         return LogicalType(self.root, nullable, **values)
 

@@ -22,6 +22,16 @@ class EvaluationError(UserError):
     code = "expression"
 
 
+def wall_clock_ms() -> int:
+    """Returns the time of the machine, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def no_watermark() -> int | None:
+    """Returns ``None``: there was no watermark yet."""
+    return None
+
+
 @dataclass(frozen=True)
 class EvaluationContext:
     """- ``time_zone``: the session's, by its name in the tz database (``table.local-time-zone``);
@@ -31,8 +41,6 @@ class EvaluationContext:
     """
 
     time_zone: str = "UTC"
-    now_ms: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
-    """Returns the wall clock in ms since 1970."""
+    now_ms: Callable[[], int] = wall_clock_ms
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
-    watermark_ms: Callable[[], int | None] = field(default=lambda: None)
-    """Returns the current watermark in ms since 1970, ``None`` before the first."""
+    watermark_ms: Callable[[], int | None] = no_watermark
