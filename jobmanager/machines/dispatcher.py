@@ -39,6 +39,7 @@ from tidegate.jobmanager.machines.events import (
     TaskManagerConnectionLost,
     TaskManagerHeartbeat,
     TaskManagerRegistered,
+    TaskManagerStoodStill,
     TaskStateChanged,
     TimerFired,
     WatermarkReported,
@@ -160,7 +161,13 @@ class Dispatcher:
                 self._start_ms = self._buffer.now_ms
             case JobSubmitted() | JobRecovered():
                 self._on_submitted(event)
-            case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
+            case (
+                TaskManagerRegistered()
+                | TaskManagerHeartbeat()
+                | TaskManagerConnectionLost()
+                | TaskManagerStoodStill()
+                | SlotFreed()
+            ):
                 self._on_task_manager(event)
             case WorkersFound() | WorkerEnded():
                 self._supply.on_worker(event)
@@ -229,7 +236,12 @@ class Dispatcher:
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
 
     def _on_task_manager(
-        self, event: TaskManagerRegistered | TaskManagerHeartbeat | TaskManagerConnectionLost | SlotFreed
+        self,
+        event: TaskManagerRegistered
+        | TaskManagerHeartbeat
+        | TaskManagerConnectionLost
+        | TaskManagerStoodStill
+        | SlotFreed,
     ) -> None:
         task_manager_id = event.task_manager_id
         match event:
@@ -255,6 +267,9 @@ class Dispatcher:
                     return
                 if event.is_gone or not self._resources.suspend(task_manager_id, event.reason):
                     self._lose(task_manager_id, f"its connection broke ({event.reason})")
+            case TaskManagerStoodStill():
+                if self._resources.find(task_manager_id, event.session) is not None:
+                    self._resources.wait_for_silent(task_manager_id)
             case SlotFreed():
                 freed = self._resources.on_freed(task_manager_id, event.allocation_id)
                 self._on_gone([freed] if freed else [])

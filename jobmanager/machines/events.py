@@ -161,6 +161,14 @@ class TaskManagerConnectionLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskManagerStoodStill:
+    """Its connection is broken, its port takes connections, and nothing is said on them: its process is stopped (SIGSTOP, a debugger)."""
+
+    task_manager_id: TaskManagerId
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersFound:
     """TaskManagers that an earlier JobManager of this cluster had started, and that run."""
 
@@ -339,6 +347,7 @@ Event = (
     | TaskManagerRegistered
     | TaskManagerHeartbeat
     | TaskManagerConnectionLost
+    | TaskManagerStoodStill
     | WorkersFound
     | WorkerEnded
     | CallAnswered

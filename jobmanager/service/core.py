@@ -19,6 +19,7 @@ from typing import assert_never
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
+from tidegate.aio.probing import until_refused
 from tidegate.aio.process_figures import OwnProcess
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
@@ -36,6 +37,7 @@ from tidegate.jobmanager.machines.events import (
     SnapshotRequested,
     TaskManagerConnectionLost,
     TaskManagerRegistered,
+    TaskManagerStoodStill,
     TimerFired,
 )
 from tidegate.jobmanager.machines.kv_state_locations import KvStateLocationRegistry
@@ -54,7 +56,6 @@ from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.jobmanager.service.task_managers.calls import TaskManagerCall
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
 from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerOutbox, dial
-from tidegate.jobmanager.service.task_managers.probing import until_refused
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
@@ -203,7 +204,7 @@ class JobManagerCore:
             self._probes[task_manager_id, session] = probing
 
     async def _probe(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
-        reason = await until_refused(address)
+        reason = await until_refused(address, lambda: self.post(TaskManagerStoodStill(task_manager_id, session)))
         self.post(TaskManagerConnectionLost(task_manager_id, session, reason, is_gone=True))
 
     def _stop_probe(self, task_manager_id: TaskManagerId, session: str) -> None:

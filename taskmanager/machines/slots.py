@@ -54,7 +54,7 @@ class JobManagerFound:
 @dataclass(frozen=True, slots=True)
 class JobManagerLost:
     """The connection broke, or it was silent for too long. Tasks go on, and every request is refused. ``is_over``: the JobManager itself
-    has ended the session."""
+    has ended the session, or its process is gone, which may be seen only after the loss."""
 
     is_over: bool = False
 

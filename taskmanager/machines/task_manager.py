@@ -104,7 +104,8 @@ class TaskManagerMachine:
 
     def _on_lost(self, event: JobManagerLost, now_ms: int) -> Sequence[TaskManagerCommand]:
         if self.slots.generation is None:
-            return ()
+            has_grace = self._loss_grace_ms > 0 or self.has_given_up
+            return self._give_up(now_ms) if event.is_over and not has_grace else ()
         lost = [*self._task_commands(event, now_ms), *self._slot_commands(event, now_ms)]
         grace_ms = self._loss_grace_ms if event.is_over else max(self._loss_grace_ms, self._reconnect_ms)
         if grace_ms > 0:

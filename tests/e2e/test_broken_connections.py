@@ -18,8 +18,8 @@ from tests.e2e.watching import JobWatch
 from tests.servers.tcp_proxy import TcpProxy
 
 BACK = "is back"
-TASKMANAGER_STOPPED_S = 12
-"""Less than ``heartbeat.timeout``, 50 s."""
+JOBMANAGER_STOPPED_S, TASKMANAGER_STOPPED_S = 30, 30
+"""Less than ``heartbeat.timeout``, 50 s; longer than what gRPC waits for the answer to a ping, 15 s."""
 SEEN_WITHIN_S = 2.0
 """The loss of a process that was killed, on a busy machine, with a time to come back of ten minutes: 0.05 s on an idle one."""
 
@@ -76,6 +76,12 @@ def stop_for(process: Proc, seconds: float) -> None:
     process.send(signal.SIGSTOP)
     threading.Event().wait(seconds)
     process.send(signal.SIGCONT)
+
+
+def test_a_jobmanager_that_stands_still_for_a_while_restarts_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    exact_without_a_restart(
+        cluster, tmp_path / "run", lambda watch: stop_for(job_manager(cluster), JOBMANAGER_STOPPED_S)
+    )
 
 
 def test_a_taskmanager_that_stands_still_for_a_while_restarts_nothing(cluster: Cluster, tmp_path: Path) -> None:

@@ -136,6 +136,18 @@ class ResourceManager:
         task_manager.suspend(reason)
         return True
 
+    def wait_for_silent(self, task_manager_id: TaskManagerId) -> None:
+        """Its process stands still: it cannot come back, and has until ``heartbeat.timeout`` like any that is silent."""
+        task_manager = self._task_managers[task_manager_id]
+        until_ms = task_manager.last_heartbeat_ms + self._settings.heartbeat_timeout_ms
+        if task_manager.broken and until_ms > task_manager.expires_ms:
+            within_ms = until_ms - self._buffer.now_ms
+            text = (
+                f"the process of TaskManager {task_manager_id} stands still; it has {within_ms} ms (heartbeat.timeout)"
+            )
+            self._buffer.log("WARN", text)
+            self.expect(task_manager, within_ms)
+
     def on_timeout(self, task_manager_id: TaskManagerId) -> str | None:
         """It was not heard of in time. Returns why it is lost; ``None``: this process stood still, and could read no heartbeat."""
         task_manager = self._task_managers[task_manager_id]
@@ -149,7 +161,9 @@ class ResourceManager:
             return None
         if not task_manager.broken:
             return "it is silent (heartbeat.timeout)"
-        return f"its connection broke ({task_manager.broken}), and it did not come back (tidegate.taskmanager.reconnect-timeout)"
+        is_silent = self._buffer.now_ms >= task_manager.last_heartbeat_ms + self._settings.heartbeat_timeout_ms
+        limit = "heartbeat.timeout" if is_silent else "tidegate.taskmanager.reconnect-timeout"
+        return f"its connection broke ({task_manager.broken}), and it did not come back ({limit})"
 
     def drain(self, task_manager_id: TaskManagerId) -> None:
         """Places nothing there from now on. No-op for one that is not registered."""

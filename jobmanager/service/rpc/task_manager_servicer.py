@@ -35,7 +35,9 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._blobs = blobs
         self._heartbeat_interval_ms = core.configuration.get(HeartbeatOptions.INTERVAL)
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
-        self._reconnect_ms = core.configuration.get(RuntimeOptions.RECONNECT_TIMEOUT)
+        may_return = core.configuration.get(RuntimeOptions.RECONNECT_TIMEOUT) > 0
+        self._reconnect_ms = self._heartbeat_timeout_ms if may_return else 0
+        """A JobManager that stood still itself has not counted the time: only where its port is closed it is gone before that."""
         self._allows_faults = core.configuration.get(RuntimeOptions.ALLOW_FAULTS)
         self.fenced = 0
         """Messages refused because of their generation or attempt."""

@@ -29,6 +29,7 @@ from typing import Protocol, TypeAlias
 import grpc.aio
 from google.protobuf.message import Message
 
+from tidegate.aio.probing import until_refused
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, Unreachable, VersionMismatch
 from tidegate.model.ids import Generation
@@ -82,7 +83,7 @@ class Resident(Protocol):
         """Returns why it is not accepted."""
 
     def on_lost(self, reason: str, *, is_over: bool) -> None:
-        """``is_over``: the JobManager has ended the session."""
+        """``is_over``: the JobManager has ended the session, or its process is gone. Again, once that is seen."""
 
     @property
     def holds_tasks(self) -> bool:
@@ -126,10 +127,21 @@ class JobManagerConnection:
 
     async def run(self, resident: Resident) -> None:
         while True:
-            answer = await self._register(resident)
+            probing = (
+                asyncio.create_task(self._probe(resident), name="probe") if self._last_generation is not None else None
+            )
+            try:
+                answer = await self._register(resident)
+            finally:
+                if probing is not None:
+                    probing.cancel()
             reason = await self._live(answer, resident)
             _log.warning("lost %s: %s", self._peer, reason)
             resident.on_lost(reason, is_over=reason == CLOSED)
+
+    async def _probe(self, resident: Resident) -> None:
+        """Whether the JobManager that was lost is gone, while it is looked for."""
+        resident.on_lost(await until_refused(self._address), is_over=True)
 
     async def close(self) -> None:
         """Hang up, for good: the JobManager sees it at once."""

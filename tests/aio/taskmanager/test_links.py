@@ -11,11 +11,12 @@ import pytest
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tests.aio.taskmanager.processless import Processless, processless
 from tests.aio.taskmanager.test_acknowledgements import acknowledge
-from tests.aio.taskmanager.test_service import ATTEMPT, in_thread, submit
+from tests.aio.taskmanager.test_service import ATTEMPT, in_thread, mails_of, submit
 from tests.servers.tcp_proxy import TcpProxy
 from tidegate.model.errors import CorruptData, Unreachable
 from tidegate.model.states import ExecutionState
 from tidegate.pb import jobmanager_pb2
+from tidegate.taskmanager.runtime.ports import CancelTask
 from tidegate.taskmanager.service.jobmanager import connection
 
 LIMIT_S = 30
@@ -99,6 +100,21 @@ async def test_a_message_whose_answer_was_cut_off_comes_again(
     stream.state_changed(ExecutionState.CANCELED)
     await in_thread(stream.close)
     manager.subtasks.started[ATTEMPT].end()
+
+
+async def test_a_jobmanager_that_is_gone_is_not_waited_for_where_jobs_end_with_it(
+    fake: FakeJobManager, tmp_path: Path
+) -> None:
+    async with processless(fake, tmp_path) as manager:
+        await fake.wait_for(lambda: fake.beats)
+        await submit(fake)
+        stream, mails, arrived = manager.dial(ATTEMPT)
+        await in_thread(stream.attach)
+        await fake.stop()
+        assert await mails_of(mails, arrived, 1) == [CancelTask()]
+        stream.state_changed(ExecutionState.CANCELED)
+        await in_thread(stream.close)
+        manager.subtasks.started[ATTEMPT].end()
 
 
 async def test_one_that_shuts_down_ends_its_heartbeats_in_order(fake: FakeJobManager, tmp_path: Path) -> None:

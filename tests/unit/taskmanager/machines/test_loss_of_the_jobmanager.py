@@ -186,6 +186,17 @@ def test_where_jobs_end_with_their_jobmanager_a_broken_connection_is_not_its_end
     assert machine.has_given_up is is_over
 
 
+@pytest.mark.parametrize("loss_grace_ms", [0, 60_000])
+def test_a_jobmanager_that_is_gone_ends_what_its_loss_did_not_where_jobs_end_with_it(loss_grace_ms: int) -> None:
+    machine = running(slots.JobManagerFound(FIRST, loss_grace_ms, reconnect_ms=50_000))
+    after(machine, slots.JobManagerLost())
+    assert not machine.has_given_up
+    commands = after(machine, slots.JobManagerLost(is_over=True))
+    assert machine.has_given_up is (loss_grace_ms == 0)
+    assert (tv.SendCancel(ATTEMPT) in commands) is (loss_grace_ms == 0)
+    assert after(machine, slots.JobManagerLost(is_over=True)) == []
+
+
 def test_a_task_that_ended_meanwhile_is_told_to_the_same_leader_as_it_ended() -> None:
     machine = running()
     after(machine, GONE, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), FOUND)

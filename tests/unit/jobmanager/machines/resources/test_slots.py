@@ -158,6 +158,24 @@ def test_one_that_does_not_come_back_in_time_is_lost() -> None:
     assert "it did not come back (tidegate.taskmanager.reconnect-timeout)" in failure.message
 
 
+STANDS_STILL = e.TaskManagerStoodStill(TM, "s1")
+
+
+def test_one_whose_process_stands_still_has_until_the_heartbeat_timeout() -> None:
+    cluster = running_job(configuration=CHECKPOINTED)
+    cluster.tell(STANDS_STILL)  # its connection is whole: of no meaning
+    cluster.tell(BROKE)
+    cluster.pass_time(1_000)
+    cluster.tell(STANDS_STILL, STANDS_STILL)
+    cluster.pass_time(48_000)
+    assert cluster.states() == {E.RUNNING}
+    cluster.pass_time(2_000)
+    assert cluster.job_state() is J.RESTARTING
+    failure = cluster.job().failure
+    assert failure is not None
+    assert "it did not come back (heartbeat.timeout)" in failure.message
+
+
 def test_one_whose_process_is_gone_is_lost_at_once_while_it_is_waited_for() -> None:
     cluster = running_job(configuration=CHECKPOINTED)
     cluster.tell(BROKE)

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.ports import free_port
-from tidegate.jobmanager.service.task_managers.probing import until_refused
+from tidegate.aio import probing
+from tidegate.aio.probing import until_refused
+from tidegate.aio.rpc import start_server
 
 LIMIT_S = 10
 
@@ -44,7 +46,7 @@ async def test_a_port_that_takes_connections_is_probed_again_until_it_is_closed(
 
 async def test_a_process_that_stands_still_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no connection: the queue of the kernel is full, and further ones are not answered."""
-    monkeypatch.setattr("tidegate.jobmanager.service.task_managers.probing.CONNECT_S", 0.05)
+    monkeypatch.setattr(probing, "CONNECT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0), backlog=1) as full:
         waiting = [socket.socket() for _ in range(4)]
         for connection in waiting:
@@ -54,6 +56,27 @@ async def test_a_process_that_stands_still_is_not_gone(monkeypatch: pytest.Monke
             await asyncio.wait_for(until_refused(f"127.0.0.1:{full.getsockname()[1]}"), 0.5)
         for connection in waiting:
             connection.close()
+
+
+async def test_a_port_on_which_nothing_is_said_is_of_a_process_that_stands_still(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "CONNECT_S", 0.05)
+    silent = asyncio.Event()
+    probe = asyncio.ensure_future(until_refused(f"127.0.0.1:{listener.getsockname()[1]}", silent.set))
+    await asyncio.wait_for(silent.wait(), LIMIT_S)
+    listener.close()
+    await asyncio.wait_for(probe, LIMIT_S)
+
+
+async def test_a_server_that_lives_speaks_first() -> None:
+    server, port = await start_server("127.0.0.1", 0, lambda _: None, "a server")
+    silences: list[None] = []
+    probe = asyncio.ensure_future(until_refused(f"127.0.0.1:{port}", lambda: silences.append(None)))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(probe, 0.5)
+    assert silences == []
+    await server.stop(None)
 
 
 async def test_a_name_that_cannot_be_resolved_says_nothing_of_a_process() -> None:

@@ -1,0 +1,68 @@
+"""Whether the process behind a port is over: then nothing listens there any longer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from enum import Enum
+
+FIRST_PAUSE_S = 0.02
+"""Chosen: the end of a process takes some milliseconds from its first closed connection to its last, and what follows waits for this."""
+LAST_PAUSE_S = 0.25
+"""Chosen: a process that does not end at once is stopped, cut off, or lives. The pause doubles up to this."""
+CONNECT_S = 1.0
+"""Chosen, not measured: for so long a connection, and the first word of a server of gRPC on it, which it says at once, are waited for."""
+
+
+class _Said(Enum):
+    REFUSED = "refused"
+    SILENT = "silent"
+    OTHER = "other"
+
+
+async def until_refused(address: str, on_silence: Callable[[], None] = lambda: None) -> str:
+    """Returns once a connection to ``host:port``, of a server of gRPC, is refused, with a reason for people. Goes on until then: a connection
+    that is taken, or that is not answered, says nothing of the process. ``on_silence`` is called when one was taken and nothing said on it: the
+    kernel takes it for a process that stands still."""
+    host, _, port = address.rpartition(":")
+    pause_s = FIRST_PAUSE_S
+    while True:
+        said = await _ask(host.strip("[]"), int(port))
+        if said is _Said.REFUSED:
+            return f"nothing listens at {address}: its process is gone"
+        if said is _Said.SILENT:
+            on_silence()
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+
+async def _ask(host: str, port: int) -> _Said:
+    """By each address of the host."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return _Said.OTHER
+    answers = {await _ask_at(family, address) for family, _, _, _, address in found}
+    if answers == {_Said.REFUSED}:
+        return _Said.REFUSED
+    return _Said.SILENT if _Said.SILENT in answers and _Said.OTHER not in answers else _Said.OTHER
+
+
+async def _ask_at(family: int, address: tuple[object, ...]) -> _Said:
+    loop = asyncio.get_running_loop()
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            await asyncio.wait_for(loop.sock_connect(connection, address), CONNECT_S)
+        except ConnectionRefusedError:
+            return _Said.REFUSED
+        except OSError:  # a TimeoutError is one
+            return _Said.OTHER
+        try:
+            await asyncio.wait_for(loop.sock_recv(connection, 1), CONNECT_S)
+        except TimeoutError:
+            return _Said.SILENT
+        except OSError:
+            return _Said.OTHER
+    return _Said.OTHER
