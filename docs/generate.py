@@ -19,6 +19,7 @@ from docs._pages.configuration import configuration_page  # noqa: E402
 from docs._pages.lanes import lanes_page  # noqa: E402
 from docs._pages.module_map import modules_page  # noqa: E402
 from docs._pages.python_modules import python_page  # noqa: E402
+from docs._pages.scalar_functions import scalar_functions_page  # noqa: E402
 from docs._pages.state_machines import state_machines_page  # noqa: E402
 from docs._pages.types_of_connectors import types_of_connectors_page  # noqa: E402
 
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
         "internals/tests.md": lanes_page(),
         "reference/cli.md": cli_page(),
         "reference/python.md": python_page(),
+        "reference/scalar_functions.md": scalar_functions_page(),
         "reference/types_of_connectors.md": types_of_connectors_page(),
         "state-machines.md": state_machines_page(),
     }

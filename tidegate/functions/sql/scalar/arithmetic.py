@@ -359,31 +359,59 @@ def _log(*values: Any) -> Any:
     return np.log(values[-1]) if len(values) == 1 else np.log(values[1]) / np.log(values[0])
 
 
+def _each(function: Callable[..., float]) -> Callable[..., Any]:
+    """A function of the C library for each value: numpy's vectorised ones differ from Java's in the last bit."""
+
+    def computed(*values: Any) -> Any:
+        found = np.empty(len(values[0]))
+        for index, row in enumerate(zip(*(value.tolist() for value in values), strict=True)):
+            try:
+                found[index] = function(*row)
+            except ValueError:
+                found[index] = math.nan
+            except OverflowError:
+                found[index] = math.copysign(math.inf, row[0])
+        return found
+
+    return computed
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """By the C library, with what Java says at the edges."""
+    with np.errstate(all="ignore"):
+        approximate = np.float_power(base, exponent)
+    exponents = np.broadcast_to(np.asarray(exponent, dtype=float), len(base)).tolist()
+    for index, (x, y) in enumerate(zip(base.tolist(), exponents, strict=True)):
+        if math.isfinite(approximate[index]) and approximate[index]:
+            approximate[index] = x**y
+    return approximate
+
+
 def _log2(value: Any) -> Any:
     return np.log(value) / np.log(2.0)
 
 
 for _name, _compute in (
-    ("POWER", np.power),
+    ("POWER", _power),
     ("LN", np.log),
     ("LOG", _log),
     ("LOG10", np.log10),
     ("LOG2", _log2),
     ("EXP", np.exp),
-    ("SIN", np.sin),
-    ("COS", np.cos),
-    ("TAN", np.tan),
+    ("SIN", _each(math.sin)),
+    ("COS", _each(math.cos)),
+    ("TAN", _each(math.tan)),
     ("COT", lambda value: 1.0 / np.tan(value)),
-    ("ASIN", np.arcsin),
+    ("ASIN", _each(math.asin)),
     ("ACOS", np.arccos),
     ("ATAN", np.arctan),
-    ("ATAN2", np.arctan2),
-    ("SINH", np.sinh),
-    ("COSH", np.cosh),
-    ("TANH", np.tanh),
+    ("ATAN2", _each(math.atan2)),
+    ("SINH", _each(math.sinh)),
+    ("COSH", _each(math.cosh)),
+    ("TANH", _each(math.tanh)),
     ("DEGREES", lambda value: value * (180.0 / math.pi)),
     ("RADIANS", lambda value: value * (math.pi / 180.0)),
-    ("SQRT", np.sqrt),
+    ("SQRT", lambda value: _power(value, 0.5)),
 ):
     _double_function(_name, _compute)
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 Longs = npt.NDArray[np.int64]
 DAY_MS: Final = 86_400_000
+_FIRST_TRANSITION: Final = -2_208_988_800
+"""1900-01-01 in UTC, before which ``java.util.TimeZone`` knows of no changes."""
 UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 EPOCH_JULIAN: Final = 2440588
 """The Julian day of 1970-01-01."""
@@ -152,6 +154,29 @@ def offsets(seconds: Longs, name: str) -> Longs:
     if None in found:
         return np.array([_offset_seconds(name, int(second)) for second in seconds], np.int64)
     return np.array(found, np.int64)[back]
+
+
+def legacy_offsets(seconds: Longs, name: str) -> Longs:
+    """As ``offsets`` by ``java.util.TimeZone``, which has the standard offset of today before 1900 instead of local mean time."""
+    found = offsets(seconds, name)
+    old = seconds < _FIRST_TRANSITION
+    return np.where(old, _standard_offset(name), found) if old.any() else found
+
+
+@lru_cache(maxsize=64)
+def _standard_offset(name: str) -> int:
+    january = datetime(2026, 1, 15, tzinfo=UTC).astimezone(zone(name))
+    offset, saving = january.utcoffset(), january.dst()
+    assert offset is not None
+    return int((offset - (saving or timedelta())).total_seconds())
+
+
+def legacy_instant(local: Longs, name: str) -> Longs:
+    """As ``to_instant`` by ``java.util.GregorianCalendar``: of two moments with the same local time it is the later, that of standard
+    time, and before 1900 the offset is the standard one."""
+    before, after = legacy_offsets(local - 86_400, name), legacy_offsets(local + 86_400, name)
+    late = local - after
+    return np.where(legacy_offsets(late, name) == after, late, local - before)
 
 
 def to_instant(local: Longs, name: str) -> Longs:

@@ -334,13 +334,15 @@ def _to_time(source: LogicalType, target: LogicalType, context: EvaluationContex
         values = longs(array)
         return values + offsets(values // unit, zone) * unit if source.root is TypeRoot.TIMESTAMP_LTZ else values
 
+    # A moment on the session's clock is floored, a TIMESTAMP before 1970 is cut towards zero.
+    divide = np.floor_divide if source.root is TypeRoot.TIMESTAMP_LTZ else truncating_divide
     if target.root is TypeRoot.DATE:
-        return lambda array: from_numpy(truncating_divide(local(array), 86_400 * unit), wanted, null_mask(array))
+        return lambda array: from_numpy(divide(local(array), 86_400 * unit), wanted, null_mask(array))
     if target.root is TypeRoot.TIME:
         step = 10 ** (3 - min(target.precision or 0, 3))
 
         def to_time(array: pa.Array) -> pa.Array:
-            ms = truncating_divide(local(array) * 1000 // unit, step) * step
+            ms = divide(local(array) * 1000 // unit, step) * step
             return from_numpy(ms % DAY_MS, wanted, null_mask(array))
 
         return to_time

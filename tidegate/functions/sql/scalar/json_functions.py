@@ -332,7 +332,7 @@ def _bare_writer(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
         case TypeRoot.MAP if type.children[0].root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
             item = writer(type.children[1], time_zone)
             return lambda value: (
-                "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{item(v)}" for k, v in value) + "}"
+                "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{item(v)}" for k, v in sorted(value)) + "}"
             )
         case TypeRoot.ROW:
             fields = [(json.dumps(f.name, ensure_ascii=False), writer(f.type, time_zone)) for f in type.fields]
@@ -389,7 +389,7 @@ def _json_call(call: ScalarCall) -> Evaluate:
 
 @function("JSON_OBJECT", kind=KernelKind.VALUES)
 def _json_object_call(call: ScalarCall) -> Evaluate:
-    is_absent = call.literal(0) == "ABSENT_ON_NULL"
+    is_absent = call.literal(0) == "ABSENT"
     columns = list(range(1, len(call.operands)))
     writers = _value_writers(call, range(2, len(call.operands), 2))
 
@@ -408,7 +408,7 @@ def _json_object_call(call: ScalarCall) -> Evaluate:
 
 @function("JSON_ARRAY", kind=KernelKind.VALUES)
 def _json_array_call(call: ScalarCall) -> Evaluate:
-    is_absent = call.literal(0) == "ABSENT_ON_NULL"
+    is_absent = call.literal(0) == "ABSENT"
     columns = list(range(1, len(call.operands)))
     writers = _value_writers(call, range(1, len(call.operands)))
 

@@ -122,13 +122,31 @@ def _item_call(call: ScalarCall) -> Evaluate:
             return elementwise(call, lambda lists: _element(lists, index.literal - 1), columns=[0])
         return by_value(call, at)
     if root is TypeRoot.MAP:
+        missing = _missing_item(call.operands[0].type.children[1])
 
         def value_of(pairs: list[tuple[Any, Any]], key: Any) -> Any:
             wanted = _key(key)
-            return next((value for one, value in pairs if _key(one) == wanted), None)
+            return next((value for one, value in pairs if _key(one) == wanted), missing)
 
         return by_value(call, value_of)
     raise call.refuse()
+
+
+def _missing_item(type: LogicalType) -> Any:
+    """What a key that is not there gives: null, and for values that are NOT NULL what Flink's generated code begins with
+    (``CodeGenUtils.primitiveDefaultValue``)."""
+    if type.nullable:
+        return None
+    match type.root:
+        case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INTEGER | TypeRoot.BIGINT | TypeRoot.DATE | TypeRoot.TIME:
+            return -1
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return -1.0
+        case TypeRoot.BOOLEAN:
+            return False
+        case TypeRoot.VARCHAR | TypeRoot.CHAR:
+            return ""
+    return None
 
 
 def _element(lists: pa.Array, index: int) -> pa.Array:

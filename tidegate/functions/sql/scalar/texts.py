@@ -82,22 +82,27 @@ def decimal_text(value: Decimal) -> str:
 
 def double_text(value: float) -> str:
     """As ``Double.toString`` of Java 17."""
-    return "4.9E-324" if abs(value) == 5e-324 and value > 0 else _java_text(repr(value), value)
+    return _java_text(repr(value), f"{value:.1e}", value, 53)
 
 
 def float_text(value: float) -> str:
     """As ``Float.toString`` of Java 17, for a value of 32 bits."""
     with np.errstate(over="ignore"):
         short = np.float32(value)
-    return "1.4E-45" if 0 < value < 2e-45 else _java_text(np.format_float_scientific(short, trim="0"), value)
+    return _java_text(np.format_float_scientific(short, trim="0"), f"{float(short):.1e}", float(short), 24)
 
 
-def _java_text(shortest: str, value: float) -> str:
+def _java_text(shortest: str, two_digits: str, value: float, significant_bits: int) -> str:
+    """Before Java 19 whole numbers keep the digits that their bits tell apart, and a text with an exponent has two digits at least."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
-    number = Decimal(shortest)
+    number = Decimal(shortest).normalize()
+    if value and value.is_integer() and abs(value) < 1 << 63:
+        number = _whole_digits(int(value), significant_bits)
+    elif len(number.as_tuple().digits) == 1 and Decimal(two_digits).adjusted() == number.adjusted():
+        number = Decimal(two_digits)
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     minus = "-" if sign else ""
@@ -112,6 +117,17 @@ def _java_text(shortest: str, value: float) -> str:
         whole, fraction = text[:point].ljust(point, "0"), text[point:]
         return f"{minus}{whole}.{fraction or '0'}"
     return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def _whole_digits(value: int, significant_bits: int) -> Decimal:
+    """As ``jdk.internal.math.FloatingDecimal`` of Java 17: digits below the last bit are rounded off."""
+    power = abs(value).bit_length() - 1 - significant_bits - 1
+    dropped = len(str(1 << power)) - 1 if power > 1 else 0
+    if not dropped:
+        return Decimal(value)
+    kept, rest = divmod(abs(value), 10**dropped)
+    kept += rest >= 10**dropped // 2
+    return Decimal(kept if value > 0 else -kept).scaleb(dropped)
 
 
 def date_text(days: int) -> str:

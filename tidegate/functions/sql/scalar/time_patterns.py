@@ -9,7 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from tidegate.functions.sql.scalar.calendar import civil_from_days, days_from_civil, offsets, to_instant, zone
+from tidegate.functions.sql.scalar.calendar import (
+    civil_from_days,
+    days_from_civil,
+    legacy_instant,
+    offsets,
+    to_instant,
+    zone,
+)
 from tidegate.plan.errors import UnsupportedPlan
 
 MONTHS: Final = (
@@ -196,7 +203,7 @@ def read_simple(pattern: str, text: str, time_zone: str) -> int | None:
     if offset is not None:
         return ms - offset * 1000
     local = ms // 1000
-    return ms + (int(to_instant(np.array([local], np.int64), time_zone)[0]) - local) * 1000
+    return ms + (int(legacy_instant(np.array([local], np.int64), time_zone)[0]) - local) * 1000
 
 
 def token_letters(pattern: str) -> set[str]:

@@ -16,6 +16,7 @@ from tidegate.functions.sql.scalar.calendar import (
     Longs,
     civil_from_days,
     days_from_civil,
+    legacy_offsets,
     offsets,
     parse_date,
     parse_timestamp,
@@ -43,7 +44,7 @@ def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
         return values
     unit = UNITS_PER_SECOND[time_unit(type)]
     if type.root is TypeRoot.TIMESTAMP_LTZ:
-        values = values + offsets(values // unit, zone) * unit
+        values = values + legacy_offsets(values // unit, zone) * unit
     return values * 1000 // unit
 
 
@@ -161,8 +162,7 @@ def floor_to(call: ScalarCall) -> Evaluate:
             found = found // DAY_MS
         elif type.root in STAMPS:
             if type.root is TypeRoot.TIMESTAMP_LTZ:
-                seconds = found // 1000
-                found = found + (to_instant(seconds, zone) - seconds) * 1000
+                found = found - legacy_offsets(longs(array) // UNITS_PER_SECOND[time_unit(type)], zone) * 1000
             found = found * (UNITS_PER_SECOND[time_unit(call.type)] // 1000)
         return from_numpy(found, call.arrow, null_mask(array))
 
@@ -357,7 +357,7 @@ def _from_unixtime_call(call: ScalarCall) -> Evaluate:
     tokens(pattern)
 
     def text(second: int) -> str:
-        local = second + int(offsets(np.array([second]), zone)[0])
+        local = second + int(legacy_offsets(np.array([second]), zone)[0])
         return write(pattern, local * 1000, 0, zone, is_simple=True)
 
     return by_value(call, text, columns=[0])
@@ -369,7 +369,7 @@ def _convert_tz_call(call: ScalarCall) -> Evaluate:
         ms = read_simple(DEFAULT_PATTERN, text, source)
         if ms is None:
             return None
-        ms += int(offsets(np.array([ms // 1000]), target)[0]) * 1000
+        ms += int(legacy_offsets(np.array([ms // 1000]), target)[0]) * 1000
         return write(DEFAULT_PATTERN, ms, 0, target, is_simple=True)
 
     if call.operands[1].is_literal and call.operands[2].is_literal:

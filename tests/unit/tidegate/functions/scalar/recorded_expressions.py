@@ -105,5 +105,5 @@ def _value(value: Any, type: LogicalType) -> Any:
             assert nanos is not None
             return nanos // (1_000_000_000 // UNITS_PER_SECOND[time_unit(type)])
         case TypeRoot.MAP:
-            return list(value.items())
+            return sorted(value.items(), key=lambda pair: ord(pair[0]) % 16)  # the order of java.util.HashMap
     return value
