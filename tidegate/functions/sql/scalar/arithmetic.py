@@ -212,9 +212,10 @@ def _width(root: TypeRoot) -> int:
 
 def _whole_division(call: ScalarCall, left: pa.Array, right: pa.Array) -> pa.Array:
     a, b, mask = _dividends(call, left, right)
-    quotient = a // b
-    quotient = quotient + ((quotient < 0) & (quotient * b != a))
-    return from_numpy(np.where((b == -1), np.negative(a), quotient), call.arrow, mask)
+    with np.errstate(all="ignore"):
+        quotient = a // b
+        quotient = quotient + ((quotient < 0) & (quotient * b != a))
+        return from_numpy(np.where((b == -1), np.negative(a), quotient), call.arrow, mask)
 
 
 def _remainder(call: ScalarCall, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -232,8 +233,7 @@ def _dividends(call: ScalarCall, left: pa.Array, right: pa.Array) -> tuple[Any, 
         zero = b == 0
     if zero.any():
         raise EvaluationError(f"{call.name}: division by zero")
-    with np.errstate(all="ignore"):
-        return a, b, mask
+    return a, b, mask
 
 
 @function("MOD", "%", may_fail=True)
