@@ -1,18 +1,14 @@
 """The sender's half of a columnar window: rows by window and key become partials before they are exchanged.
 
-    few windows, an integer key in a narrow range ─▶ arrays by key, across batches
-    few windows, other keys that repeat ─▶ codes of a ``KeyDictionary`` ─▶ the same arrays
-    many windows, or too many keys ─▶ one group by (window, keys) a batch ─▶ merged when they get many
-    keys that hardly repeat ─▶ each row as it is
-
-It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and what belongs to a window leaves
-before the watermark that ends it, so that nothing becomes late by waiting here.
+``strategies`` says how a batch is aggregated, and chooses. It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and
+what belongs to a window leaves before the watermark that ends it, so that nothing becomes late by waiting here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -37,31 +33,30 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.columns.emission import emit_rows
 from tidegate.taskmanager.windows.columns.event_times import timestamps_of
+from tidegate.taskmanager.windows.columns.strategies import (
+    MAX_WINDOWS_OF_BATCH,
+    MIN_ROWS_TO_JUDGE,
+    Strategy,
+    StrategyChooser,
+)
 
 MAX_DENSE = 1 << 18
 """Keys of half this range go straight into arrays, which grow up to it; keys of a wider range are hashed."""
 MAX_HELD_ROWS = 1 << 18
 """How many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
-MAX_WINDOWS_OF_BATCH = 8
-"""A batch that spreads over more windows is grouped by window and key in one go."""
-MIN_ROWS_TO_JUDGE = 1024
-HARDLY_REPEAT = 0.97
-"""Different keys in a sample of 8,192 rows, as a part of it: so many differ when they are drawn from more keys than a book has codes."""
-PASS_BATCHES = 32
-"""After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class _DenseWindow:
-    """Accumulators for the codes below ``cardinality`` of one window; without a book, code 0 is the key ``low``."""
+    """Accumulators for the codes below ``cardinality`` of one window; without a dictionary, code 0 is the key ``low``."""
 
     low: int
     cardinality: int
     decode: Callable[[Codes], list[pa.Array]]
     accumulators: Accumulators
-    book: KeyDictionary | None = None
+    dictionary: KeyDictionary | None = None
 
 
 class ColumnarWindowLocal(Operator):
@@ -83,11 +78,8 @@ class ColumnarWindowLocal(Operator):
         self._held_rows = 0
         self._first_held = END_OF_TIME
         """Number of the earliest window among ``_held``."""
-        self._pass = 0
-        """How many more batches go on ungrouped."""
-        self._book: KeyDictionary | None = None
-        self._unbooked = 0
-        """How many more batches are grouped without a book."""
+        self._chooser = StrategyChooser()
+        self._dictionary: KeyDictionary | None = None
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -98,8 +90,34 @@ class ColumnarWindowLocal(Operator):
         data = input_rows(plan, batch.data, stamps)
         first = (int(stamps.min()) - self._offset_ms) // self._size_ms
         last = (int(stamps.max()) - self._offset_ms) // self._size_ms
-        if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, data, stamps, first, last):
-            self._add_grouped(plan, data, stamps, first, last)
+        columns = [data.column(name) for name in plan.keys]
+        windows = last - first + 1
+        codes = _narrow(columns[0]) if len(columns) == 1 and windows <= MAX_WINDOWS_OF_BATCH else None
+        strategy = self._chooser.choose(
+            windows, is_narrow=codes is not None, share_of_keys=lambda: self._share_of_keys(columns, data.num_rows)
+        )
+        if strategy is Strategy.DICTIONARY:
+            codes = self._codes_by_dictionary(columns, data.num_rows)
+            strategy = strategy if codes is not None else self._chooser.without_dictionary()
+        match strategy:
+            case Strategy.RANGE:
+                assert codes is not None
+                low, high = int(codes.min()), int(codes.max())
+                for window, part, rows in self._by_window(plan, codes, data, stamps, first, last):
+                    self._add_range(plan, window, low, high, part, rows)
+            case Strategy.DICTIONARY:
+                assert codes is not None
+                for window, part, rows in self._by_window(plan, codes, data, stamps, first, last):
+                    self._add_codes(plan, window, part, rows)
+            case Strategy.GROUPED:
+                grouped = group_windows(plan.by_window(), self._with_windows(plan, data, stamps, first, last))
+                if not plan.is_joint:
+                    self._chooser.on_grouped(data.num_rows, grouped.num_rows)
+                self._hold(grouped, first)
+            case Strategy.UNGROUPED:
+                self._emit(ungrouped(plan.by_window(), self._with_windows(plan, data, stamps, first, last)))
+            case _:
+                assert_never(strategy)
         if self._held_rows > MAX_HELD_ROWS:
             self._shrink()
 
@@ -122,21 +140,6 @@ class ColumnarWindowLocal(Operator):
         return self._plan
 
     # --- keys as codes: straight into arrays, across batches
-
-    def _add_dense(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> bool:
-        columns = [data.column(name) for name in plan.keys]
-        values = _narrow(columns[0]) if len(columns) == 1 else None
-        if values is not None:
-            low, high = int(values.min()), int(values.max())
-            for window, part, rows in self._by_window(plan, values, data, stamps, first, last):
-                self._add_range(plan, window, low, high, part, rows)
-            return True
-        codes = self._codes_by_book(columns, data.num_rows)
-        if codes is None:
-            return False
-        for window, part, rows in self._by_window(plan, codes, data, stamps, first, last):
-            self._add_codes(plan, window, part, rows)
-        return True
 
     def _by_window(
         self, plan: AggregatePlan, values: NumpyColumn, data: pa.RecordBatch, stamps: Int64s, first: int, last: int
@@ -162,8 +165,10 @@ class ColumnarWindowLocal(Operator):
         self, plan: AggregatePlan, window: int, low: int, high: int, values: NumpyColumn, data: pa.RecordBatch
     ) -> None:
         dense = self._dense.get(window)
-        if dense is not None and (dense.book is not None or low < dense.low or high >= dense.low + dense.cardinality):
-            if dense.book is None:
+        if dense is not None and (
+            dense.dictionary is not None or low < dense.low or high >= dense.low + dense.cardinality
+        ):
+            if dense.dictionary is None:
                 low, high = min(low, dense.low), max(high, dense.low + dense.cardinality - 1)
             self._hold_dense(window)
             dense = None
@@ -175,45 +180,36 @@ class ColumnarWindowLocal(Operator):
         codes = values.astype(np.int64, copy=False)
         dense.accumulators.add(codes - dense.low if dense.low else codes, data)
 
-    def _codes_by_book(self, columns: list[pa.Array], rows: int) -> Codes | None:
-        if self._unbooked or self._pass:
-            self._unbooked = max(0, self._unbooked - 1)
-            return None
-        if self._hardly_repeat(columns, rows):
-            self._pass = PASS_BATCHES
-            return None
-        if self._book is None:
-            self._book = KeyDictionary.of(columns)
-        codes = None if self._book is None else self._book.encode(columns)
-        if codes is None and self._book is not None:
-            for window in [window for window, dense in self._dense.items() if dense.book is not None]:
+    def _share_of_keys(self, columns: list[pa.Array], rows: int) -> float | None:
+        """A look at some of the keys, which is cheaper than to try it. ``None``: unknown, or each row has to be aggregated anyhow."""
+        assert self._plan is not None
+        return None if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint else share_of_keys(columns, rows)
+
+    def _codes_by_dictionary(self, columns: list[pa.Array], rows: int) -> Codes | None:
+        """``None``: the keys are too many for a dictionary, or for one that is worth it."""
+        if self._dictionary is None:
+            self._dictionary = KeyDictionary.of(columns)
+        codes = None if self._dictionary is None else self._dictionary.encode(columns)
+        if codes is None and self._dictionary is not None:
+            for window in [window for window, dense in self._dense.items() if dense.dictionary is not None]:
                 self._hold_dense(window)
-            self._book = self._book.grown(columns)
-            codes = None if self._book is None else self._book.encode(columns)
-        if codes is None or (
-            rows >= MIN_ROWS_TO_JUDGE and self._book is not None and self._book.cardinality > 2 * rows
-        ):
-            self._book, self._unbooked = None, PASS_BATCHES
+            self._dictionary = self._dictionary.grown(columns)
+            codes = None if self._dictionary is None else self._dictionary.encode(columns)
+        known = 0 if self._dictionary is None else self._dictionary.cardinality
+        if codes is None or (rows >= MIN_ROWS_TO_JUDGE and known > 2 * rows):
+            self._dictionary = None
             return None
         return codes
 
-    def _hardly_repeat(self, columns: list[pa.Array], rows: int) -> bool:
-        """A look at some of the keys, which is cheaper than to try it."""
-        assert self._plan is not None
-        if rows < MIN_ROWS_TO_JUDGE or self._plan.is_joint:
-            return False
-        share = share_of_keys(columns, rows)
-        return share is not None and share > HARDLY_REPEAT
-
     def _add_codes(self, plan: AggregatePlan, window: int, codes: Codes, data: pa.RecordBatch) -> None:
-        dense, book = self._dense.get(window), self._book
-        assert book is not None
-        if dense is not None and dense.book is not book:
+        dense, dictionary = self._dense.get(window), self._dictionary
+        assert dictionary is not None
+        if dense is not None and dense.dictionary is not dictionary:
             self._hold_dense(window)
             dense = None
         if dense is None:
             dense = self._dense[window] = _DenseWindow(
-                0, book.cardinality, book.decode, Accumulators(plan, book.cardinality), book
+                0, dictionary.cardinality, dictionary.decode, Accumulators(plan, dictionary.cardinality), dictionary
             )
             self._held_rows += dense.cardinality
         dense.accumulators.add(codes, data)
@@ -232,20 +228,14 @@ class ColumnarWindowLocal(Operator):
 
     # --- any other keys: one grouped batch for each batch, merged when they get many
 
-    def _add_grouped(self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int) -> None:
+    def _with_windows(
+        self, plan: AggregatePlan, data: pa.RecordBatch, stamps: Int64s, first: int, last: int
+    ) -> pa.RecordBatch:
         if first == last:
             windows = pa.array(np.full(data.num_rows, first, np.int64))
         else:
             windows = pa.array((stamps - self._offset_ms) // self._size_ms)
-        rows = with_windows(windows, data, plan.inputs)
-        if self._pass:
-            self._pass -= 1
-            self._emit(ungrouped(plan.by_window(), rows))
-            return
-        grouped = group_windows(plan.by_window(), rows)
-        if not plan.is_joint and grouped.num_rows > data.num_rows // 2 and data.num_rows >= MIN_ROWS_TO_JUDGE:
-            self._pass = PASS_BATCHES
-        self._hold(grouped, first)
+        return with_windows(windows, data, plan.inputs)
 
     def _hold(self, partials: pa.RecordBatch, first: int) -> None:
         self._held.append(partials)
