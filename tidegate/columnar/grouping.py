@@ -175,6 +175,7 @@ def _reduced(partial: PartialColumn, values: NumpyColumn, starts: Codes) -> Nump
 
 
 def typed(values: NumpyColumn, kind: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Returns ``values`` as a column of type ``kind``, of the same length; null where ``mask`` is true. Integers stand for times in the unit of ``kind``."""
     found = pa.array(values, mask=mask)
     if found.type == kind:
         return found
@@ -182,7 +183,7 @@ def typed(values: NumpyColumn, kind: pa.DataType, mask: npt.NDArray[np.bool_] | 
 
 
 def identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
-    """What a scatter starts from."""
+    """Returns what a scatter starts from, one item for each code below ``cardinality``; none for a count, which is taken from the numbers of valid rows."""
     if partial.scatter == "count":
         return np.zeros(0, np.int64)  # counts are taken from the numbers of valid rows
     kind = partial.type
@@ -198,6 +199,8 @@ def identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
 
 
 def scatter(partial: PartialColumn, into: NumpyColumn, codes: Codes, values: NumpyColumn) -> None:
+    """Combines ``values[i]`` with ``into[codes[i]]``, in place. ``codes`` and ``values`` are of one length, one entry for each row, without nulls; a code may
+    be there several times."""
     if partial.scatter == "sum":
         np.add.at(into, codes, values.astype(into.dtype, copy=False))
     elif np.issubdtype(into.dtype, np.floating):

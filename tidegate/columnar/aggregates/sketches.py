@@ -69,6 +69,7 @@ class SketchAccumulator(Protocol):
 
 
 def state_type(scatter: str, source_type: pa.DataType) -> pa.DataType:
+    """Returns the type of a state column: one state for each key. Raises ``KeyError`` for a ``scatter`` without states."""
     if scatter in ("first", "last"):
         return source_type
     return {"moments": _MOMENTS, "distinct": _HASHES, "buckets": _BUCKETS}[scatter.removesuffix("_merge")]
@@ -100,6 +101,7 @@ def timed(column: pa.Array, stamps: pa.Array) -> pa.Array:
 
 
 def timed_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of values with their event times, ``at``, in ms."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.struct([("at", pa.int64()), ("value", kind)])
 

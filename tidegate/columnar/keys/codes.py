@@ -56,6 +56,7 @@ class KeyCodes:
 
     @property
     def codes(self) -> Codes:
+        """Returns the code of each row, below ``cardinality``."""
         if self._codes is None:
             assert self.rows_by_key is not None
             self._codes = self.rows_by_key.codes()

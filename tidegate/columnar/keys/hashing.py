@@ -189,6 +189,7 @@ def _hash_uint64(column: pa.Array) -> Unsigned:
 
 
 def hash_floats(values: NumpyColumn) -> Unsigned:
+    """Returns the hash of each float: ``Double.hashCode``, with -0.0 as 0.0 and every NaN as one."""
     wide = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
     bits = wide.view(np.uint64)
     bits[np.isnan(wide)] = NAN_BITS

@@ -72,6 +72,7 @@ class DenseWindows:
 
     @property
     def nbytes(self) -> int:
+        """Returns the bytes of all arrays."""
         return sum(window.nbytes for window in self._windows.values())
 
     def add(self, partials: pa.RecordBatch, state_rows: int) -> pa.RecordBatch | None:
@@ -105,6 +106,7 @@ class DenseWindows:
         return None
 
     def holds_up_to(self, last: int) -> bool:
+        """Returns whether any window up to number ``last`` has rows."""
         return any(number <= last for number in self._windows)
 
     def take(self, last: int | None = None) -> Iterator[pa.RecordBatch]:

@@ -39,4 +39,5 @@ def last_ended(watermark: int, size_ms: int, slide_ms: int, offset_ms: int) -> i
 
 
 def with_windows(windows: pa.Array, data: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Returns the columns ``names`` of ``data`` behind the number of each row's window (int64), which is column 0."""
     return pa.RecordBatch.from_arrays([windows, *(data.column(name) for name in names)], names=[WINDOW, *names])

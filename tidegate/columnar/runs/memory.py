@@ -83,6 +83,7 @@ def rows_of_runs(runs: Sequence[Run]) -> list[pa.RecordBatch]:
 
 
 def windows_of(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Returns the number of each row's window, a view of column 0."""
     found: npt.NDArray[np.int64] = rows.column(0).to_numpy()
     return found
 

@@ -16,6 +16,7 @@ Nulls = npt.NDArray[np.bool_]
 
 
 def is_fixed_width(kind: pa.DataType) -> bool:
+    """Returns whether each value takes the same number of bytes: numbers, booleans, times but intervals."""
     types = pa.types
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
     return is_number or (types.is_temporal(kind) and not types.is_interval(kind))

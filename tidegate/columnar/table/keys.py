@@ -47,22 +47,27 @@ class RowKeys:
             mine.ensure(slots)
 
     def prepare(self, columns: Sequence[pa.Array]) -> list[_Prepared]:
+        """Returns key columns, one row for each key, as ``hashes``, ``same`` and ``put`` take them."""
         return [mine.prepare(column) for mine, column in zip(self._columns, columns, strict=True)]
 
     def hashes(self, prepared: Sequence[_Prepared]) -> Hashes:
+        """Returns a hash of each row's key."""
         return _combined([mine.hashes(part) for mine, part in zip(self._columns, prepared, strict=True)])
 
     def same(self, prepared: Sequence[_Prepared], rows: Places, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Returns for each i whether row ``rows[i]`` has the key of slot ``slots[i]``."""
         found = self._columns[0].same(prepared[0], rows, slots)
         for mine, part in zip(self._columns[1:], prepared[1:], strict=True):
             found &= mine.same(part, rows, slots)
         return found
 
     def put(self, prepared: Sequence[_Prepared], rows: Places, slots: Slots) -> None:
+        """Slot ``slots[i]`` gets the key of row ``rows[i]``."""
         for mine, part in zip(self._columns, prepared, strict=True):
             mine.put(part, rows, slots)
 
     def hashes_of(self, slots: Slots) -> Hashes:
+        """Returns the hash of each slot's key, as ``hashes`` gives it."""
         return _combined([mine.hashes_of(slots) for mine in self._columns])
 
     def take(self, slots: Slots) -> list[pa.Array]:

@@ -21,6 +21,8 @@ Packed = NumpyColumn
 
 
 class RowLayout:
+    """Columns of numbers as rows of one fixed length. ``kinds[i]`` is the type of column i, which has nulls only where ``nullable[i]``."""
+
     def __init__(self, kinds: Sequence[NumpyType], nullable: Sequence[bool]) -> None:
         values: list[tuple[str, NumpyType]] = [(f"v{i}", kind) for i, kind in enumerate(kinds)]
         there: list[tuple[str, NumpyType]] = [
@@ -33,9 +35,11 @@ class RowLayout:
 
     @property
     def row_bytes(self) -> int:
+        """Returns the bytes of one row, with those that align it."""
         return int(self._fields.itemsize)
 
     def pack(self, rows: Rows, count: int) -> Packed:
+        """Returns the first ``count`` rows, one item each."""
         packed = np.zeros(count, self._fields).view(self.packed_type)
         self.pack_into(packed, rows, 0)
         return packed

@@ -155,6 +155,7 @@ class RowMemory:
     capacity: int = 0
 
     def reserved(self, operator: str, row_bytes: int) -> Reserved:
+        """Returns where rows of ``row_bytes`` bytes each lie: in memory up to the budget, in a file beyond it."""
         if not self.budget_bytes:
             return InMemory()
         return InMemoryAndFile(operator, self.budget_bytes // row_bytes, self.directory)

@@ -114,6 +114,7 @@ class ColumnarRows:
 
     @property
     def overlay_rows(self) -> int:
+        """Returns how many rows changed since they were frozen and are kept apart while their snapshots last."""
         return sum(overlay.live for overlay in self._overlays)
 
     def make_room(self, rows: Counts) -> None:
@@ -214,6 +215,7 @@ class ColumnarRows:
             first = end
 
     def keys_of(self, slots: Slots) -> list[pa.Array]:
+        """Returns the key columns, one row for each slot."""
         return self._keys.take(slots)
 
     def slots(self) -> Slots:
@@ -368,10 +370,12 @@ class FrozenRows:
         return self._rows._frozen_rows(self, slots)
 
     def keys_of(self, slots: Slots) -> list[pa.Array]:
+        """Returns the key columns, one row for each slot."""
         assert self._rows is not None
         return self._rows.keys_of(slots)
 
     def epochs_of(self, slots: Slots) -> npt.NDArray[np.uint32]:
+        """Returns the epoch of each slot's last change, as it was."""
         assert self._rows is not None
         epochs = self._rows._epochs.take(slots)
         for overlay in self.overlays:
