@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.tidegate.functions.scalar.recorded_expressions import RecordedExpression, recorded_expressions
@@ -21,6 +22,23 @@ NOT_YET = {name: outcome for outcome, name in _LISTED}
 @pytest.mark.parametrize("case", recorded_expressions(), ids=str)
 def test_an_expression_has_the_values_of_flink(case: RecordedExpression) -> None:
     assert _outcome(case) == NOT_YET.get(str(case), "equal")
+
+
+@pytest.mark.parametrize("group", sorted({case.group for case in recorded_expressions()}))
+def test_a_value_does_not_depend_on_the_rows_beside_it(group: str) -> None:
+    """Slices of a batch, empty ones among them, and batches that are long enough for their distinct values to be looked up."""
+    for case in recorded_expressions():
+        if case.group != group or NOT_YET.get(str(case)) == "fails":
+            continue
+        batch = case.batch()
+        expression = compile_expression(case.rex, case.input, case.context())
+        whole = expression.evaluate(batch)
+        for start, length in ((2, 3), (1, 1), (0, 0)):
+            part = expression.evaluate(batch.slice(start, length))
+            part.validate(full=True)
+            assert repr(python_values(part)) == repr(python_values(whole.slice(start, length))), str(case)
+        repeated = expression.evaluate(pa.concat_batches([batch] * 5))
+        assert repr(python_values(repeated)) == repr(python_values(whole) * 5), str(case)
 
 
 def test_the_list_names_recorded_expressions_only() -> None:
