@@ -1,10 +1,7 @@
-"""The little of ``pyflink.table`` that DataStream programs begin with: tables of generated rows as streams.
+"""Tables: SQL and the Table API, planned by Flink's planner and run as jobs of ours (PyFlink: ``pyflink.table``).
 
-    t_env = StreamTableEnvironment.create(stream_execution_environment=env)
-    t_env.create_temporary_table("source", TableDescriptor.for_connector("datagen").schema(...).build())
-    stream = t_env.to_data_stream(t_env.from_path("source"))
-
-There is no Table API here and no SQL over tables; streams have expressions, ``select``, windows and ``sql``.
+t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+t_env.from_elements([(1, "a"), (2, "b")], ["id", "name"]).select(col("id") + 1, col("name")).execute().print()
 """
 
 from __future__ import annotations
@@ -12,28 +9,51 @@ from __future__ import annotations
 from tidegate.common.names.java_only import refusing
 from tidegate.common.row import Row, RowKind
 from tidegate.records.data_types import DataType, DataTypes, RowType
-from tidegate.table.descriptors import Schema, TableDescriptor
-from tidegate.table.environment import StreamTableEnvironment, Table
+from tidegate.table.descriptors import FormatDescriptor, Schema, TableDescriptor
+from tidegate.table.environment import CompiledPlan, StatementSet, StreamTableEnvironment, TableConfig, TableEnvironment
+from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.expression import Expression
+from tidegate.table.table import (
+    GroupedTable,
+    GroupWindowedTable,
+    OverWindowedTable,
+    Table,
+    TablePipeline,
+    WindowGroupedTable,
+)
+from tidegate.table.table_result import ResultKind, TableResult
 
 __all__ = [
+    "CompiledPlan",
     "DataType",
     "DataTypes",
+    "EnvironmentSettings",
+    "Expression",
+    "FormatDescriptor",
+    "GroupWindowedTable",
+    "GroupedTable",
+    "OverWindowedTable",
+    "ResultKind",
     "Row",
     "RowKind",
     "RowType",
     "Schema",
+    "StatementSet",
     "StreamTableEnvironment",
     "Table",
+    "TableConfig",
     "TableDescriptor",
+    "TableEnvironment",
+    "TablePipeline",
+    "TableResult",
+    "WindowGroupedTable",
 ]
 
 __getattr__ = refusing(
     __name__,
     """
-    AggregateFunction AsyncScalarFunction ChangelogMode CompiledPlan CsvTableSink CsvTableSource DataView EnvironmentSettings
-    ExplainDetail Expression FormatDescriptor FunctionContext GroupWindowedTable GroupedTable ListView MapView Module
-    ModuleEntry OverWindowedTable PlanReference ResultKind ScalarFunction SqlDialect StatementSet TableAggregateFunction
-    TableConfig TableEnvironment TableFunction TablePipeline TableResult TableSchema UserDefinedType WindowGroupedTable
+    AggregateFunction AsyncScalarFunction ChangelogMode CsvTableSink CsvTableSource DataView ExplainDetail FunctionContext ListView
+    MapView Module ModuleEntry PlanReference ScalarFunction SqlDialect TableAggregateFunction TableFunction TableSchema UserDefinedType
     """,
-    "it has DataStream programs, not the Table API: select, expressions, windows and sql of a stream do what queries do",
+    "its tables do not have it yet: docs/status.md lists what they have",
 )

@@ -1,10 +1,12 @@
 """Rows for the ``datagen`` connector (Flink: ``DataGenTableSourceFactory``): by column a sequence or random values.
 
-Every value is a function of the row's number and the column's name, so a restart generates the same rows again.
+Every value is a function of the row's number and the column's name, so a restart generates the same rows again; timestamps are of now.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -14,7 +16,6 @@ import pyarrow as pa
 from tidegate.columnar.keys.mixing import splitmix64
 from tidegate.columnar.numpy_column import NumpyColumn
 from tidegate.model.errors import InvalidJob
-from tidegate.table.descriptors import TableDescriptor
 
 UNBOUNDED_ROWS = 2**62
 _DEFAULT_RATE = 10_000
@@ -22,6 +23,7 @@ _DEFAULT_RATE = 10_000
 _DEFAULT_LENGTH = 100
 """Flink's default of ``fields.#.length``."""
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_FIELD_OPTIONS = ("kind", "min", "max", "length", "start", "end")
 _SPAN = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 
 
@@ -34,25 +36,28 @@ class GeneratedRows:
     count: int | None
 
     @staticmethod
-    def of(descriptor: TableDescriptor) -> GeneratedRows:
+    def of(schema: pa.Schema, table_options: Mapping[str, str]) -> GeneratedRows:
         """Raises ``InvalidJob`` for an option or a type that is not there."""
-        assert descriptor.columns is not None
-        columns = descriptor.columns.columns
+        columns = schema.names
         options: dict[str, dict[str, str]] = {name: {} for name in columns}
-        for key, text in descriptor.options.items():
+        for key, text in table_options.items():
             parts = key.split(".")
             if len(parts) == 3 and parts[0] == "fields" and parts[1] in columns:
+                if parts[2] not in _FIELD_OPTIONS:
+                    raise InvalidJob(f"datagen has no option {key!r}: a field has {', '.join(_FIELD_OPTIONS)}")
                 options[parts[1]][parts[2]] = text
-            elif key not in ("rows-per-second", "number-of-rows"):
+            elif key not in ("connector", "rows-per-second", "number-of-rows"):
                 raise InvalidJob(f"datagen has no option {key!r} for the columns {', '.join(columns)}")
-        count = descriptor.options.get("number-of-rows")
+        for field in schema:
+            if options[field.name].get("kind", "random") == "random":
+                check_type(field)
+        count = table_options.get("number-of-rows")
         ends = [
             int(found["end"]) - int(found.get("start", 0)) + 1
             for found in options.values()
             if found.get("kind") == "sequence"
         ]
         counts = [*([int(count)] if count else []), *ends]
-        schema = pa.schema([kind.arrow_field(name) for name, kind in columns.items()])
         return GeneratedRows(schema, options, min(counts) if counts else None)
 
     def __call__(self, first: int, count: int) -> pa.RecordBatch:
@@ -61,9 +66,16 @@ class GeneratedRows:
         return pa.record_batch(columns, schema=self.schema)
 
 
-def rows_per_second(descriptor: TableDescriptor) -> int:
+def rows_per_second(options: Mapping[str, str]) -> int:
     """Returns the rate that the table's options name, or Flink's default."""
-    return int(descriptor.options.get("rows-per-second", _DEFAULT_RATE))
+    return int(options.get("rows-per-second", _DEFAULT_RATE))
+
+
+def check_type(field: pa.Field) -> None:
+    """Raises ``InvalidJob`` for a type of which no random values are made."""
+    kinds = (pa.types.is_string, pa.types.is_boolean, pa.types.is_floating, pa.types.is_integer, pa.types.is_timestamp)
+    if not any(is_kind(field.type) for is_kind in kinds):
+        raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
 
 
 def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.Array:
@@ -77,8 +89,8 @@ def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.A
     if pa.types.is_floating(field.type):
         low, high = float(options.get("min", 0)), float(options.get("max", 1))
         return pa.array(low + (drawn >> np.uint64(11)) / 2.0**53 * (high - low)).cast(field.type)
-    if not pa.types.is_integer(field.type):
-        raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
+    if pa.types.is_timestamp(field.type):
+        return pa.array(np.full(len(rows), time.time_ns() // 1_000_000)).cast(pa.timestamp("ms")).cast(field.type)
     span = _SPAN[field.type.bit_width // 8]
     low, high = int(options.get("min", -span)), int(options.get("max", span - 1))
     width = high - low + 1

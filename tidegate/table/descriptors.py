@@ -1,68 +1,181 @@
-"""`Schema` and `TableDescriptor` with their builders (PyFlink: ``pyflink.table``)."""
+"""`Schema` and `TableDescriptor` with their builders (PyFlink: ``pyflink.table``). They are descriptions: the planner reads them when a
+table is made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import InvalidJob
-from tidegate.records.data_types import DataType
+from tidegate.records.data_types import DataType, RowType
+from tidegate.table.expression import Expression, java_type
 
-__all__ = ["Schema", "TableDescriptor"]
+if TYPE_CHECKING:
+    from tidegate.table._planner.session import Planner
+
+__all__ = ["FormatDescriptor", "Schema", "TableDescriptor"]
+
+ColumnType: TypeAlias = DataType | TypeInformation | str
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table (PyFlink: ``Schema``)."""
+    """The columns, watermark and key of a table (PyFlink: ``Schema``)."""
 
-    columns: Mapping[str, TypeInformation]
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    computed: tuple[tuple[str, str | Expression], ...] = ()
+    watermarks: tuple[tuple[str, str | Expression], ...] = ()
+    key: tuple[str, ...] = ()
 
     @staticmethod
     def new_builder() -> SchemaBuilder:
         """Starts a schema without columns."""
         return SchemaBuilder()
 
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow's. Raises ``InvalidJob`` for a type that was given as text, which the planner reads."""
+        fields = []
+        for name, kind in self.columns.items():
+            if isinstance(kind, str):
+                raise InvalidJob(f"column {name!r}: give the type {kind} by DataTypes to make a stream of the table")
+            fields.append(pa.field(name, kind.arrow) if isinstance(kind, DataType) else kind.arrow_field(name))
+        return pa.schema(fields)
+
+    def to_java(self, planner: Planner) -> Any:
+        """Flink's ``Schema``. Raises ``InvalidJob`` for a type of a stream."""
+        builder = planner.api.Schema.newBuilder()
+        for name, kind in self.columns.items():
+            if isinstance(kind, TypeInformation):
+                raise InvalidJob(
+                    f"column {name!r}: {kind!r} is a type of streams; tables have DataTypes, such as DataTypes.INT()"
+                )
+            builder.column(name, java_type(kind, planner) if isinstance(kind, DataType) else kind)
+        for name, expression in self.computed:
+            builder.columnByExpression(name, _java(expression, planner))
+        for name, expression in self.watermarks:
+            builder.watermark(name, _java(expression, planner))
+        if self.key:
+            builder.primaryKey(planner.array(planner.jvm.String, list(self.key)))
+        return builder.build()
+
 
 class SchemaBuilder:
     """Collects columns, then ``build`` (PyFlink: ``Schema.Builder``)."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, TypeInformation] = {}
+        self._columns: dict[str, ColumnType] = {}
+        self._computed: list[tuple[str, str | Expression]] = []
+        self._watermarks: list[tuple[str, str | Expression]] = []
+        self._key: tuple[str, ...] = ()
 
-    def column(self, column_name: str, data_type: DataType | TypeInformation) -> SchemaBuilder:
+    def column(self, column_name: str, data_type: ColumnType) -> SchemaBuilder:
         """Adds a column. Raises ``InvalidJob`` for what is not a type."""
-        found = data_type.type_info if isinstance(data_type, DataType) else data_type
-        if not isinstance(found, TypeInformation):
+        if not isinstance(data_type, DataType | TypeInformation | str):
             raise InvalidJob(
                 f"column {column_name!r}: {data_type!r} is no type; use DataTypes, such as DataTypes.INT()"
             )
-        self._columns[column_name] = found
+        self._columns[column_name] = data_type
+        return self
+
+    def from_fields(self, field_names: list[str], field_data_types: list[DataType]) -> SchemaBuilder:
+        """Adds columns."""
+        for name, kind in zip(field_names, field_data_types, strict=True):
+            self.column(name, kind)
+        return self
+
+    def from_row_data_type(self, data_type: RowType) -> SchemaBuilder:
+        """Adds the fields of a row type as columns."""
+        for found in data_type:
+            self.column(found.name, found.data_type)
+        return self
+
+    def from_schema(self, unresolved_schema: Schema) -> SchemaBuilder:
+        """Adds what another schema has."""
+        self._columns |= unresolved_schema.columns
+        self._computed += unresolved_schema.computed
+        self._watermarks += unresolved_schema.watermarks
+        self._key = unresolved_schema.key or self._key
+        return self
+
+    def column_by_expression(self, column_name: str, expr: str | Expression) -> SchemaBuilder:
+        """Adds a computed column, behind those that are stored."""
+        self._computed.append((column_name, expr))
+        return self
+
+    def watermark(self, column_name: str, watermark_expr: str | Expression) -> SchemaBuilder:
+        """Makes a column event time."""
+        self._watermarks.append((column_name, watermark_expr))
+        return self
+
+    def primary_key(self, *column_names: str) -> SchemaBuilder:
+        """Declares the key, which nothing enforces."""
+        self._key = column_names
         return self
 
     def build(self) -> Schema:
         """Returns the schema. Raises ``InvalidJob`` when it has no column."""
-        if not self._columns:
+        if not self._columns and not self._computed:
             raise InvalidJob("a table needs at least one column")
-        return Schema(dict(self._columns))
+        return Schema(dict(self._columns), tuple(self._computed), tuple(self._watermarks), self._key)
+
+
+@dataclass(frozen=True)
+class FormatDescriptor:
+    """A format with its options (PyFlink: ``FormatDescriptor``)."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def for_format(format: str) -> FormatDescriptorBuilder:
+        """Starts a format."""
+        return FormatDescriptorBuilder(FormatDescriptor(format))
+
+
+@dataclass
+class FormatDescriptorBuilder:
+    """Collects options, then ``build`` (PyFlink: ``FormatDescriptor.Builder``)."""
+
+    _descriptor: FormatDescriptor
+
+    def option(self, key: str, value: object) -> FormatDescriptorBuilder:
+        """Sets an option, without the name of the format before it."""
+        self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: _text(value)})
+        return self
+
+    def build(self) -> FormatDescriptor:
+        """Returns the descriptor."""
+        return self._descriptor
 
 
 @dataclass(frozen=True)
 class TableDescriptor:
-    """A table: its connector, columns and options (PyFlink: ``TableDescriptor``)."""
+    """A table: its connector, columns and options (PyFlink: ``TableDescriptor``). Its connector is looked up when the table is used."""
 
     connector: str
     columns: Schema | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    partition_keys: tuple[str, ...] = ()
 
     @staticmethod
     def for_connector(connector: str) -> TableDescriptorBuilder:
-        """Only ``datagen`` is there."""
-        if connector != "datagen":
-            raise InvalidJob(
-                f"a table of connector {connector!r}: only datagen is there; read other systems with env.from_source(...)"
-            )
+        """Starts a table of a connector."""
         return TableDescriptorBuilder(TableDescriptor(connector))
+
+    def to_java(self, planner: Planner) -> Any:
+        """Flink's ``TableDescriptor``."""
+        builder = planner.api.TableDescriptor.forConnector(self.connector)
+        if self.columns is not None:
+            builder.schema(self.columns.to_java(planner))
+        for key, text in self.options.items():
+            builder.option(key, text)
+        if self.partition_keys:
+            builder.partitionedBy(planner.array(planner.jvm.String, list(self.partition_keys)))
+        return builder.build()
 
 
 @dataclass
@@ -76,13 +189,32 @@ class TableDescriptorBuilder:
         self._descriptor = replace(self._descriptor, columns=schema)
         return self
 
-    def option(self, key: str, value: str) -> TableDescriptorBuilder:
+    def option(self, key: str, value: object) -> TableDescriptorBuilder:
         """Sets an option of the connector."""
-        self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: str(value)})
+        self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: _text(value)})
+        return self
+
+    def format(self, format: str | FormatDescriptor) -> TableDescriptorBuilder:
+        """Sets the format, with its options."""
+        found = FormatDescriptor(format) if isinstance(format, str) else format
+        self.option("format", found.format)
+        for key, text in found.options.items():
+            self.option(f"{found.format}.{key}", text)
+        return self
+
+    def partitioned_by(self, *partition_keys: str) -> TableDescriptorBuilder:
+        """Sets the columns by which files are dealt to folders."""
+        self._descriptor = replace(self._descriptor, partition_keys=partition_keys)
         return self
 
     def build(self) -> TableDescriptor:
-        """Returns the descriptor. Raises ``InvalidJob`` when it has no schema."""
-        if self._descriptor.columns is None:
-            raise InvalidJob("a table needs a schema: .schema(Schema.new_builder().column(...).build())")
+        """Returns the descriptor."""
         return self._descriptor
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _java(expression: str | Expression, planner: Planner) -> Any:
+    return expression._make(planner) if isinstance(expression, Expression) else expression

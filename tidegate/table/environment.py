@@ -1,67 +1,567 @@
-"""`StreamTableEnvironment`: tables of generated rows, and the way from them to streams."""
+"""`TableEnvironment` and `StreamTableEnvironment`: where tables are named and statements are run (PyFlink: ``pyflink.table.table_environment``).
+
+    statement or Table ─▶ Flink's planner, in a Java process ─▶ compiled plan ─▶ operators on streams of Arrow batches ─▶ a job
+
+Only what plans knows Java; a compiled plan runs without it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tidegate.common.watermark_strategy import WatermarkStrategy
-from tidegate.connectors.number_sequence import DataGeneratorSource
+import pyarrow as pa
+
+from tidegate.common.configuration import Configuration
+from tidegate.common.job_client import JobClient
+from tidegate.common.row import Row, RowKind
+from tidegate.connectors.tabular import PandasFrame, PandasSchema, pandas_table
+from tidegate.datastream._streams.closeable_iterator import execute_and_collect
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob
-from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
+from tidegate.plan import ExecNodeGraph, UnsupportedPlan, decode_plan, draw
+from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
+from tidegate.plan.nodes import Node
+from tidegate.records.data_types import RowType
+from tidegate.table._connectors.registry import COLLECT, ROWS
+from tidegate.table._connectors.sinks import write_table
+from tidegate.table._connectors.sources import generated, read_table
+from tidegate.table._execution.elements import table_of
+from tidegate.table._execution.translation import translate
 from tidegate.table.descriptors import TableDescriptor
+from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.table import Table, TablePipeline
+from tidegate.table.table_result import TableResult, done
 
-__all__ = ["StreamTableEnvironment", "Table"]
+if TYPE_CHECKING:
+    from tidegate.table._planner.session import Planner
+
+__all__ = ["CompiledPlan", "StatementSet", "StreamTableEnvironment", "TableConfig", "TableEnvironment"]
+
+_TEXT = LogicalType(TypeRoot.VARCHAR, length=2147483647)
+_NOT_YET = {
+    "CreateTableASOperation": "CREATE TABLE AS: create the table, then INSERT INTO it",
+    "ReplaceTableAsOperation": "REPLACE TABLE AS: create the table, then INSERT INTO it",
+    "DeleteFromFilterOperation": "DELETE",
+    "AddJarOperation": "ADD JAR: tables and functions are Python's",
+    "CreateCatalogFunctionOperation": "CREATE FUNCTION: tables have Flink's own functions",
+    "CreateTempSystemFunctionOperation": "CREATE FUNCTION: tables have Flink's own functions",
+    "CompileAndExecutePlanOperation": "COMPILE AND EXECUTE PLAN: COMPILE PLAN, then EXECUTE PLAN",
+}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table by name; only a stream can be made of it."""
+class TableConfig:
+    """The options of a table environment (PyFlink: ``TableConfig``)."""
 
-    name: str
-    descriptor: TableDescriptor
+    def __init__(self, environment: TableEnvironment) -> None:
+        self._environment = environment
+
+    def set(self, key: str, value: str) -> TableConfig:
+        """Sets an option of the planner (``table.*``) or of the jobs that follow."""
+        self._environment._set_option(key, str(value))
+        return self
+
+    def get(self, key: str, default_value: str) -> str:
+        """Returns what was set, or the default."""
+        return self._environment._options.get(key, default_value)
+
+    def get_configuration(self) -> TableConfig:
+        """Returns this: ``set_string`` works on it."""
+        return self
+
+    def set_string(self, key: str, value: str) -> TableConfig:
+        """As ``set``."""
+        return self.set(key, value)
+
+    def set_integer(self, key: str, value: int) -> TableConfig:
+        """As ``set``."""
+        return self.set(key, str(value))
+
+    def set_boolean(self, key: str, value: bool) -> TableConfig:
+        """As ``set``."""
+        return self.set(key, str(value).lower())
+
+    def set_local_timezone(self, timezone_id: str) -> None:
+        """Sets the session's time zone, such as ``Europe/Berlin``."""
+        self.set("table.local-time-zone", timezone_id)
+
+    def get_local_timezone(self) -> str:
+        """Returns the session's time zone."""
+        return self._environment._time_zone()
 
 
-class StreamTableEnvironment:
-    """Creates tables of generated rows and turns them into streams; the rest of PyFlink's ``StreamTableEnvironment`` is
-    not there."""
+class TableEnvironment:
+    """Tables by name, and statements over them. Java is started by the first thing that needs Flink's planner."""
 
-    def __init__(self, env: StreamExecutionEnvironment) -> None:
-        self._env = env
-        self._tables: dict[str, Table] = {}
+    def __init__(self, settings: EnvironmentSettings, options: Mapping[str, str] | None = None) -> None:
+        self._settings = settings
+        self._options: dict[str, str] = {**(options or {}), **settings.options}
+        self._made: Any = None
+        self._given: dict[str, pa.Table] = {}
+        self._numbers = itertools.count(1)
 
     @staticmethod
-    def create(
-        stream_execution_environment: StreamExecutionEnvironment | None = None, environment_settings: object = None
-    ) -> StreamTableEnvironment:
-        """Creates the environment on a stream environment, or on a new one."""
-        env = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
-        return StreamTableEnvironment(env)
+    def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
+        """Creates an environment of these settings."""
+        if isinstance(environment_settings, Configuration):
+            environment_settings = EnvironmentSettings.new_instance().with_configuration(environment_settings).build()
+        return TableEnvironment(environment_settings)
 
-    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
-        """Registers a table under a name. Raises ``InvalidJob`` when the name is taken."""
-        if path in self._tables:
-            raise InvalidJob(f"there is a table {path!r} already")
-        self._tables[path] = Table(path, descriptor)
+    # --- what tables need ---------------------------------------------------------------------------
+
+    @property
+    def planner(self) -> Planner:
+        """Flink's planner, started when it is first asked for. Raises ``PlannerUnavailable``."""
+        from tidegate.table._planner.session import running_planner
+
+        return running_planner()
+
+    @property
+    def _j_tenv(self) -> Any:
+        if self._made is None:
+            from tidegate.table._planner.environments import make_table_environment
+
+            self._made = make_table_environment(self.planner, self._options, is_streaming=self._settings.is_streaming)
+        return self._made
+
+    def row_type(self, j_resolved_schema: Any) -> LogicalType:
+        """The columns of a resolved schema of Java's."""
+        names = list(j_resolved_schema.getColumnNames())
+        types = list(j_resolved_schema.getColumnDataTypes())
+        fields = [
+            Field(str(name), parse_type(str(kind.getLogicalType().asSerializableString())))
+            for name, kind in zip(names, types, strict=True)
+        ]
+        return LogicalType(TypeRoot.ROW, fields=tuple(fields))
+
+    # --- tables by name ------------------------------------------------------------------------------
 
     def from_path(self, path: str) -> Table:
-        """Returns a registered table. Raises ``InvalidJob`` when there is none of this name."""
-        if path not in self._tables:
-            raise InvalidJob(f"there is no table {path!r}; create_temporary_table() makes one")
-        return self._tables[path]
+        """Returns a table or view by its name, which may begin with catalog and database. Raises ``InvalidStatement``."""
+        return Table(lambda: self._from(path), self)
 
-    def to_data_stream(self, table: Table) -> DataStream:
-        """Rows with the names of the columns, generated by one subtask."""
-        rows = GeneratedRows.of(table.descriptor)
-        rate = rows_per_second(table.descriptor)
-        source = DataGeneratorSource(rows, rows.count or UNBOUNDED_ROWS, rate, rows.schema)
-        source.bounded = rows.count is not None
-        stream = self._env.from_source(source, WatermarkStrategy.no_watermarks(), table.name)
-        return stream.force_non_parallel()
+    def scan(self, *table_path: str) -> Table:
+        """As ``from_path``, of the parts of the name."""
+        return self.from_path(".".join(f"`{part}`" for part in table_path))
+
+    def from_descriptor(self, descriptor: TableDescriptor) -> Table:
+        """Returns a table without a name."""
+        return Table(lambda: self._from(descriptor.to_java(self.planner)), self)
+
+    def from_elements(
+        self, elements: Iterable[object], schema: RowType | Sequence[str] | None = None, verify_schema: bool = True
+    ) -> Table:
+        """Returns a table of rows: tuples, lists, ``Row`` or dicts. ``schema`` is a ``DataTypes.ROW``, or names: types are then those
+        of the values. Raises ``SchemaMismatch`` for a value that does not fit."""
+        return self._table_of(table_of(list(elements), schema))
+
+    def from_pandas(self, pdf: PandasFrame, schema: PandasSchema = None, splits_num: int = 1) -> Table:
+        """Returns a table of a frame's rows. ``schema``: names, types or a ``DataTypes.ROW``."""
+        found = pandas_table(pdf, schema)
+        return self._table_of(found if isinstance(found, pa.Table) else pa.Table.from_pandas(found))
+
+    def create_temporary_view(self, view_path: str, table_or_data_stream: Table) -> None:
+        """Names a query."""
+        if not isinstance(table_or_data_stream, Table):
+            raise InvalidJob("create_temporary_view() takes a Table; a table of a stream is not supported yet")
+        with self.planner.errors():
+            self._j_tenv.createTemporaryView(view_path, table_or_data_stream._j_table)
+
+    register_table = create_temporary_view
+
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
+        """Names a table."""
+        with self.planner.errors():
+            self._j_tenv.createTemporaryTable(path, descriptor.to_java(self.planner))
+
+    def create_table(self, path: str, descriptor: TableDescriptor) -> None:
+        """Names a table in its catalog."""
+        with self.planner.errors():
+            self._j_tenv.createTable(path, descriptor.to_java(self.planner))
+
+    def create_view(self, view_path: str, table: Table) -> None:
+        """Names a query in its catalog."""
+        with self.planner.errors():
+            self._j_tenv.createView(view_path, table._j_table)
+
+    def drop_temporary_table(self, table_path: str) -> bool:
+        """Forgets a name; ``False``: there was none."""
+        return bool(self._j_tenv.dropTemporaryTable(table_path))
+
+    def drop_temporary_view(self, view_path: str) -> bool:
+        """Forgets a name; ``False``: there was none."""
+        return bool(self._j_tenv.dropTemporaryView(view_path))
+
+    def list_tables(self) -> list[str]:
+        """Returns the names of tables and views, sorted."""
+        return sorted(map(str, self._j_tenv.listTables()))
+
+    def list_views(self) -> list[str]:
+        """Returns the names of views, sorted."""
+        return sorted(map(str, self._j_tenv.listViews()))
+
+    def list_catalogs(self) -> list[str]:
+        """Returns the names of catalogs."""
+        return sorted(map(str, self._j_tenv.listCatalogs()))
+
+    def list_databases(self) -> list[str]:
+        """Returns the names of databases of the current catalog."""
+        return sorted(map(str, self._j_tenv.listDatabases()))
+
+    def get_current_catalog(self) -> str:
+        """Returns the name of the current catalog."""
+        return str(self._j_tenv.getCurrentCatalog())
+
+    def get_current_database(self) -> str:
+        """Returns the name of the current database."""
+        return str(self._j_tenv.getCurrentDatabase())
+
+    def use_catalog(self, catalog_name: str) -> None:
+        """Sets the current catalog."""
+        with self.planner.errors():
+            self._j_tenv.useCatalog(catalog_name)
+
+    def use_database(self, database_name: str) -> None:
+        """Sets the current database."""
+        with self.planner.errors():
+            self._j_tenv.useDatabase(database_name)
+
+    def get_config(self) -> TableConfig:
+        """Returns the options."""
+        return TableConfig(self)
+
+    # --- statements ----------------------------------------------------------------------------------
+
+    def sql_query(self, query: str) -> Table:
+        """Returns the table of a query. Raises ``InvalidStatement`` with line, column and the text underlined."""
+        with self.planner.errors(query):
+            made = self._j_tenv.sqlQuery(query)
+        return Table(lambda: made, self)
+
+    def execute_sql(self, stmt: str) -> TableResult:
+        """Runs one statement: a query, whose rows come back; INSERT, as a job that runs on; or DDL, SHOW, DESCRIBE, EXPLAIN, SET, USE.
+
+        Raises ``InvalidStatement`` where Flink refuses it, ``UnsupportedPlan`` for what cannot be run yet."""
+        sql = stmt.strip().removesuffix(";")
+        with self.planner.errors(sql):
+            (operation,) = list(self._j_tenv.getParser().parse(sql))
+            kind = str(operation.getClass().getSimpleName())
+        if kind in _NOT_YET:
+            raise InvalidJob(f"not supported yet: {_NOT_YET[kind]}")
+        match kind:
+            case "PlannerQueryOperation":
+                return self.sql_query(sql).execute()
+            case "SinkModifyOperation" | "StatementSetOperation":
+                with self.planner.errors(sql):
+                    operations = operation.getOperations() if kind == "StatementSetOperation" else [operation]
+                    return self._run(str(self._j_tenv.compilePlan(operations).asJsonString()))
+            case "SetOperation":
+                return self._set(operation)
+            case "ResetOperation":
+                key = operation.getKey()
+                for name in [str(key.get())] if key.isPresent() else list(self._options):
+                    self._options.pop(name, None)
+                    self._j_tenv.getConfig().getConfiguration().removeKey(name)
+                return done()
+            case "ExplainOperation":
+                text = LogicalType(TypeRoot.ROW, fields=(Field("result", _TEXT),))
+                return TableResult(text, rows=[Row(self._explained(operation.getChild()))])
+            case "ExecutePlanOperation":
+                return self.load_plan(str(operation.getFilePath())).execute()
+        with self.planner.errors(sql):
+            return self._rows_of(self._j_tenv.executeInternal(operation))
+
+    def explain_sql(self, stmt: str) -> str:
+        """Returns the plan of a query or an INSERT as a tree."""
+        with self.planner.errors(stmt):
+            (operation,) = list(self._j_tenv.getParser().parse(stmt.strip().removesuffix(";")))
+        return self._explained(operation)
+
+    def explain_table(self, j_table: Any) -> str:
+        """Returns the plan of a query as a tree."""
+        with self.planner.errors():
+            target = self.planner.api.TableDescriptor.forConnector(COLLECT).build()
+            return _explanation(str(j_table.insertInto(target).compilePlan().asJsonString()))
+
+    def _explained(self, operation: Any) -> str:
+        kind = str(operation.getClass().getSimpleName())
+        with self.planner.errors():
+            match kind:
+                case "PlannerQueryOperation":
+                    return self.explain_table(self._j_tenv.createTable(operation))
+                case "SinkModifyOperation":
+                    return _explanation(str(self._j_tenv.compilePlan([operation]).asJsonString()))
+                case "StatementSetOperation":
+                    return _explanation(str(self._j_tenv.compilePlan(operation.getOperations()).asJsonString()))
+        raise InvalidJob(f"EXPLAIN takes a query, an INSERT or a statement set, and this is a {kind}")
+
+    def create_statement_set(self) -> StatementSet:
+        """Returns a set of statements that become one job."""
+        return StatementSet(self)
+
+    def compile_plan_sql(self, stmt: str) -> CompiledPlan:
+        """Returns the compiled plan of an INSERT or a statement set."""
+        with self.planner.errors(stmt):
+            return CompiledPlan(str(self._j_tenv.compilePlanSql(stmt).asJsonString()), self)
+
+    def load_plan(self, plan: str | Path) -> CompiledPlan:
+        """Returns the compiled plan in a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
+        try:
+            return CompiledPlan(Path(plan).read_text(), self)
+        except OSError as error:
+            raise InvalidJob(f"the plan {plan} cannot be read: {error.strerror}") from error
+
+    # --- running -------------------------------------------------------------------------------------
+
+    def run_pipeline(self, j_pipeline: Any) -> TableResult:
+        """Runs what writes a table."""
+        with self.planner.errors():
+            text = str(j_pipeline.compilePlan().asJsonString())
+        return self._run(text)
+
+    def collect_table(self, j_table: Any) -> TableResult:
+        """Runs a query whose rows come back."""
+        planner = self.planner
+        with planner.errors():
+            target = planner.api.TableDescriptor.forConnector(COLLECT).build()
+            text = str(j_table.insertInto(target).compilePlan().asJsonString())
+            kind = self.row_type(j_table.getResolvedSchema())
+        plan = decode_plan(text)
+        env = self._new_environment()
+        ends: list[DataStream] = []
+        translate(plan, env, self._sources(env), lambda node, stream: ends.append(stream), self._time_zone())
+        results = execute_and_collect(env, ends[0]._transformation, ends[0].get_type(), "collect")
+        job = JobClient(results._control)
+        return TableResult(kind, batches=results, job=job, shows_kinds=self._settings.is_streaming)
+
+    def _run(self, text: str) -> TableResult:
+        plan = decode_plan(text)
+        env = self._new_environment()
+        translate(plan, env, self._sources(env), write_table, self._time_zone_of(plan))
+        job = env.execute_async(self._options.get("pipeline.name") or _job_name(plan))
+        names = [_sink_name(node) for node in plan.sinks]
+        kind = LogicalType(
+            TypeRoot.ROW, fields=tuple(Field(name, LogicalType(TypeRoot.BIGINT)) for name in dict.fromkeys(names))
+        )
+        rows = [Row(*[-1] * len(kind.fields))]  # as in Flink: how many rows a job will write is not known
+        return TableResult(kind, rows=rows, job=job)
+
+    def _sources(self, env: StreamExecutionEnvironment) -> Any:
+        return lambda node: read_table(env, node, self._given)
+
+    def _new_environment(self) -> StreamExecutionEnvironment:
+        options = {key: text for key, text in self._options.items() if not key.startswith("table.")}
+        return StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+
+    def _time_zone(self) -> str:
+        given = self._options.get("table.local-time-zone", "default")
+        return str(self._j_tenv.getConfig().getLocalTimeZone().getId()) if given == "default" else given
+
+    def _time_zone_of(self, plan: ExecNodeGraph) -> str:
+        given = self._options.get("table.local-time-zone", "default")
+        if given != "default":
+            return given
+        return "UTC" if self._made is None else self._time_zone()
+
+    def _from(self, path_or_descriptor: Any) -> Any:
+        return getattr(self._j_tenv, "from")(path_or_descriptor)
+
+    def _table_of(self, rows: pa.Table) -> Table:
+        number = str(next(self._numbers))
+        self._given[number] = rows
+        planner = self.planner
+        with planner.errors():
+            from tidegate.table._execution.elements import sql_type
+
+            builder = planner.api.Schema.newBuilder()
+            for field in rows.schema:
+                builder.column(field.name, sql_type(field))
+            target = planner.api.TableDescriptor.forConnector(ROWS).schema(builder.build()).option("number", number)
+            made = self._from(target.build())
+        return Table(lambda: made, self)
+
+    def _set_option(self, key: str, value: str) -> None:
+        self._options[key] = value
+        if self._made is not None:
+            with self.planner.errors():
+                self._made.getConfig().set(key, value)
+
+    def _set(self, operation: Any) -> TableResult:
+        key, value = operation.getKey(), operation.getValue()
+        if key.isPresent() and value.isPresent():
+            self._set_option(str(key.get()), str(value.get()))
+            return done()
+        kind = LogicalType(TypeRoot.ROW, fields=(Field("key", _TEXT), Field("value", _TEXT)))
+        return TableResult(kind, rows=[Row(*pair) for pair in sorted(self._options.items())])
+
+    def _rows_of(self, j_result: Any) -> TableResult:
+        kind = self.row_type(j_result.getResolvedSchema())
+        rows: list[Row] = []
+        found = j_result.collect()
+        while found.hasNext():
+            j_row = found.next()
+            values = [j_row.getField(index) for index in range(len(kind.fields))]
+            row = Row(
+                *[value if isinstance(value, str | bool | int | float | None) else str(value) for value in values]
+            )
+            row.set_row_kind(RowKind.INSERT)
+            rows.append(row)
+        is_done = str(j_result.getResultKind()) == "SUCCESS"
+        return done() if is_done else TableResult(kind, rows=rows)
 
     def __getattr__(self, name: str) -> object:
         """Only reached for names that are not there."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(f"StreamTableEnvironment.{name} is not available: tidegate has no Table API")
+        raise AttributeError(f"{type(self).__name__}.{name} is not available in tidegate yet")
+
+
+class StatementSet:
+    """INSERTs that become one job (PyFlink: ``StatementSet``)."""
+
+    def __init__(self, t_env: TableEnvironment) -> None:
+        self._t_env = t_env
+        with t_env.planner.errors():
+            self._j_set = t_env._j_tenv.createStatementSet()
+
+    def add_insert_sql(self, stmt: str) -> StatementSet:
+        """Adds an INSERT statement."""
+        with self._t_env.planner.errors(stmt):
+            self._j_set.addInsertSql(stmt)
+        return self
+
+    def add_insert(
+        self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
+    ) -> StatementSet:
+        """Adds a table to write."""
+        return self.add(table.insert_into(target_path_or_descriptor, overwrite))
+
+    def add(self, table_pipeline: TablePipeline) -> StatementSet:
+        """Adds what ``insert_into`` gave."""
+        with self._t_env.planner.errors():
+            self._j_set.add(table_pipeline._j_table_pipeline)
+        return self
+
+    def explain(self) -> str:
+        """Returns the plan as a tree for each sink."""
+        return _explanation(self.compile_plan().as_json_string())
+
+    def compile_plan(self) -> CompiledPlan:
+        """Returns the compiled plan."""
+        with self._t_env.planner.errors():
+            return CompiledPlan(str(self._j_set.compilePlan().asJsonString()), self._t_env)
+
+    def execute(self) -> TableResult:
+        """Runs all of them as one job."""
+        return self.compile_plan().execute()
+
+
+class CompiledPlan:
+    """A plan that runs without Java, and that can be kept in a file (PyFlink: ``CompiledPlan``)."""
+
+    def __init__(self, text: str, t_env: TableEnvironment) -> None:
+        self._text = text
+        self._t_env = t_env
+
+    def as_json_string(self) -> str:
+        """Returns the plan as Flink's JSON."""
+        return self._text
+
+    def write_to_file(self, file: str | Path, ignore_if_exists: bool = False) -> None:
+        """Writes the plan. Raises ``InvalidJob`` when the file is there already."""
+        try:
+            with Path(file).open("x") as target:
+                target.write(self._text)
+        except FileExistsError:
+            if not ignore_if_exists:
+                raise InvalidJob(f"there is a file {file} already: remove it, or give ignore_if_exists") from None
+
+    def explain(self) -> str:
+        """Returns the nodes of the plan as a tree for each sink."""
+        return draw(decode_plan(self._text))
+
+    def execute(self) -> TableResult:
+        """Runs the plan. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
+        return self._t_env._run(self._text)
+
+
+class StreamTableEnvironment(TableEnvironment):
+    """A table environment beside a stream environment (PyFlink: ``StreamTableEnvironment``), whose options its jobs have."""
+
+    def __init__(self, env: StreamExecutionEnvironment, settings: EnvironmentSettings | None = None) -> None:
+        super().__init__(settings or EnvironmentSettings(), env._configuration.to_dict())
+        self._env = env
+        self._descriptors: dict[str, TableDescriptor] = {}
+
+    @staticmethod
+    def create(  # type: ignore[override]
+        stream_execution_environment: StreamExecutionEnvironment | None = None,
+        environment_settings: EnvironmentSettings | None = None,
+    ) -> StreamTableEnvironment:
+        """Creates the environment on a stream environment, or on a new one."""
+        env = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
+        return StreamTableEnvironment(env, environment_settings)
+
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
+        """Names a table. Raises ``InvalidJob`` when the name is taken."""
+        if path in self._descriptors:
+            raise InvalidJob(f"there is a table {path!r} already")
+        self._descriptors[path] = descriptor
+        if descriptor.connector != "datagen" or self._made is not None:
+            super().create_temporary_table(path, descriptor)
+
+    def from_path(self, path: str) -> Table:
+        """Returns a table or view by its name."""
+        made = super().from_path(path)
+        made._path = path
+        return made
+
+    def to_data_stream(self, table: Table) -> DataStream:
+        """Rows with the names of the columns, as a stream of the environment: of a ``datagen`` table that has a name, generated by one
+        subtask, and of any table whose plan has inserts only. Raises ``UnsupportedPlan`` for what cannot be run yet."""
+        descriptor = self._descriptors.get(getattr(table, "_path", ""))
+        if descriptor is not None and descriptor.connector == "datagen" and descriptor.columns is not None:
+            schema = descriptor.columns.arrow_schema()
+            return generated(self._env, table._path, schema, descriptor.options)
+        planner = self.planner
+        with planner.errors():
+            target = planner.api.TableDescriptor.forConnector(COLLECT).build()
+            plan = decode_plan(str(table._j_table.insertInto(target).compilePlan().asJsonString()))
+        sink = plan.sinks[0]
+        if isinstance(sink, plan_nodes.Sink2) and tuple(sink.input_changelog_mode) != ("INSERT",):
+            raise UnsupportedPlan(
+                "to_data_stream() takes a table without updates: to_changelog_stream() is not supported yet"
+            )
+        ends: list[DataStream] = []
+        translate(
+            plan, self._env, self._sources(self._env), lambda node, stream: ends.append(stream), self._time_zone()
+        )
+        return ends[0]
+
+    @property
+    def _j_tenv(self) -> Any:
+        was_made = self._made is not None
+        made = super()._j_tenv
+        if not was_made:
+            for path, descriptor in self._descriptors.items():
+                if descriptor.connector == "datagen":
+                    with self.planner.errors():
+                        made.createTemporaryTable(path, descriptor.to_java(self.planner))
+        return made
+
+
+def _explanation(text: str) -> str:
+    return f"== Optimized Execution Plan ==\n{draw(decode_plan(text))}"
+
+
+def _sink_name(node: Node) -> str:
+    assert isinstance(node, (plan_nodes.Sink2, plan_nodes.BatchSink1))
+    return node.dynamic_table_sink.table.name
+
+
+def _job_name(plan: ExecNodeGraph) -> str:
+    return f"insert-into_{','.join(_sink_name(node) for node in plan.sinks)}"

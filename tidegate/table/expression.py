@@ -266,9 +266,7 @@ class Expression:
         return Expression(make)
 
     def _method(self, planner: Planner, name: str) -> Any:
-        from py4j.java_gateway import get_method
-
-        return get_method(self._make(planner), name)
+        return getattr(self._make(planner), name)
 
 
 def literal(value: object, data_type: DataType | None = None) -> Expression:
@@ -282,12 +280,10 @@ def static_call(name: str, *arguments: object, rest: Sequence[object] | None = N
     """A function of Flink's ``Expressions``; ``rest``: the arguments of its last parameter, which takes any number."""
 
     def make(planner: Planner) -> Any:
-        from py4j.java_gateway import get_method
-
         given = to_java(arguments, planner)
         if rest is not None:
             given.append(planner.array(planner.jvm.Object, to_java(rest, planner)))
-        return get_method(planner.api.Expressions, name)(*given)
+        return getattr(planner.api.Expressions, name)(*given)
 
     return Expression(make)
 

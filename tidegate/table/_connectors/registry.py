@@ -12,7 +12,7 @@ from tidegate.model.errors import InvalidJob
 
 @dataclass(frozen=True)
 class Format:
-    """``options`` without the prefix of the format's name. ``changes``: append, or what else the format can carry."""
+    """``options`` without the prefix of the format's name."""
 
     name: str
     options: frozenset[str] = frozenset()
@@ -34,27 +34,15 @@ class Connector:
     shown: tuple[str, ...] = field(default=())
 
 
-_JSON = frozenset(
-    {
-        "ignore-parse-errors", "fail-on-missing-field", "timestamp-format.standard", "map-null-key.mode",
-        "map-null-key.literal", "encode.decimal-as-plain-number", "encode.ignore-null-fields",
-    }
-)  # fmt: skip
-_CSV = frozenset(
-    {
-        "ignore-parse-errors", "field-delimiter", "disable-quote-character", "quote-character", "allow-comments",
-        "array-element-delimiter", "escape-character", "null-literal",
-    }
-)  # fmt: skip
+FORMATS = {
+    made.name: made for made in (Format("json"), Format("csv", frozenset({"field-delimiter"})), Format("parquet"))
+}
+"""An option of Flink's that is not here is refused: what it asks for would not be done."""
 
-FORMATS = {made.name: made for made in (Format("json", _JSON), Format("csv", _CSV), Format("parquet"))}
-
-_DATAGEN_FIELD = r"fields\..+\.(kind|min|max|max-past|length|var-len|start|end|null-rate)"
+_DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
 
 COLLECT = "tidegate-collect"
 """The sink of ``execute()`` and ``SELECT``."""
-STREAM = "tidegate-stream"
-"""A table that stands for a stream, or a stream for a table; ``number`` tells them apart in a program."""
 ROWS = "tidegate-rows"
 """The rows that ``from_elements`` and ``from_pandas`` were given."""
 
@@ -63,9 +51,8 @@ CONNECTORS = {
     for made in (
         Connector(
             "datagen", True, False,
-            optional=frozenset({"rows-per-second", "number-of-rows", "scan.parallelism"}), patterns=(_DATAGEN_FIELD,),
-            shown=("fields.#.kind", "fields.#.length", "fields.#.max", "fields.#.max-past", "fields.#.min", "fields.#.null-rate",
-                   "fields.#.start", "fields.#.end", "fields.#.var-len"),
+            optional=frozenset({"rows-per-second", "number-of-rows"}), patterns=(_DATAGEN_FIELD,),
+            shown=("fields.#.kind", "fields.#.length", "fields.#.max", "fields.#.min", "fields.#.start", "fields.#.end"),
         ),
         Connector(
             "print", False, True,
@@ -76,20 +63,15 @@ CONNECTORS = {
             "filesystem", True, True,
             required=frozenset({"path", "format"}),
             optional=frozenset(
-                {
-                    "source.monitor-interval", "source.path.regex-pattern", "sink.parallelism", "sink.rolling-policy.file-size",
-                    "sink.rolling-policy.rollover-interval", "sink.rolling-policy.inactivity-interval",
-                    "sink.rolling-policy.check-interval",
-                }
+                {"sink.parallelism", "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval"}
             ),
             formats=("json", "csv", "parquet"),
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
-        Connector(STREAM, True, True, required=frozenset({"number"}), optional=frozenset({"changes"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
     )
 }  # fmt: skip
-_OURS = (COLLECT, STREAM, ROWS)
+_OURS = (COLLECT, ROWS)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -114,7 +96,7 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
             f"One or more required options are missing.\n\nMissing required options are:\n\n{chr(10).join(missing)}"
         )
     known = {"connector", *connector.required, *connector.optional}
-    patterns = list(connector.patterns)
+    patterns = connector.patterns
     if connector.formats:
         chosen = options["format"]
         if chosen not in connector.formats:
@@ -123,8 +105,6 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
                 f"Available formats are:\n\n{chr(10).join(sorted(connector.formats))}"
             )
         known |= {"format", *(f"{chosen}.{option}" for option in FORMATS[chosen].options)}
-        if chosen == "parquet":
-            patterns.append(r"parquet\..+")
     unknown = sorted(
         key for key in options if key not in known and not any(re.fullmatch(pattern, key) for pattern in patterns)
     )
@@ -134,9 +114,14 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
             f"Unsupported options found for '{connector.name}'{hint}\n\nUnsupported options:\n\n{chr(10).join(unknown)}\n\n"
             f"Supported options:\n\n{chr(10).join(sorted({*known, *connector.shown}))}"
         )
-    if is_source:
-        return options.get("changes", "append")
-    return connector.sink_changes
+    return "append" if is_source else connector.sink_changes
+
+
+def is_bounded(options: Mapping[str, str]) -> bool:
+    """Whether the rows of a table end."""
+    if options["connector"] != "datagen":
+        return True
+    return "number-of-rows" in options or any(key.endswith(".end") for key in options)
 
 
 def connector_of(table: str, options: Mapping[str, str]) -> Connector:

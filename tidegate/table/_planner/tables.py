@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegate.model.errors import TidegateError
-from tidegate.table._connectors.registry import check_table
+from tidegate.table._connectors.registry import check_table, is_bounded
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -70,14 +70,13 @@ class _Factory(_JavaObject):
 
     def createDynamicTableSource(self, context: Any) -> object:
         changes = self._checked(context, is_source=True)
-        return _Source(self._planner, changes)
+        return _Source(self._planner, changes, is_bounded(_options(context)))
 
     def createDynamicTableSink(self, context: Any) -> object:
         return _Sink(self._planner, self._checked(context, is_source=False))
 
     def _checked(self, context: Any, *, is_source: bool) -> str:
-        table = context.getCatalogTable()
-        options = {str(key): str(value) for key, value in dict(table.getOptions()).items()}
+        options = _options(context)
         name = str(context.getObjectIdentifier().asSummaryString())
         try:
             return check_table(name, options, is_source=is_source)
@@ -100,18 +99,19 @@ class _Factory(_JavaObject):
 class _Source(_JavaObject):
     """``changes``: append, upsert or all."""
 
-    def __init__(self, planner: Planner, changes: str) -> None:
+    def __init__(self, planner: Planner, changes: str, is_bounded: bool) -> None:
         self._planner = planner
         self._changes = changes
+        self._is_bounded = is_bounded
 
     def getChangelogMode(self) -> Any:
         return _mode(self._planner, self._changes)
 
-    def getScanRuntimeProvider(self, context: Any) -> None:
-        return None
+    def getScanRuntimeProvider(self, context: Any) -> object:
+        return _Provider(self._is_bounded)
 
     def copy(self) -> object:
-        return type(self)(self._planner, self._changes)
+        return type(self)(self._planner, self._changes, self._is_bounded)
 
     def asSummaryString(self) -> str:
         return "tidegate"
@@ -127,6 +127,19 @@ class _Source(_JavaObject):
             f"{_CONNECTOR}.source.ScanTableSource",
             f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
         )
+
+
+class _Provider(_JavaObject):
+    """Says whether a table ends, which batch mode asks for."""
+
+    def __init__(self, is_bounded: bool) -> None:
+        self._is_bounded = is_bounded
+
+    def isBounded(self) -> bool:
+        return self._is_bounded
+
+    class Java:
+        implements = (f"{_CONNECTOR}.source.ScanTableSource$ScanRuntimeProvider",)
 
 
 class _Sink(_JavaObject):
@@ -150,6 +163,10 @@ class _Sink(_JavaObject):
 
     class Java:
         implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
+
+
+def _options(context: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in dict(context.getCatalogTable().getOptions()).items()}
 
 
 def _mode(planner: Planner, changes: str) -> Any:

@@ -1,0 +1,121 @@
+"""Where the rows of a plan go: ``print``, ``blackhole``, ``filesystem``, or back to the program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from tidegate.common.row import Row, RowKind
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.connectors.file_sink import FileSink
+from tidegate.datastream.data_stream import DataStream
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.model.errors import InvalidJob
+from tidegate.model.values import StateValue
+from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.nodes import Node
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.table._connectors.registry import check_table
+from tidegate.table._connectors.sources import Columns, physical_type
+from tidegate.table._execution.rows import rows_of, value_text
+
+
+def write_table(node: Node, stream: DataStream) -> None:
+    """Ends a stream in the table of a sink. Raises ``InvalidJob`` for what the table cannot do."""
+    assert isinstance(node, (plan_nodes.Sink2, plan_nodes.BatchSink1))
+    sink = node.dynamic_table_sink
+    table = sink.table.resolved_table
+    name = sink.table.name
+    if table is None or table.options is None:
+        raise InvalidJob(f"node {node.id}: the plan does not hold the table {name}: compile it with its options")
+    check_table(name, table.options, is_source=False)
+    if sink.abilities or table.partition_keys:
+        what = type(sink.abilities[0]).__name__ if sink.abilities else "PARTITIONED BY"
+        raise InvalidJob(f"node {node.id}: writing the table {name} with {what} is not supported yet")
+    kind = physical_type(table)
+    schema = arrow_schema(kind)
+    has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
+    if not has_kinds and stream.get_type().arrow_schema() != schema:
+        stream = stream.map_batches(Columns(list(range(len(schema))), schema), schema)
+    handle = stream.sink_to(_sink(table.options, kind)).name(node.description)
+    if "sink.parallelism" in table.options:
+        handle.set_parallelism(int(table.options["sink.parallelism"]))
+
+
+def _sink(options: Mapping[str, str], kind: LogicalType) -> Sink:
+    match options["connector"]:
+        case "print":
+            to_stderr = options.get("standard-error", "false").lower() == "true"
+            return TablePrintSink(kind, options.get("print-identifier", ""), to_stderr)
+        case "blackhole":
+            return BlackHoleSink()
+        case _:
+            return _files(options)
+
+
+def _files(options: Mapping[str, str]) -> FileSink:
+    path = options["path"].removeprefix("file://")
+    match options["format"]:
+        case "csv":
+            return FileSink.for_csv(path, header=False, delimiter=options.get("csv.field-delimiter", ","))
+        case "json":
+            return FileSink.for_json_lines(path)
+        case _:
+            return FileSink.for_parquet(path)
+
+
+class TablePrintSink(Sink):
+    """A line ``+I[1, a]`` for each row, with its kind, in front of which is what Flink's ``print`` puts there."""
+
+    def __init__(self, kind: LogicalType, identifier: str, stderr: bool) -> None:
+        self._kind = kind
+        self._identifier = identifier
+        self._stderr = stderr
+
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
+        prefix = self._identifier
+        if context.parallelism > 1:
+            prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
+        stream = sys.stderr if self._stderr else sys.stdout
+        bare = getattr(stream, "bare", None)  # of a subtask: other lines are printed with the name of their task
+        return _PrintWriter(self._kind, f"{prefix}> " if prefix else "", bare or stream)
+
+
+class _PrintWriter(SinkWriter):
+    works_on = "arrow"
+
+    def __init__(self, kind: LogicalType, prefix: str, stream: TextIO) -> None:
+        self._kind = kind
+        self._prefix = prefix
+        self._stream = stream
+
+    def write(self, batch: Batch) -> None:
+        """Prints a batch in one write, so that the lines of several subtasks do not mix."""
+        assert isinstance(batch, ArrowBatch)
+        self._stream.write("".join(f"{self._prefix}{self._line(row)}\n" for row in rows_of(batch.data, self._kind)))
+        self._stream.flush()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._stream.flush()
+
+    def _line(self, row: Row) -> str:
+        kind = RowKind(row.get_row_kind())
+        texts = [value_text(value, field.type) for value, field in zip(row, self._kind.fields, strict=True)]
+        return f"{kind}[{', '.join(texts)}]"
+
+
+class BlackHoleSink(Sink):
+    """Takes rows and does nothing."""
+
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
+        return _NoWriter()
+
+
+class _NoWriter(SinkWriter):
+    works_on = "arrow"
+
+    def write(self, batch: Batch) -> None:
+        """Does nothing."""

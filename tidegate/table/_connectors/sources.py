@@ -1,0 +1,112 @@
+"""What a scan of a plan reads: a stream of the columns that the plan asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.model.errors import InvalidJob
+from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
+from tidegate.plan.nodes import Node
+from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
+from tidegate.table._connectors.registry import ROWS, check_table
+from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
+
+
+def read_table(env: StreamExecutionEnvironment, node: Node, given: Mapping[str, pa.Table]) -> DataStream:
+    """The stream of a scan. ``given``: the rows of ``from_elements``, by their number. Raises ``InvalidJob`` for what the table cannot do."""
+    assert isinstance(node, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
+    source = node.scan_table_source
+    table = source.table.resolved_table
+    if table is None or table.options is None:
+        raise InvalidJob(
+            f"node {node.id}: the plan does not hold the table {source.table.name}: compile it with its options"
+        )
+    check_table(source.table.name, table.options, is_source=True)
+    physical = physical_type(table)
+    schema = arrow_schema(physical)
+    columns = list(range(len(schema)))
+    for ability in source.abilities:
+        if isinstance(ability, ProjectPushDown) and all(len(path) == 1 for path in ability.projected_fields):
+            columns = [columns[path[0]] for path in ability.projected_fields]
+        elif not (isinstance(ability, ReadingMetadata) and not ability.metadata_keys):
+            raise InvalidJob(f"node {node.id}: the table {source.table.name} does not support {type(ability).__name__}")
+    stream = _read(env, source.table.name, table.options, schema, given)
+    produced = arrow_schema(node.output_type)
+    if columns == list(range(len(schema))) and schema == produced:
+        return stream
+    return stream.map_batches(Columns(columns, produced), produced).name(node.description)
+
+
+def physical_type(table: ResolvedCatalogTable) -> LogicalType:
+    """The columns that are stored. Raises ``InvalidJob`` for metadata columns."""
+    metadata = [column.name for column in table.schema.columns if column.kind == "METADATA"]
+    if metadata:
+        raise InvalidJob(f"the metadata column {metadata[0]} is not supported yet")
+    stored = [column for column in table.schema.columns if column.kind == "PHYSICAL"]
+    return LogicalType(
+        TypeRoot.ROW, fields=tuple(Field(c.name, c.data_type) for c in stored if c.data_type is not None)
+    )
+
+
+class Columns:
+    """Some columns of a batch, under the names and types of a schema."""
+
+    def __init__(self, positions: list[int], schema: pa.Schema) -> None:
+        self._positions = positions
+        self._schema = schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = [batch.column(i).cast(field.type) for i, field in zip(self._positions, self._schema, strict=True)]
+        if not found:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(found, schema=self._schema)
+
+
+def _read(
+    env: StreamExecutionEnvironment,
+    name: str,
+    options: Mapping[str, str],
+    schema: pa.Schema,
+    given: Mapping[str, pa.Table],
+) -> DataStream:
+    match options["connector"]:
+        case "datagen":
+            return generated(env, name, schema, options)
+        case "filesystem":
+            return env.from_source(_files(options, schema), WatermarkStrategy.no_watermarks(), name)
+        case connector:
+            assert connector == ROWS
+            rows = given.get(options["number"])
+            if rows is None:
+                raise InvalidJob(f"the rows of {name} were given by another program: they are not in the plan")
+            return env.from_collection(rows.cast(schema)).name(name)
+
+
+def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, options: Mapping[str, str]) -> DataStream:
+    """Rows of ``datagen``, made by one subtask."""
+    rows = GeneratedRows.of(schema, options)
+    source = DataGeneratorSource(rows, rows.count or UNBOUNDED_ROWS, rows_per_second(options), rows.schema)
+    source.bounded = rows.count is not None
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), name).force_non_parallel()
+
+
+def _files(options: Mapping[str, str], schema: pa.Schema) -> FileSource:
+    path = options["path"].removeprefix("file://")
+    match options["format"]:
+        case "csv":
+            return FileSource.for_csv(
+                path, schema=schema, header=False, delimiter=options.get("csv.field-delimiter", ","), null_values=("",)
+            )
+        case "json":
+            return FileSource.for_json_lines(path, schema=schema)
+        case _:
+            return FileSource.for_parquet(path, schema=schema)

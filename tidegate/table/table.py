@@ -1,0 +1,307 @@
+"""`Table`: a query in the making (PyFlink: ``pyflink.table.table``). Each method asks Flink's planner, which checks names and types at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidegate.connectors.tabular import to_frame
+from tidegate.plan.logical_types import LogicalType
+from tidegate.table.descriptors import TableDescriptor
+from tidegate.table.expression import Expression
+from tidegate.table.expressions import col, to_java_expressions
+from tidegate.table.table_result import TableResult
+from tidegate.table.window import GroupWindow, OverWindow
+
+if TYPE_CHECKING:
+    from tidegate.connectors.tabular import PandasFrame
+    from tidegate.table._planner.session import Planner
+
+__all__ = ["GroupWindowedTable", "GroupedTable", "OverWindowedTable", "Table", "TablePipeline", "WindowGroupedTable"]
+
+
+class Environment(Protocol):
+    """What a table needs of its environment."""
+
+    @property
+    def planner(self) -> Planner:
+        """The running planner."""
+
+    def run_pipeline(self, j_pipeline: Any) -> TableResult:
+        """Runs what writes a table."""
+
+    def collect_table(self, j_table: Any) -> TableResult:
+        """Runs a query whose rows come back."""
+
+    def explain_table(self, j_table: Any) -> str:
+        """The plan of a query as a tree."""
+
+    def row_type(self, j_resolved_schema: Any) -> LogicalType:
+        """The columns of a resolved schema."""
+
+
+class _Query:
+    """``make`` gives the table of Java, when it is first needed."""
+
+    def __init__(self, make: Callable[[], Any], t_env: Environment) -> None:
+        self._make = make
+        self._made: Any = None
+        self._t_env = t_env
+        self._path = ""
+
+    @property
+    def _j_table(self) -> Any:
+        if self._made is None:
+            with self._t_env.planner.errors():
+                self._made = self._make()
+        return self._made
+
+    def _asked(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Any:
+        j_table, planner = self._j_table, self._t_env.planner
+        with planner.errors():
+            given = [value._make(planner) if isinstance(value, Expression) else value for value in arguments]
+            if fields is not None:
+                given.append(to_java_expressions(fields, planner))
+            return getattr(j_table, method)(*given)
+
+    def _table(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Table:
+        made = self._asked(method, *arguments, fields=fields)
+        return Table(lambda: made, self._t_env)
+
+
+class Table(_Query):
+    """Columns with names and types, and how their rows are made. ``table.name`` is the column ``name``."""
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        columns = [str(column) for column in self._j_table.getResolvedSchema().getColumnNames()]
+        if name not in columns:
+            raise AttributeError(
+                f"The current table has no column named '{name}', available columns: [{', '.join(columns)}]"
+            )
+        return col(name)
+
+    def __str__(self) -> str:
+        return str(self._j_table.toString())
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Computes columns."""
+        return self._table("select", fields=fields)
+
+    def alias(self, field: str, *fields: str) -> Table:
+        """Renames the columns in order."""
+        return self._table("as", field, self._t_env.planner.array(self._t_env.planner.jvm.String, list(fields)))
+
+    def filter(self, predicate: Expression) -> Table:
+        """Keeps the rows for which the condition holds."""
+        return self._table("filter", predicate)
+
+    def where(self, predicate: Expression) -> Table:
+        """As ``filter``."""
+        return self._table("where", predicate)
+
+    def group_by(self, *fields: Expression) -> GroupedTable:
+        """Groups rows; ``select`` then aggregates."""
+        made = self._asked("groupBy", fields=fields)
+        return GroupedTable(lambda: made, self._t_env)
+
+    def distinct(self) -> Table:
+        """Each row once."""
+        return self._table("distinct")
+
+    def join(self, right: Table, join_predicate: Expression | None = None) -> Table:
+        """Inner join; column names must differ."""
+        return self._table("join", *_given(right._j_table, join_predicate))
+
+    def left_outer_join(self, right: Table, join_predicate: Expression | None = None) -> Table:
+        """Rows of this table also without a match."""
+        return self._table("leftOuterJoin", *_given(right._j_table, join_predicate))
+
+    def right_outer_join(self, right: Table, join_predicate: Expression) -> Table:
+        """Rows of the other table also without a match."""
+        return self._table("rightOuterJoin", right._j_table, join_predicate)
+
+    def full_outer_join(self, right: Table, join_predicate: Expression) -> Table:
+        """Rows of both tables also without a match."""
+        return self._table("fullOuterJoin", right._j_table, join_predicate)
+
+    def join_lateral(self, table_function_call: Expression, join_predicate: Expression | None = None) -> Table:
+        """Each row with the rows that a table function gives for it."""
+        return self._table("joinLateral", *_given(table_function_call, join_predicate))
+
+    def left_outer_join_lateral(
+        self, table_function_call: Expression, join_predicate: Expression | None = None
+    ) -> Table:
+        """As ``join_lateral``, with rows for which the function gives none."""
+        return self._table("leftOuterJoinLateral", *_given(table_function_call, join_predicate))
+
+    def minus(self, right: Table) -> Table:
+        """Rows that the other table does not have, each once."""
+        return self._table("minus", right._j_table)
+
+    def minus_all(self, right: Table) -> Table:
+        """Rows that the other table does not have as often."""
+        return self._table("minusAll", right._j_table)
+
+    def union(self, right: Table) -> Table:
+        """Rows of both tables, each once."""
+        return self._table("union", right._j_table)
+
+    def union_all(self, right: Table) -> Table:
+        """Rows of both tables."""
+        return self._table("unionAll", right._j_table)
+
+    def intersect(self, right: Table) -> Table:
+        """Rows that both tables have, each once."""
+        return self._table("intersect", right._j_table)
+
+    def intersect_all(self, right: Table) -> Table:
+        """Rows that both tables have, as often as both do."""
+        return self._table("intersectAll", right._j_table)
+
+    def order_by(self, *fields: Expression) -> Table:
+        """Sorts."""
+        return self._table("orderBy", fields=fields)
+
+    def offset(self, offset: int) -> Table:
+        """Leaves out the first rows of a sorted table."""
+        return self._table("offset", offset)
+
+    def fetch(self, fetch: int) -> Table:
+        """Keeps the first rows of a sorted table."""
+        return self._table("fetch", fetch)
+
+    def limit(self, fetch: int, offset: int = 0) -> Table:
+        """Keeps some rows."""
+        return self.offset(offset).fetch(fetch)
+
+    def window(self, window: GroupWindow) -> GroupWindowedTable:
+        """Puts rows into windows; ``group_by`` with the window's name follows."""
+        made = self._asked("window", window._make(self._t_env.planner))
+        return GroupWindowedTable(lambda: made, self._t_env)
+
+    def over_window(self, *over_windows: OverWindow) -> OverWindowedTable:
+        """Names windows around each row, for ``over``."""
+        planner = self._t_env.planner
+        windows = planner.array(planner.api.OverWindow, [window._make(planner) for window in over_windows])
+        made = self._asked("window", windows)
+        return OverWindowedTable(lambda: made, self._t_env)
+
+    def add_columns(self, *fields: Expression) -> Table:
+        """Adds columns with new names."""
+        return self._table("addColumns", fields=fields)
+
+    def add_or_replace_columns(self, *fields: Expression) -> Table:
+        """Adds columns, or replaces those of the same names."""
+        return self._table("addOrReplaceColumns", fields=fields)
+
+    def rename_columns(self, *fields: Expression) -> Table:
+        """Renames columns: ``col("a").alias("b")``."""
+        return self._table("renameColumns", fields=fields)
+
+    def drop_columns(self, *fields: Expression) -> Table:
+        """Leaves columns out."""
+        return self._table("dropColumns", fields=fields)
+
+    def map(self, func: Expression) -> Table:
+        """The fields of the row that a function gives."""
+        return self._table("map", func)
+
+    def flat_map(self, func: Expression) -> Table:
+        """The rows that a table function gives."""
+        return self._table("flatMap", func)
+
+    def get_column_names(self) -> list[str]:
+        """Returns the names of the columns. This method is tidegate's own."""
+        return [str(column) for column in self._j_table.getResolvedSchema().getColumnNames()]
+
+    def print_schema(self) -> None:
+        """Prints names and types of the columns."""
+        print(self._j_table.getResolvedSchema().toString())  # noqa: T201
+
+    def explain(self) -> str:
+        """Returns the plan as a tree."""
+        return self._t_env.explain_table(self._j_table)
+
+    def print_explain(self) -> None:
+        """Prints the plan as a tree."""
+        print(self.explain())  # noqa: T201
+
+    def execute(self) -> TableResult:
+        """Runs the query; its rows come back. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
+        return self._t_env.collect_table(self._j_table)
+
+    def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
+        """Writes the rows to a table, as a job of its own."""
+        return self.insert_into(table_path_or_descriptor, overwrite).execute()
+
+    def insert_into(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TablePipeline:
+        """What writes the rows to a table, for a statement set."""
+        target: Any = table_path_or_descriptor
+        if isinstance(target, TableDescriptor):
+            target = target.to_java(self._t_env.planner)
+        return TablePipeline(self._asked("insertInto", target, overwrite), self._t_env)
+
+    def to_pandas(self) -> PandasFrame:
+        """Runs the query, which must end, and returns its rows as a frame of pandas."""
+        import pyarrow as pa
+
+        from tidegate.records.arrow_type import ArrowTypeInfo
+
+        batches = list(self.execute().arrow_batches())
+        if not batches:
+            from tidegate.functions.sql.scalar import arrow_schema
+
+            schema = arrow_schema(self._t_env.row_type(self._j_table.getResolvedSchema()))
+            return to_frame([pa.RecordBatch.from_pylist([], schema)], ArrowTypeInfo(schema))
+        return to_frame(batches, ArrowTypeInfo(batches[0].schema))
+
+
+class GroupedTable(_Query):
+    """Rows by key."""
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Computes keys and aggregates."""
+        return self._table("select", fields=fields)
+
+
+class WindowGroupedTable(_Query):
+    """Rows by key and window."""
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Computes keys, aggregates, and ``start``, ``end`` and ``rowtime`` of the window."""
+        return self._table("select", fields=fields)
+
+
+class GroupWindowedTable(_Query):
+    """Rows in windows."""
+
+    def group_by(self, *fields: Expression) -> WindowGroupedTable:
+        """Groups by the window, and by columns."""
+        made = self._asked("groupBy", fields=fields)
+        return WindowGroupedTable(lambda: made, self._t_env)
+
+
+class OverWindowedTable(_Query):
+    """Rows with windows around them."""
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Computes columns and aggregates over the windows."""
+        return self._table("select", fields=fields)
+
+
+class TablePipeline:
+    """A query with the table that it is written to (PyFlink: ``TablePipeline``)."""
+
+    def __init__(self, j_table_pipeline: Any, t_env: Environment) -> None:
+        self._j_table_pipeline = j_table_pipeline
+        self._t_env = t_env
+
+    def execute(self) -> TableResult:
+        """Runs it as a job of its own."""
+        return self._t_env.run_pipeline(self._j_table_pipeline)
+
+
+def _given(*values: object) -> list[object]:
+    return [value for value in values if value is not None]

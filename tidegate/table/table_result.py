@@ -1,0 +1,120 @@
+"""`TableResult`: what a statement gave (PyFlink: ``pyflink.table.table_result``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import TracebackType
+
+import pyarrow as pa
+
+from tidegate.common.job_client import JobClient
+from tidegate.common.row import Row, RowKind
+from tidegate.datastream._streams.closeable_iterator import CloseableIterator as BatchIterator
+from tidegate.plan.logical_types import LogicalType
+from tidegate.table._execution.printing import print_rows
+from tidegate.table._execution.rows import rows_of
+
+__all__ = ["CloseableIterator", "ResultKind", "TableResult"]
+
+
+class ResultKind(Enum):
+    """Whether a statement gave rows, or only worked."""
+
+    SUCCESS = 0
+    SUCCESS_WITH_CONTENT = 1
+
+
+class CloseableIterator:
+    """Rows of a result; closing it ends the job that makes them."""
+
+    def __init__(self, rows: Iterator[Row], close: Callable[[], None]) -> None:
+        self._rows = rows
+        self._close = close
+
+    def __iter__(self) -> CloseableIterator:
+        return self
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def next(self) -> Row:
+        """The next row; waits for it. Raises ``StopIteration`` at the end, and the job's error."""
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Cancels the job unless it is over."""
+        self._close()
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class TableResult:
+    """Rows of a query while its job runs, the rows of a statement such as SHOW TABLES, or a job that writes tables."""
+
+    def __init__(
+        self,
+        kind: LogicalType,
+        *,
+        rows: Sequence[Row] = (),
+        batches: BatchIterator | None = None,
+        job: JobClient | None = None,
+        shows_kinds: bool = False,
+        result_kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+    ) -> None:
+        self._kind = kind
+        self._rows = rows
+        self._batches = batches
+        self._job = job
+        self._shows_kinds = shows_kinds
+        self._result_kind = result_kind
+
+    def get_job_client(self) -> JobClient | None:
+        """Returns a client of the job; ``None`` where there is none."""
+        return self._job
+
+    def get_result_kind(self) -> ResultKind:
+        """Returns whether there are rows."""
+        return self._result_kind
+
+    def wait(self, timeout_ms: int | None = None) -> None:
+        """Waits for the end of a job that writes, or for the first row of a query. Raises the job's error."""
+        if self._job is not None:
+            self._job.get_job_execution_result().result()
+
+    def collect(self) -> CloseableIterator:
+        """The rows, each with its kind; a query's come while its job runs, once."""
+        if self._batches is None:
+            return CloseableIterator(iter(self._rows), lambda: None)
+        return CloseableIterator(self._collected(), self._batches.close)
+
+    def print(self) -> None:
+        """Prints the rows as Flink does, in streaming mode with the kind of each as the column ``op``."""
+        with self.collect() as rows:
+            print_rows(rows, self._kind, shows_kinds=self._shows_kinds, knows_all=self._batches is None)
+
+    def arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of a query as Arrow batches; with changes, their kinds are the last column. This method is tidegate's own."""
+        assert self._batches is not None
+        with self._batches as found:
+            yield from found.batches()
+
+    def _collected(self) -> Iterator[Row]:
+        for batch in self.arrow_batches():
+            yield from rows_of(batch, self._kind)
+
+
+def done() -> TableResult:
+    """The result of a statement that gives no rows: one with ``OK``."""
+    from tidegate.plan.logical_types import Field, TypeRoot
+
+    kind = LogicalType(TypeRoot.ROW, fields=(Field("result", LogicalType(TypeRoot.VARCHAR, length=2147483647)),))
+    row = Row("OK")
+    row.set_row_kind(RowKind.INSERT)
+    return TableResult(kind, rows=[row], result_kind=ResultKind.SUCCESS)
