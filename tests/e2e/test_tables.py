@@ -1,0 +1,53 @@
+"""A Table program with processes: rows of Python through files, SQL and the Table API, to files, the screen and back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+_PROGRAM = """
+import sys
+from tidegate.table import DataTypes, EnvironmentSettings, TableEnvironment
+from tidegate.table.expressions import col, lit
+
+folder = sys.argv[1]
+t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+t_env.get_config().set("parallelism.default", "1")
+orders = t_env.from_elements([(1, "a", 1.5), (2, "b", None), (3, None, 3.5)], ["id", "name", "price"])
+t_env.create_temporary_view("orders", orders)
+for kind in ("csv", "json", "parquet"):
+    t_env.execute_sql(
+        f"CREATE TABLE {kind}_files (id BIGINT, name STRING, price DOUBLE) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{folder}/{kind}', 'format' = '{kind}')"
+    )
+both = t_env.create_statement_set()
+for kind in ("csv", "json", "parquet"):
+    both.add_insert_sql(f"INSERT INTO {kind}_files SELECT id * 10, name, price FROM orders WHERE id > 1")
+both.execute().wait()
+for kind in ("csv", "json", "parquet"):
+    print(kind, sorted(list(row) for row in t_env.execute_sql(f"SELECT * FROM {kind}_files").collect()))
+t_env.execute_sql("CREATE TABLE screen (id BIGINT, price DOUBLE) WITH ('connector' = 'print', 'print-identifier' = 'out')")
+orders.where(col("price").is_not_null).select(col("id") + lit(100), col("price")).execute_insert("screen").wait()
+orders.select(col("id"), col("name")).execute().print()
+print(orders.select(col("id")).to_pandas()["id"].tolist())
+"""
+
+
+def test_a_table_program_runs_as_jobs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for kind in ("csv", "json", "parquet"):
+        assert f"{kind} [[20, 'b', None], [30, None, 3.5]]" in lines
+    assert [line for line in lines if line.startswith("out> ")] == ["out> +I[101, 1.5]", "out> +I[103, 3.5]"]
+    assert "| +I |                    3 |                         <NULL> |" in lines
+    assert lines[-2:] == ["3 rows in set", "[1, 2, 3]"]

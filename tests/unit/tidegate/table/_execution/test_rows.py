@@ -1,0 +1,67 @@
+"""Rows of results: kinds, values, and the texts that Flink prints."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from tidegate.common.row import Row, RowKind
+from tidegate.plan.logical_types import parse_type
+from tidegate.table._execution.printing import print_rows
+from tidegate.table._execution.rows import rows_of, value_text
+
+
+def test_the_last_column_holds_the_kinds_of_a_changelog() -> None:
+    kind = parse_type("ROW<`a` INT>")
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2, 3], pa.int32()), pa.array([0, 1, 3], pa.int8())], ["a", "k"])
+    assert [row.get_row_kind() for row in rows_of(batch, kind)] == [
+        RowKind.INSERT,
+        RowKind.UPDATE_BEFORE,
+        RowKind.DELETE,
+    ]
+    assert [row.a for row in rows_of(batch.select(["a"]), kind)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "text"),
+    [
+        (None, "INT", "null"),
+        (True, "BOOLEAN", "true"),
+        (1.0, "DOUBLE", "1.0"),
+        (1e20, "DOUBLE", "1.0E20"),
+        (Decimal("1.50"), "DECIMAL(10, 2)", "1.50"),
+        (datetime.datetime(2024, 1, 2, 3, 4), "TIMESTAMP(3)", "2024-01-02T03:04"),
+        (datetime.datetime(2024, 1, 2, 3, 4, 5, 60_000), "TIMESTAMP(3)", "2024-01-02T03:04:05.060"),
+        (datetime.datetime(2024, 1, 2, 3, 4, tzinfo=datetime.UTC), "TIMESTAMP_LTZ(3)", "2024-01-02T03:04:00Z"),
+        (b"\x01\xff", "BYTES", "[1, -1]"),
+        ([1, None], "ARRAY<INT>", "[1, null]"),
+        ({"a": 1}, "MAP<STRING, INT>", "{a=1}"),
+        (Row(1, "x"), "ROW<`a` INT, `b` STRING>", "+I[1, x]"),
+    ],
+)
+def test_values_have_javas_texts(value: object, type: str, text: str) -> None:
+    assert value_text(value, parse_type(type)) == text
+
+
+def test_a_streams_rows_are_printed_with_their_kinds_in_columns_as_wide_as_their_types(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kind = parse_type("ROW<`id` BIGINT, `name` STRING>")
+    print_rows([Row(1, "Hi"), Row(2, None)], kind, shows_kinds=True, knows_all=False)
+    assert capsys.readouterr().out == (
+        "+----+----------------------+--------------------------------+\n"
+        "| op |                   id |                           name |\n"
+        "+----+----------------------+--------------------------------+\n"
+        "| +I |                    1 |                             Hi |\n"
+        "| +I |                    2 |                         <NULL> |\n"
+        "+----+----------------------+--------------------------------+\n"
+        "2 rows in set\n"
+    )
+
+
+def test_a_result_without_rows_is_an_empty_set(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([], parse_type("ROW<`a` INT>"), shows_kinds=True, knows_all=True)
+    assert capsys.readouterr().out == "Empty set\n"

@@ -1,0 +1,149 @@
+"""Statements and Table programs up to the operators: one planner for all, no cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.model.errors import InvalidJob
+from tidegate.plan import UnsupportedPlan
+from tidegate.table import (
+    DataTypes,
+    EnvironmentSettings,
+    Schema,
+    StreamTableEnvironment,
+    TableDescriptor,
+    TableEnvironment,
+)
+from tidegate.table._planner import InvalidStatement
+from tidegate.table.expressions import call, col, concat, if_then_else, lit
+from tidegate.table.window import Tumble
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def tables() -> TableEnvironment:
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.create_temporary_view("v", made.from_elements([(1, "a"), (2, "b")], ["id", "name"]))
+    made.execute_sql("CREATE TABLE p (id BIGINT, name STRING) WITH ('connector' = 'print')")
+    return made
+
+
+def rows(tables: TableEnvironment, statement: str) -> list[list[object]]:
+    with tables.execute_sql(statement).collect() as found:
+        return [list(row) for row in found]
+
+
+def test_statements_that_run_no_job_give_flinks_rows(tables: TableEnvironment) -> None:
+    assert rows(tables, "SHOW TABLES") == [["p"], ["v"]]
+    assert rows(tables, "SHOW VIEWS") == [["v"]]
+    assert rows(tables, "DESCRIBE p")[0][:3] == ["id", "BIGINT", True]
+    assert rows(tables, "CREATE DATABASE d") == [["OK"]]
+    assert rows(tables, "USE d;") == [["OK"]]
+    assert tables.get_current_database() == "d"
+    assert rows(tables, "SET 'table.local-time-zone' = 'Europe/Berlin'") == [["OK"]]
+    assert tables.get_config().get_local_timezone() == "Europe/Berlin"
+    assert rows(tables, "SET") == [["table.local-time-zone", "Europe/Berlin"]]
+    assert rows(tables, "RESET 'table.local-time-zone'") == [["OK"]]
+    assert tables.list_catalogs() == ["default_catalog"]
+
+
+def test_explain_draws_the_plan(tables: TableEnvironment) -> None:
+    ((text,),) = rows(tables, "EXPLAIN SELECT id + 1 FROM v WHERE name = 'a'")
+    assert "== Optimized Execution Plan ==" in str(text)
+    assert "+- Calc(select=[(id + 1) AS EXPR$0], where=[(name = 'a')])" in str(text)
+    assert "Sink(table=[default_catalog.default_database.p]" in tables.explain_sql("INSERT INTO p SELECT * FROM v")
+
+
+def test_table_programs_become_flinks_plans(tables: TableEnvironment) -> None:
+    view = tables.from_path("v")
+    made = (
+        view.where((col("id") > 1) & view.name.is_not_null)
+        .select(
+            col("id").cast(DataTypes.INT()).alias("i"), if_then_else(col("id") == 2, lit("x"), col("name")).alias("n")
+        )
+        .add_columns(concat(col("n"), "!").alias("m"))
+        .drop_columns(col("n"))
+        .rename_columns(col("m").alias("o"))
+    )
+    assert made.get_column_names() == ["i", "o"]
+    assert "GroupAggregate" in view.group_by(col("name")).select(col("name"), col("id").sum.alias("s")).explain()
+    assert "Join(" in view.join(view.alias("a", "b"), col("id") == col("a")).explain()
+    assert "Union(" in view.union_all(view).explain()
+    assert call("UPPER", col("name")) is not None
+    assert str(col("a") + 1) == "plus(a, 1)"
+
+
+def test_windows_of_the_table_api_are_planned(tables: TableEnvironment) -> None:
+    schema = Schema.new_builder().column("id", DataTypes.BIGINT()).column("ts", DataTypes.TIMESTAMP(3))
+    descriptor = TableDescriptor.for_connector("datagen").schema(schema.watermark("ts", "ts").build()).build()
+    window = Tumble.over(lit(10).seconds).on(col("ts")).alias("w")
+    made = tables.from_descriptor(descriptor).window(window).group_by(col("w"), col("id"))
+    assert "GroupWindowAggregate" in made.select(col("id"), col("w").start, col("id").count).explain()
+
+
+def test_what_cannot_be_run_yet_is_named_before_anything_runs(tables: TableEnvironment) -> None:
+    with pytest.raises(
+        UnsupportedPlan, match=r"node \d+: stream-exec-group-aggregate_1 is not supported yet: GroupAggregate"
+    ):
+        tables.execute_sql("SELECT name, COUNT(*) FROM v GROUP BY name")
+    with pytest.raises(InvalidJob, match="not supported yet: CREATE TABLE AS"):
+        tables.execute_sql("CREATE TABLE c WITH ('connector' = 'print') AS SELECT id FROM v")
+    with pytest.raises(AttributeError, match="TableEnvironment.create_java_function is not available"):
+        tables.create_java_function  # noqa: B018
+
+
+def test_refusals_of_names_and_types_point_into_the_statement(tables: TableEnvironment) -> None:
+    with pytest.raises(InvalidStatement) as refused:
+        tables.execute_sql("SELECT\n  nme\nFROM v")
+    assert refused.value.message.endswith("  nme\n  ^^^")
+    with pytest.raises(InvalidStatement, match="Cannot resolve field"):
+        tables.from_path("v").select(col("nme"))
+    with pytest.raises(AttributeError, match="no column named 'nme', available columns: \\[id, name\\]"):
+        tables.from_path("v").nme  # noqa: B018
+    with pytest.raises(InvalidStatement, match="nowhere"):
+        tables.from_path("nowhere").select(col("a"))
+
+
+def test_plans_are_files_that_are_read_without_java(tables: TableEnvironment, tmp_path: Path) -> None:
+    plan = tables.compile_plan_sql("INSERT INTO p SELECT id * 2, name FROM v")
+    plan.write_to_file(tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text())["flinkVersion"] == "2.3"
+    other = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    assert "Calc(select=[(id * 2)" in other.load_plan(tmp_path / "plan.json").explain()
+    assert other._made is None, "a plan is read without a planner"
+    with pytest.raises(InvalidJob, match="the rows of .* were given by another program"):
+        other.load_plan(tmp_path / "plan.json").execute()
+    with pytest.raises(InvalidJob, match="there is a file"):
+        plan.write_to_file(tmp_path / "plan.json")
+
+
+def test_statement_sets_are_one_plan(tables: TableEnvironment) -> None:
+    both = tables.create_statement_set().add_insert_sql("INSERT INTO p SELECT * FROM v")
+    tables.execute_sql("CREATE TABLE q (id BIGINT, name STRING) WITH ('connector' = 'blackhole')")
+    both.add_insert("q", tables.from_path("v").where(col("id") > 1))
+    assert both.explain().count("Sink(") == 2
+
+
+def test_batch_mode_plans_tables_that_end_and_refuses_others() -> None:
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    view = tables.from_elements([(1, "a")], ["id", "name"])
+    assert "HashAggregate" in view.group_by(col("name")).select(col("name"), col("id").sum).explain()
+    tables.execute_sql("CREATE TABLE endless (a INT) WITH ('connector' = 'datagen')")
+    with pytest.raises(InvalidStatement, match="unbounded table"):
+        tables.from_path("endless").explain()
+
+
+def test_streams_of_datagen_tables_need_no_java() -> None:
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment())
+    schema = Schema.new_builder().column("id", DataTypes.BIGINT()).build()
+    tables.create_temporary_table(
+        "g", TableDescriptor.for_connector("datagen").schema(schema).option("number-of-rows", 3).build()
+    )
+    stream = tables.to_data_stream(tables.from_path("g"))
+    assert stream.get_type().arrow_schema().names == ["id"]
+    assert tables._made is None
