@@ -34,10 +34,10 @@ _EXPRESSIONS = "org.apache.flink.table.expressions"
 
 
 class _JavaEnum(Enum):
-    """``java_class`` has constants of the same names."""
+    """Its Java class has constants of the same names."""
 
     @property
-    def java_class(self) -> str:
+    def _java_class(self) -> str:
         package = _EXPRESSIONS if type(self).__name__.startswith("Time") else _API
         return f"{package}.{type(self).__name__}"
 
@@ -315,7 +315,7 @@ def _to_java(value: object, planner: Planner) -> Any:
             return java_type(value, planner)
         case _JavaEnum():
             kind = jvm
-            for part in value.java_class.split("."):
+            for part in value._java_class.split("."):
                 kind = getattr(kind, part)
             return getattr(kind, value.name)
         case decimal.Decimal():
