@@ -120,8 +120,12 @@ TOPICS: dict[str, str] = {
         tidegate.testing.test_case_utils
         tidegate.datastream.tests.test_util
     """,
-    "PyFlink's other modules": """
+    "Tables": """
         tidegate.table
+        tidegate.table.expressions
+        tidegate.table.window
+    """,
+    "PyFlink's other modules": """
         tidegate.util.api_stability_decorators
         tidegate.util.java_utils
     """,

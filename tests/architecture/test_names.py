@@ -8,10 +8,10 @@ from collections import defaultdict
 from tests.architecture.source import name_of, python_files, tree_of
 
 PYFLINK = {
-    "ByteArraySchema", "CheckpointStorage", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
-    "CsvRowSerializationSchema", "DeserializationSchema", "FileSink", "FileSource",
-    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Partitioner", "RollingPolicy",
-    "SerializationSchema", "Source", "SourceReader", "SourceSplit", "State",
+    "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema", "DeserializationSchema", "EnvironmentSettings", "Expression", "FileSink", "FileSource",
+    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Over", "Partitioner",
+    "RollingPolicy", "SerializationSchema", "Session", "Source", "SourceReader", "SourceSplit", "State",
 }  # fmt: skip
 """PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""
 BOTH_SIDES = {

@@ -19,7 +19,7 @@ from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.registry import check_table
-from tidegate.table._connectors.sources import Columns, physical_type
+from tidegate.table._connectors.sources import PickedColumns, physical_type
 from tidegate.table._execution.rows import rows_of, value_text
 
 
@@ -39,7 +39,7 @@ def write_table(node: Node, stream: DataStream) -> None:
     schema = arrow_schema(kind)
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
-        stream = stream.map_batches(Columns(list(range(len(schema))), schema), schema)
+        stream = stream.map_batches(PickedColumns(list(range(len(schema))), schema), schema)
     handle = stream.sink_to(_sink(table.options, kind)).name(node.description)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))

@@ -43,7 +43,7 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Mapping[str, 
     produced = arrow_schema(node.output_type)
     if columns == list(range(len(schema))) and schema == produced:
         return stream
-    return stream.map_batches(Columns(columns, produced), produced).name(node.description)
+    return stream.map_batches(PickedColumns(columns, produced), produced).name(node.description)
 
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
@@ -57,7 +57,7 @@ def physical_type(table: ResolvedCatalogTable) -> LogicalType:
     )
 
 
-class Columns:
+class PickedColumns:
     """Some columns of a batch, under the names and types of a schema."""
 
     def __init__(self, positions: list[int], schema: pa.Schema) -> None:
