@@ -63,13 +63,16 @@ def outcome_of(task: Ended, ended: SparkJobEnded) -> Outcome:
     return outcome
 
 
-def outcome_of_late_start(name: str, timeout_ms: int, is_plain: bool) -> Outcome:
-    """``is_plain``: it does not begin with a query of Spark."""
-    key = "subtask" if is_plain else "spark-query"
-    why = (
-        f"{name}: its process did not connect within {timeout_ms / 1000:g} s (tidegate.{key}.start-timeout); is there a free core in "
-        "Spark, and can its executors reach this TaskManager?"
-    )
+def outcome_of_late_start(name: str, timeout_ms: int, *, is_plain: bool, has_executors: bool) -> Outcome:
+    """``is_plain``: it does not begin with a query of Spark. ``has_executors``: it was to run in one of a cluster's."""
+    late = f"{name}: its process did not connect within {timeout_ms / 1000:g} s of the beginning of its start"
+    if has_executors:
+        advice = "is there a free core in Spark, and can its executors reach this TaskManager?"
+    elif is_plain:
+        advice = "this machine is too busy to start a process in that time; give it longer, or run less on this machine"
+    else:
+        advice = "its query takes longer, or this machine is too busy; give it longer, or run less on this machine"
+    why = f"{late} (tidegate.{'subtask' if is_plain else 'spark-query'}.start-timeout); {advice}"
     return Outcome(ExecutionState.FAILED, ErrorInfo.of(SubtaskLost(why)))
 
 

@@ -19,6 +19,8 @@ from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost,
 
 
 class TaskPhase(Enum):
+    WAITING = "WAITING"
+    """For its turn to start: nothing runs for it yet."""
     STARTING = "STARTING"
     ATTACHED = "ATTACHED"
     ENDED = "ENDED"
@@ -39,9 +41,9 @@ class TaskLimits:
     """Times of the task table, in milliseconds."""
 
     start_timeout_ms: int = 30_000
+    """``tidegate.subtask.start-timeout``: from the attempt's turn to its control stream."""
     spark_query_timeout_ms: int = 600_000
     """In place of ``start_timeout_ms`` for a subtask of ``from_spark``: its query runs first."""
-    """``tidegate.subtask.start-timeout``"""
     unresponsive_timeout_ms: int = 5_000
     """``tidegate.task.unresponsive-timeout``: from asking to killing, for one that does not even answer."""
     cancellation_timeout_ms: int = 180_000
@@ -52,6 +54,11 @@ class TaskLimits:
     """From the last word to killing."""
     storing_timeout_ms: int = 600_000
     """In its place for a subtask whose output Spark stores: Spark joins it into one file then, at the pace of the disk."""
+    starts_at_once: int = 32
+    """Processes of subtasks that start beside each other; the other attempts wait for their turn. Queries of ``from_spark`` do not count,
+    and do not wait."""
+    has_executors: bool = False
+    """Whether Spark runs the subtasks in executors of a cluster, so that cores and connections may be missing."""
 
     def time_to_exit_ms(self, task: SubmittedTask) -> int:
         return self.exit_timeout_ms if task.stored is None else self.storing_timeout_ms
@@ -257,7 +264,7 @@ TaskEvent = (
 
 @dataclass(frozen=True, slots=True)
 class StartSubtask:
-    """Run its Spark job. Comes back as ``SparkJobEnded``, whatever happens."""
+    """Run its Spark job: it is its turn. Comes back as ``SparkJobEnded``, whatever happens."""
 
     task: SubmittedTask
     token: str

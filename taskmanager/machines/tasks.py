@@ -1,7 +1,7 @@
 """The task table of a TaskManager: every subtask attempt here, from its submission until its process is gone.
 
-    TaskSubmitted
-        ▼
+    TaskSubmitted ──others start──▶ WAITING
+        ▼ ◀──its turn──────────────────┴──asked to stop──▶ gone, outcome reported
     STARTING ──its stream opens──▶ ATTACHED ──last word──▶ ENDED ──its Spark job returns──▶ gone, outcome reported
         │                             │                      │ still there after a while
         │ no stream in time           │ stream breaks        ▼
@@ -16,8 +16,10 @@ Laws:
 4. Cancelling asks first, and the process interrupts its function (``spark.interruption``). One that has not answered with CANCELING
    after ``tidegate.task.unresponsive-timeout`` is killed, one that has answered after ``task.cancellation.timeout``; if it is not
    gone so long after that, the TaskManager itself is beyond help (``Escalate``).
-5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown. An attempt begins once.
-6. While there is no JobManager, tasks go on, and what is reported of them is for the lost one: its driver keeps it until that one is found
+5. So many attempts start at once as the limits say, in the order in which they came; the time in which the control stream of one must open
+   begins with its turn. One whose time is over frees its turn before its process is gone.
+6. A message of another generation is refused as fenced, one for an attempt that is not here as unknown. An attempt begins once.
+7. While there is no JobManager, tasks go on, and what is reported of them is for the lost one: its driver keeps it until that one is found
    again, and drops it when another is. Another one gets a report of each attempt that is here or ended meanwhile, and owns them; when
    none is found in time they are stopped.
 
@@ -26,6 +28,7 @@ Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Fl
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -75,6 +78,9 @@ from tidegate.taskmanager.machines.task_events import (
     TimerKind,
 )
 
+NOT_BEGUN = (TaskPhase.WAITING, TaskPhase.STARTING)
+"""What happens to a subtask before its control stream opens."""
+
 
 @dataclass(slots=True)
 class Task:
@@ -85,7 +91,7 @@ class Task:
     account: AttemptAccount
     owner: Generation
     """The JobManager that deployed it, or that found it here."""
-    phase: TaskPhase = TaskPhase.STARTING
+    phase: TaskPhase = TaskPhase.WAITING
     stopping: Outcome | None = None
     outcome: Outcome | None = None
     stack: str = ""  # where its function stood when it was interrupted last
@@ -123,6 +129,8 @@ class TaskTable:
         self._last_generation: Generation | None = None
         """The JobManager that was found last: it leads, or is lost."""
         self._tasks: dict[AttemptId, Task] = {}
+        self._waiting: deque[AttemptId] = deque()
+        """Those that wait for their turn, the first in front."""
         self._ended = EndedAttempts()
 
     def __len__(self) -> int:
@@ -149,17 +157,26 @@ class TaskTable:
         return self._tasks.get(attempt)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a task has what its phase cannot have."""
+        """Raises ``AssertionError`` when a task has what its phase cannot have, or waits although it could start."""
         for attempt, task in self._tasks.items():
-            is_over, is_starting = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED), task.phase is TaskPhase.STARTING
+            is_over, is_starting = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED), task.phase in NOT_BEGUN
             task.account.check_invariants()
             assert task.attempt == attempt, f"{task.attempt} is kept under {attempt}"
             assert is_over == (task.outcome is not None), f"{attempt} is {task.phase.value} with {task.outcome}"
             assert is_starting or not task.early_mails, f"{attempt} is {task.phase.value}, mails wait"
             assert not is_starting or task.stopping is None, f"{attempt} is stopped, and starts"
+        waiting = [attempt for attempt, task in self._tasks.items() if task.phase is TaskPhase.WAITING]
+        assert waiting == list(self._waiting), f"{waiting} wait, and {self._waiting} stand in line"
+        starting, limit = self._starting(), self._limits.starts_at_once
+        assert starting <= limit, f"{starting} attempts start at once, of {limit}"
+        assert starting == limit or not waiting, f"{waiting} wait, and {starting} attempts start, of {limit}"
         self._ended.check_invariants(self._tasks)
 
     def on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
+        commands = self._on(event, now_ms)
+        return (*commands, *self._next_starts()) if self._waiting else commands
+
+    def _on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
         match event:
             case JobManagerFound():
                 return self._on_job_manager_found(event.generation)
@@ -222,11 +239,33 @@ class TaskTable:
         if known is not None or self.has_begun(submitted):
             return ()  # the call was repeated because its answer got lost; by now the attempt may have ended
         account = AttemptAccount(submitted, now_ms)
-        self._tasks[submitted.attempt] = Task(submitted, event.token, account, submitted.generation)
+        task = Task(submitted, event.token, account, submitted.generation)
+        self._tasks[submitted.attempt] = task
         self._ended.begin(submitted)
+        if submitted.spark_query is not None:
+            return self._start(task)
+        self._waiting.append(submitted.attempt)
+        return ()
+
+    # ---- turns -------------------------------------------------------------------------------------------------------
+
+    def _starting(self) -> int:
+        """Attempts that have their turn."""
+        tasks = self._tasks.values()
+        return sum(task.phase is TaskPhase.STARTING and task.submitted.spark_query is None for task in tasks)
+
+    def _next_starts(self) -> Sequence[TaskCommand]:
+        """Those whose turn it is."""
+        commands: list[TaskCommand] = []
+        for _ in range(min(self._limits.starts_at_once - self._starting(), len(self._waiting))):
+            commands += self._start(self._tasks[self._waiting.popleft()])
+        return commands
+
+    def _start(self, task: Task) -> Sequence[TaskCommand]:
+        task.phase = TaskPhase.STARTING
         return (
-            StartTimer(submitted.attempt, TimerKind.START, self._start_timeout_ms(submitted)),
-            StartSubtask(submitted, event.token),
+            StartTimer(task.attempt, TimerKind.START, self._start_timeout_ms(task.submitted)),
+            StartSubtask(task.submitted, task.token),
         )
 
     def _start_timeout_ms(self, submitted: SubmittedTask) -> int:
@@ -236,13 +275,13 @@ class TaskTable:
     def _on_mail_requested(self, event: MailRequested) -> Sequence[TaskCommand]:
         refusal = fence(event.generation, self._generation)
         task = self._tasks.get(event.attempt)
-        if refusal is None and (task is None or task.phase not in (TaskPhase.STARTING, TaskPhase.ATTACHED)):
+        if refusal is None and (task is None or task.phase not in (*NOT_BEGUN, TaskPhase.ATTACHED)):
             refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
         if refusal is not None or task is None:
             return (Refuse(refusal),) if refusal else ()
         if event.says is not None and not task.account.on_mail(event.says):
             return ()  # an event that came before: the call was repeated because its answer got lost
-        if task.phase is TaskPhase.STARTING:
+        if task.phase in NOT_BEGUN:
             task.early_mails.append(event.mail)
             return ()
         return (SendMail(event.attempt, event.mail),)
@@ -298,7 +337,7 @@ class TaskTable:
             return (RefuseStream(event.attempt, ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} is not here"))),)
         if event.token != task.token:
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(f"wrong token for attempt {event.attempt}"))),)
-        if task.phase is not TaskPhase.STARTING:
+        if task.phase is not TaskPhase.STARTING:  # one that waits has nobody who knows its token
             why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(why))),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
@@ -340,6 +379,8 @@ class TaskTable:
 
     def _on_spark_job_ended(self, task: Task, ended: SparkJobEnded) -> Sequence[TaskCommand]:
         del self._tasks[task.attempt]
+        if task.phase is TaskPhase.WAITING:
+            self._waiting.remove(task.attempt)
         outcome = outcome_of(task, ended)
         commands: list[TaskCommand] = [StopTimers(task.attempt)]
         if task.phase is TaskPhase.ATTACHED:
@@ -355,12 +396,15 @@ class TaskTable:
     # ---- stopping ----------------------------------------------------------------------------------------------------
 
     def _on_timer(self, task: Task, kind: TimerKind) -> Sequence[TaskCommand]:
+        if task.phase is TaskPhase.WAITING:
+            return ()
         match kind:
             case TimerKind.START:
                 if task.phase is not TaskPhase.STARTING:
                     return ()
-                is_plain = task.submitted.spark_query is None
-                task.outcome = outcome_of_late_start(task.name, self._start_timeout_ms(task.submitted), is_plain)
+                timeout_ms, is_plain = self._start_timeout_ms(task.submitted), task.submitted.spark_query is None
+                executors = self._limits.has_executors
+                task.outcome = outcome_of_late_start(task.name, timeout_ms, is_plain=is_plain, has_executors=executors)
                 return self._kill(task)
             case TimerKind.KILL:
                 if task.phase is TaskPhase.KILLED:
@@ -382,6 +426,8 @@ class TaskTable:
             return ()
         asked_before = task.stopping is not None
         task.stopping = task.stopping or outcome
+        if task.phase is TaskPhase.WAITING:
+            return self._on_spark_job_ended(task, SparkJobEnded(task.attempt))
         if task.phase is TaskPhase.STARTING or by_force:
             task.outcome = task.stopping
             return self._kill(task)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from tidegate.aio.logs import with_ids
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
-from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
+from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions, TaskOptions
 from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
@@ -40,11 +41,17 @@ from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.deployer import Deployer
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
 from tidegate.taskmanager.service.subtasks.subtask_stream import SubtaskStream
+from tidegate.taskmanager.spark.cluster.settings import is_embedded
 from tidegate.wire.convert import attempt_report_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
 
+
+STARTS_OF_EACH_PROCESSOR = 2
+"""While one forks and connects, Spark brings the next."""
+STARTS_OF_EXECUTORS = 32
+"""Chosen, not measured: each runs on a core of its own, and Spark brings all of them by one thread."""
 
 Tell = Callable[[str, Message], None]
 """``(method, request)``: to the JobManager, in order, when there is a session."""
@@ -52,11 +59,16 @@ Tell = Callable[[str, Message], None]
 
 def make_machine(configuration: Configuration) -> TaskManagerMachine:
     """The machine with the sizes and times of the configuration."""
+    has_executors = not is_embedded(configuration.get(SparkOptions.MASTER))
     limits = TaskLimits(
         start_timeout_ms=configuration.get(RuntimeOptions.SUBTASK_START_TIMEOUT),
         spark_query_timeout_ms=configuration.get(RuntimeOptions.SPARK_QUERY_TIMEOUT),
         unresponsive_timeout_ms=configuration.get(RuntimeOptions.UNRESPONSIVE_TIMEOUT),
         cancellation_timeout_ms=configuration.get(TaskOptions.CANCELLATION_TIMEOUT),
+        starts_at_once=STARTS_OF_EXECUTORS
+        if has_executors
+        else max(2, STARTS_OF_EACH_PROCESSOR * (os.cpu_count() or 1)),
+        has_executors=has_executors,
     )
     slot_timeout_ms = configuration.get(TaskManagerOptions.SLOT_TIMEOUT)
     return TaskManagerMachine(configuration.get(TaskManagerOptions.NUM_SLOTS), slot_timeout_ms, limits)

@@ -227,7 +227,7 @@ class SparkDeployer:
             if running + beside > self._most_cores:
                 more = ", and one more for what Spark reads and writes for them" if beside else ""
                 raise NoResourceAvailable(
-                    f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need {running}, "
+                    f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need at least {running}, "
                     f"each one for life{more}; give spark.master more cores, or lower the parallelism"
                 )
             if not is_told:

@@ -36,6 +36,8 @@ RETRY_MS = 30
 EXIT_MS = (1, 150)
 """From the last word of a task that has finished to the end of its process; one that was stopped is gone at once."""
 SLOT_TIMEOUT_MS = 10_000
+STARTS_AT_ONCE = 2
+"""Less than a schedule deploys together: the others wait for their turn."""
 Deed = Callable[[ModelSubtask], None]
 _FORWARDED = (e.EndOfDataReached, e.SubtaskAcknowledged, e.SubtaskDeclined, e.OperatorEventReceived)
 
@@ -52,7 +54,7 @@ class SimTaskManager:
         self.tasks: dict[AttemptId, ModelSubtask] = {}
         self.is_dead = False
         self.is_partitioned = False
-        self._machine = TaskManagerMachine(slot_count, SLOT_TIMEOUT_MS, tv.TaskLimits())
+        self._machine = TaskManagerMachine(slot_count, SLOT_TIMEOUT_MS, tv.TaskLimits(starts_at_once=STARTS_AT_ONCE))
         self._world = context.world
         self._directory = directory
         self._shell: Shell | None = None

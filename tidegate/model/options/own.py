@@ -155,7 +155,8 @@ class RuntimeOptions:
         "tidegate.subtask.start-timeout",
         DURATION,
         "30 s",
-        "A subtask whose control stream opens later has failed.",
+        "A subtask whose process connects later has failed. It counts from the beginning of its own start: of many subtasks a few start at once, "
+        "and the others wait for their turn.",
         minimum=1,
     )
     UNRESPONSIVE_TIMEOUT = option(

@@ -31,6 +31,7 @@ from tidegate.taskmanager.machines.task_events import (
     StartTimer,
     StreamBroke,
     StreamOpened,
+    SubmittedTask,
     SubtaskInterrupted,
     SubtaskListening,
     SubtaskStateChanged,
@@ -65,9 +66,11 @@ P = TaskPhase
 
 
 def table_in(phase: TaskPhase | None) -> TaskTable:
-    """With one task in a phase, or none. ENDED is FINISHED, KILLED is a broken stream."""
-    table = TaskTable(LIMITS)
+    """With one task in a phase, or none. ENDED is FINISHED, KILLED is a broken stream, WAITING is behind another one."""
+    table = TaskTable(dataclasses.replace(LIMITS, starts_at_once=1) if phase is P.WAITING else LIMITS)
     events: list[TaskEvent] = [JobManagerFound(GENERATION)]
+    if phase is P.WAITING:
+        events.append(TaskSubmitted(numbered(9), "token"))
     if phase is not None:
         events.append(TaskSubmitted(TASK, "token"))
     if phase in (P.ATTACHED, P.ENDED, P.KILLED):
@@ -80,6 +83,12 @@ def table_in(phase: TaskPhase | None) -> TaskTable:
         table.on(event, 0)
     assert phase_of(table) is phase
     return table
+
+
+def numbered(subtask: int, query: str = "") -> SubmittedTask:
+    """Another subtask of the same vertex; ``query``: it begins with one of Spark."""
+    attempt = dataclasses.replace(ATTEMPT, subtask=subtask)
+    return dataclasses.replace(TASK, attempt=attempt, spark_query=BlobKey(query) if query else None)
 
 
 def phase_of(table: TaskTable) -> TaskPhase | None:
@@ -122,6 +131,24 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (None, JobManagerLost(), [], None),
     (None, LossGraceOver(), [], None),
     (None, JobManagerFound(GENERATION), [], None),
+    (P.WAITING, SUBMIT, [], P.WAITING),
+    (P.WAITING, MAIL, [], P.WAITING),
+    (P.WAITING, CANCEL, GONE, None),
+    (P.WAITING, OPENED, ["RefuseStream"], P.WAITING),
+    (P.WAITING, SubtaskListening(ATTEMPT, "x"), [], P.WAITING),
+    (P.WAITING, INTERRUPTED, [], P.WAITING),
+    (P.WAITING, RUNNING, [], P.WAITING),
+    (P.WAITING, TOLD, [], P.WAITING),
+    (P.WAITING, StreamBroke(ATTEMPT), [], P.WAITING),
+    (P.WAITING, SparkJobEnded(ATTEMPT), GONE, None),
+    (P.WAITING, FAIL, GONE, None),
+    (P.WAITING, AttemptRejected(ATTEMPT), ["StopTimers", "RemoveTask"], None),
+    (P.WAITING, START, [], P.WAITING),
+    (P.WAITING, KILLING, [], P.WAITING),
+    (P.WAITING, ESCALATION, [], P.WAITING),
+    (P.WAITING, JobManagerLost(), [], P.WAITING),
+    (P.WAITING, LossGraceOver(), [*KILL, *GONE], None),
+    (P.WAITING, JobManagerFound(GENERATION), [], P.WAITING),
     (P.STARTING, SUBMIT, [], P.STARTING),
     (P.STARTING, MAIL, [], P.STARTING),
     (P.STARTING, CANCEL, KILL, P.KILLED),
@@ -210,6 +237,84 @@ def test_every_phase_meets_every_event() -> None:
     kinds = set(TaskEvent.__args__)
     met = {(phase, type(event)) for phase, event, _, _ in TABLE}
     assert met == {(phase, kind) for phase in (None, *TaskPhase) for kind in kinds}
+
+
+def starts_in(commands: Sequence[TaskCommand]) -> list[int]:
+    return [command.task.attempt.subtask for command in commands if isinstance(command, StartSubtask)]
+
+
+def begun(at_once: int, *tasks: SubmittedTask) -> tuple[TaskTable, list[int]]:
+    """A table to which the tasks were submitted, and those that started at once."""
+    table = TaskTable(dataclasses.replace(LIMITS, starts_at_once=at_once))
+    commands = [*table.on(JobManagerFound(GENERATION), 0)]
+    for task in tasks:
+        commands += table.on(TaskSubmitted(task, "token"), 0)
+        table.check_invariants()
+    return table, starts_in(commands)
+
+
+def opened(subtask: int) -> StreamOpened:
+    return dataclasses.replace(OPENED, attempt=numbered(subtask).attempt)
+
+
+def test_the_time_to_start_begins_with_an_attempts_turn() -> None:
+    table, started = begun(2, *(numbered(n) for n in range(5)))
+    assert started == [0, 1], "the others wait, and no timer of theirs runs"
+    commands = table.on(opened(1), 50_000)
+    assert starts_in(commands) == [2], "in the order in which they came"
+    assert StartTimer(numbered(2).attempt, TimerKind.START, 30_000) in commands, (
+        "the whole of it, although 50 s have passed"
+    )
+    assert starts_in(table.on(opened(0), 50_000)) == [3]
+    table.check_invariants()
+
+
+def frees_a_turn() -> list[tuple[str, TaskEvent]]:
+    first = numbered(0).attempt
+    return [
+        ("it is attached", opened(0)),
+        ("it is too late", TimerFired(first, TimerKind.START)),
+        ("it is cancelled", CancelRequested(GENERATION, first)),
+        ("it failed to start", SparkJobEnded(first, FREED)),
+        ("it is made to fail", TaskFailed(first, FREED)),
+        ("nobody knows it", AttemptRejected(first)),
+    ]
+
+
+@pytest.mark.parametrize(("why", "event"), frees_a_turn())
+def test_a_start_that_is_over_lets_the_next_one_begin(why: str, event: TaskEvent) -> None:
+    table, _ = begun(1, numbered(0), numbered(1), numbered(2))
+    assert starts_in(table.on(event, 0)) == [1], why
+    table.check_invariants()
+
+
+def test_one_that_is_stopped_while_it_waits_ends_at_once_and_nothing_is_started_for_it() -> None:
+    table, _ = begun(1, numbered(0), numbered(1), numbered(2))
+    ended = table.on(CancelRequested(GENERATION, numbered(1).attempt), 0)
+    assert ReportState(numbered(1).attempt, E_.CANCELED) in ended
+    assert not any(isinstance(command, KillSubtask) for command in ended)
+    assert starts_in(table.on(opened(0), 0)) == [2]
+    assert table.has_begun(numbered(1)), "the same submission again starts nothing"
+    assert list(table.on(TaskSubmitted(numbered(1), "token"), 0)) == []
+
+
+def test_a_query_of_spark_waits_for_no_turn_and_takes_none() -> None:
+    _, started = begun(1, numbered(0, "e" * 64), numbered(1), numbered(2), numbered(3, "e" * 64))
+    assert started == [0, 1, 3]
+
+
+def test_what_a_waiting_attempt_was_told_follows_its_deployment() -> None:
+    table, _ = begun(1, numbered(0), numbered(1))
+    table.on(MailRequested(GENERATION, numbered(1).attempt, b"early"), 0)
+    table.on(opened(0), 0)
+    assert AcceptStream(numbered(1).attempt, (TASK.deploy, b"early")) in table.on(opened(1), 0)
+
+
+def test_what_waits_starts_while_the_jobmanager_is_away_too() -> None:
+    table, _ = begun(1, numbered(0), numbered(1))
+    table.on(JobManagerLost(), 0)
+    assert starts_in(table.on(opened(0), 0)) == [1]
+    table.check_invariants()
 
 
 def outcome_after(*events: TaskEvent) -> ReportState | None:
@@ -367,7 +472,22 @@ def test_a_start_that_takes_too_long_says_what_to_look_at() -> None:
     report = table.on(SparkJobEnded(ATTEMPT), 0)[1]
     assert isinstance(report, ReportState)
     assert report.error is not None
-    assert "map (1/2)#3: its process did not connect within 30 s" in report.error.message
+    assert "map (1/2)#3: its process did not connect within 30 s of the beginning of its start" in report.error.message
+
+
+@pytest.mark.parametrize("query", ["", "e" * 64])
+@pytest.mark.parametrize("has_executors", [False, True])
+def test_executors_are_suspected_where_there_are_some(has_executors: bool, query: str) -> None:
+    table = TaskTable(dataclasses.replace(LIMITS, has_executors=has_executors))
+    task = numbered(0, query)
+    for event in (JobManagerFound(GENERATION), TaskSubmitted(task, "token"), TimerFired(task.attempt, TimerKind.START)):
+        table.on(event, 0)
+    report = table.on(SparkJobEnded(task.attempt), 0)[1]
+    assert isinstance(report, ReportState)
+    assert report.error is not None
+    assert ("executors" in report.error.message) == has_executors
+    assert ("this machine" in report.error.message) == (not has_executors)
+    assert f"tidegate.{'spark-query' if query else 'subtask'}.start-timeout" in report.error.message
 
 
 def test_a_spark_job_that_fails_before_the_process_connects_tells_sparks_reason() -> None:
