@@ -9,7 +9,7 @@ Laws:
 3. Memory that was freed is kept for the next batch: a page that comes fresh from the kernel costs more than what is done
    with its bytes. What is kept is bounded by the trim threshold.
 4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``), also while it imports; workers end with it,
-   from the moment of the fork.
+   from the moment of the fork. One that Spark replaces leaves its workers be (``replacement``).
 5. How a worker ended otherwise than by itself is noted (``worker_exits``), since only its parent can know.
 """
 
@@ -100,6 +100,7 @@ def main() -> None:
         importlib.import_module(module)
     importlib.import_module("tidegate.aio.parents").let_children_die_with_this()
     importlib.import_module("tidegate.taskmanager.spark.worker_exits").note_exits()
+    importlib.import_module("tidegate.taskmanager.spark.replacement").leave_workers_be()
     threads = thread_count()
     if threads is not None and threads != 1:
         sys.exit(

@@ -330,6 +330,40 @@ async def test_subtasks_run_on_the_executors_of_a_spark_cluster(tmp_path: Path, 
             assert await asyncio.wait_for(manager.process.wait(), HANG_LIMIT_S) == 0
 
 
+@pytest.mark.parametrize("start_timeout", ["30 s", "5 min"])
+async def test_a_start_that_hangs_costs_no_other_subtask(
+    tmp_path: Path, job_manager: FakeJobManager, start_timeout: str
+) -> None:
+    """The Python daemon stands still. With 30 s the start is given up before Spark loses patience, which interrupts Spark's wait for the
+    daemon; with 5 min Spark waits for its 60 s. Either way it replaces the daemon."""
+    settings = {"tidegate_subtask_start__timeout": start_timeout}
+    async with task_manager(tmp_path, job_manager, **settings) as manager:
+        program = numbers_program(100, 10**9)
+        first = await deploy(job_manager, program, 0)
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(first))
+        (worker,) = subtasks_of(manager)
+        stopped = worker.parent()
+        assert stopped is not None
+        stopped.suspend()
+        late = await deploy(job_manager, program, 1)
+        if start_timeout == "30 s":
+            await job_manager.wait_for(lambda: "FAILED" in job_manager.states(late), HANG_LIMIT_S)
+            assert "did not connect within 30 s" in job_manager.last_update(late).error.message
+            late = await deploy(job_manager, program, 1, attempt=1)
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(late), HANG_LIMIT_S)
+        stopped.resume()
+        (new,) = (process for process in subtasks_of(manager) if process.pid != worker.pid)
+        assert new.ppid() != stopped.pid, "another daemon has forked it"
+        worker.kill()
+        await job_manager.wait_for(lambda: "FAILED" in job_manager.states(first), HANG_LIMIT_S)
+        assert job_manager.states(first) == ["INITIALIZING", "RUNNING", "FAILED"], "it ran until it was killed"
+        assert "SIGKILL" in job_manager.last_update(first).error.message, (
+            "the old daemon is still its parent, and notes its end"
+        )
+        await gone([stopped], HANG_LIMIT_S)
+        assert job_manager.states(late)[-1] == "RUNNING"
+
+
 def executors_subtasks(cluster: Standalone) -> list[psutil.Process]:
     """Subtasks under the cluster's workers, not under the TaskManager."""
     below = [process for worker in cluster.workers for process in psutil.Process(worker.pid).children(recursive=True)]

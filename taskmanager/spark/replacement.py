@@ -1,0 +1,50 @@
+"""What becomes of workers when Spark replaces their daemon.
+
+Spark starts its workers one after the other. When one is not forked within 60 s, or when the thread that waits for it is interrupted because
+its job is cancelled, Spark takes the daemon for lost, ends it by SIGTERM and starts another (Spark:
+``PythonWorkerFactory.createThroughDaemon``). PySpark's daemon takes its workers with it. Ours starts nothing more, and ends when its
+last worker has, or with the JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import FrameType
+
+LOOK_S = 0.5
+"""Chosen, not measured: how late a daemon ends that was replaced, after its last worker or the JVM."""
+
+
+def leave_workers_be() -> None:
+    """From the first fork on: until then there is no worker, and PySpark sets its own handler."""
+    daemon, jvm, has_begun = os.getpid(), os.getppid(), False
+
+    def begin() -> None:
+        nonlocal has_begun
+        if not has_begun and os.getpid() == daemon:
+            has_begun = True
+            signal.signal(signal.SIGTERM, retire)
+
+    def retire(number: int, frame: FrameType | None) -> None:
+        """Never returns: what is after it would end the workers."""
+        if os.getpid() != daemon:  # a worker that PySpark has not yet given its own handler
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        signal.signal(number, signal.SIG_IGN)
+        while os.getppid() == jvm and has_children():
+            time.sleep(LOOK_S)
+        os._exit(0)
+
+    os.register_at_fork(after_in_parent=begin)
+
+
+def has_children() -> bool:
+    """Tells whether this process has children that nobody has waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
