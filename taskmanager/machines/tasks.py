@@ -337,7 +337,7 @@ class TaskTable:
             return (RefuseStream(event.attempt, ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} is not here"))),)
         if event.token != task.token:
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(f"wrong token for attempt {event.attempt}"))),)
-        if task.phase is not TaskPhase.STARTING:  # one that waits has nobody who knows its token
+        if task.phase is not TaskPhase.STARTING:
             why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(why))),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host

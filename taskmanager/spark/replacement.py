@@ -42,7 +42,7 @@ def leave_workers_be() -> None:
 
 
 def has_children() -> bool:
-    """Tells whether this process has children that nobody has waited for."""
+    """Tells whether this process has children that run, or that it has not waited for yet."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
