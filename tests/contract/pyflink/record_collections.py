@@ -32,7 +32,7 @@ def main() -> None:
 
 def inside() -> None:
     """In the environment of PyFlink."""
-    from pyflink.datastream import StreamExecutionEnvironment  # type: ignore[import-not-found]
+    from pyflink.datastream import StreamExecutionEnvironment
 
     env = StreamExecutionEnvironment.get_execution_environment()
     asked = [(told, value) for told, values in pairs().items() for value in values]
@@ -62,7 +62,7 @@ def _encoded(env: Any, told: str, value: str) -> tuple[str, str]:
 
 def _through_flink(env: Any, type_info: Any, element: Any) -> tuple[bytes, bytes]:
     """The type and the value as a Python process is given them."""
-    from pyflink.java_gateway import get_gateway  # type: ignore[import-not-found]
+    from pyflink.java_gateway import get_gateway
 
     jvm = get_gateway().jvm
     flink = jvm.org.apache.flink
@@ -90,8 +90,8 @@ def _through_flink(env: Any, type_info: Any, element: Any) -> tuple[bytes, bytes
 
 def decode() -> None:
     """Decodes what is in a file, from a line on, in a process without Java: PyFlink's coders crash on values of other types."""
-    from pyflink.fn_execution import flink_fn_execution_pb2  # type: ignore[import-not-found]
-    from pyflink.fn_execution.coders import from_type_info_proto  # type: ignore[import-not-found]
+    from pyflink.fn_execution import flink_fn_execution_pb2
+    from pyflink.fn_execution.coders import from_type_info_proto
 
     encoded = json.loads(Path(sys.argv[2]).read_text())
     with Path(sys.argv[3]).open("a") as decoded:

@@ -46,8 +46,8 @@ class _Context:
 
     def __init__(self) -> None:
         from apache_beam.runners.worker import bundle_processor  # type: ignore[import-not-found]
-        from pyflink.fn_execution import state_impl  # type: ignore[import-not-found]
-        from pyflink.fn_execution.coders import CloudPickleCoder  # type: ignore[import-not-found]
+        from pyflink.fn_execution import state_impl
+        from pyflink.fn_execution.coders import CloudPickleCoder
 
         bundle_processor._StateBackedIterable = lambda *_: []
         done = SimpleNamespace(get=lambda: None)

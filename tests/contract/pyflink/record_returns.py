@@ -33,7 +33,7 @@ def main() -> None:
 
 def inside() -> None:
     """In the environment of PyFlink."""
-    from pyflink.datastream import StreamExecutionEnvironment, data_stream  # type: ignore[import-not-found]
+    from pyflink.datastream import StreamExecutionEnvironment, data_stream
 
     sent: list[tuple[Any, int]] = []
     original = data_stream._create_j_data_stream_python_function_info
@@ -66,12 +66,12 @@ def _streams(env: Any, names: Any, records: list[str]) -> tuple[Any, Any]:
 
 def _by_the_worker(func: Any, func_type: int, piece: str, name: str) -> Any:
     import cloudpickle
-    from pyflink.common import Row  # type: ignore[import-not-found]
-    from pyflink.fn_execution.datastream.process.operations import (  # type: ignore[import-not-found]
+    from pyflink.common import Row
+    from pyflink.fn_execution.datastream.process.operations import (
         extract_stateful_function,
         extract_stateless_function,
     )
-    from pyflink.fn_execution.flink_fn_execution_pb2 import UserDefinedDataStreamFunction as Kinds  # type: ignore[import-not-found]
+    from pyflink.fn_execution.flink_fn_execution_pb2 import UserDefinedDataStreamFunction as Kinds
 
     told = SimpleNamespace(function_type=func_type, has_side_output=False, payload=cloudpickle.dumps(func))
     backend = SimpleNamespace(set_current_key=lambda key: None, _namespace_coder_impl=None)
