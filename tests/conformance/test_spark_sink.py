@@ -329,7 +329,7 @@ def test_the_end_of_the_stream_votes_for_all_rows_although_a_write_is_under_way(
         one.operator.finish()
         one.snapshot(3)
         one.operator.notify_checkpoint_complete(3)
-    assert one.operator.ending() is Ending.UNCOMMITTED
+    assert one.operator.ending() is Ending.COMMITTING
     pool.run_one()
     assert writes.seen == [(1, ["a"]), (3, ["b"])]
     assert one.operator.ending() is Ending.DONE

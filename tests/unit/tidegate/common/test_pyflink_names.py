@@ -119,7 +119,6 @@ def test_schemas_of_messages() -> None:
         ("datastream.connectors.kafka", "FlinkKafkaConsumer"),
         ("datastream.connectors.file_system", "FileCompactStrategy"),
         ("datastream.utils", "create_hadoop_configuration"),
-        ("table", "EnvironmentSettings"),
         ("table.types", "_to_java_data_type"),
     ],
 )
