@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc.aio
+import psutil
 import pytest
 
-from tests.aio.jobmanager.test_worker_drivers import OTHER, SLEEPS, WORKER, Told, until
+from tests.aio.jobmanager.test_worker_drivers import OTHER, SLEEPS, WORKER, Told, left_by_an_earlier, until
 from tidegate.aio.rpc import start_server
 from tidegate.jobmanager.service.workers.launcher import make_launcher
 from tidegate.jobmanager.service.workers.process_driver import ProcessDriver
@@ -106,16 +107,14 @@ async def test_a_process_that_ends_takes_all_workers_along_and_the_next_start_be
 
 async def test_a_jobmanager_that_comes_back_asks_what_is_there(tmp_path: Path) -> None:
     told, host = Told(), Host()
-    first = spark_driver(tmp_path, told)
-    await first.find()
-    await first.start(WORKER, 2)
-    await first.close(stop_all=False)
     host.states = {WORKER: ("OPEN", ""), OTHER: ("ENDED", "lost")}
-    async with hosting(tmp_path, host):
-        second = spark_driver(tmp_path, told)
-        assert await second.find() == (WORKER,)
-        await until(lambda: host.declared == [WORKER])
-        await second.close(stop_all=True)
+    with left_by_an_earlier(tmp_path, HOST) as process:
+        async with hosting(tmp_path, host):
+            driver = spark_driver(tmp_path, told)
+            assert await driver.find() == (WORKER,)
+            await until(lambda: host.declared == [WORKER])
+            await driver.close(stop_all=True)
+        assert not psutil.pid_exists(process.pid)
     assert told.ended == []
 
 

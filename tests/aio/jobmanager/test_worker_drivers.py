@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tidegate.aio.process import read_pid_file
+from tidegate.aio.process import read_pid_file, write_pid_file
 from tidegate.jobmanager.machines.commands import StartWorker
 from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
 from tidegate.jobmanager.service.workers.command_driver import CommandDriver, Commands
@@ -53,6 +55,17 @@ class Told:
 
 def process_driver(directory: Path, told: Told, command: list[str]) -> ProcessDriver:
     return ProcessDriver(lambda worker_id, slots: [*command, worker_id, str(slots)], directory, directory, told)
+
+
+@contextmanager
+def left_by_an_earlier(directory: Path, worker_id: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process as a JobManager that ended has left it: in a session of its own, its pid in a file."""
+    with subprocess.Popen(SLEEPS, start_new_session=True) as process:
+        try:
+            write_pid_file(directory / f"taskmanager-{worker_id}.pid", process.pid)
+            yield process
+        finally:
+            process.kill()
 
 
 def pid_of(directory: Path, worker_id: TaskManagerId = WORKER) -> int | None:
@@ -110,23 +123,17 @@ async def test_a_command_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 async def test_processes_of_an_earlier_job_manager_are_found_and_their_end_is_seen(tmp_path: Path) -> None:
-    first = process_driver(tmp_path, Told(), SLEEPS)
-    await first.start(WORKER, 1)
-    await first.start(OTHER, 1)
-    (tmp_path / "taskmanager-1.pid").write_text("1 0.0\n")  # somebody else's
-    await first.close(stop_all=False)
-    pid = pid_of(tmp_path)
-    assert pid is not None
-    told = Told()
-    second = process_driver(tmp_path, told, SLEEPS)
-    assert await second.find() == (WORKER, OTHER)
-    os.kill(pid, signal.SIGKILL)
-    await told.until(1)
-    assert told.ended[0][0] == WORKER
-    other = pid_of(tmp_path, OTHER)
-    assert other is not None
-    await second.close(stop_all=True)
-    assert not psutil.pid_exists(other) or psutil.Process(other).status() == psutil.STATUS_ZOMBIE
+    with left_by_an_earlier(tmp_path, WORKER) as first, left_by_an_earlier(tmp_path, OTHER) as second:
+        (tmp_path / "taskmanager-1.pid").write_text("1 0.0\n")  # somebody else's
+        told = Told()
+        driver = process_driver(tmp_path, told, SLEEPS)
+        assert await driver.find() == (WORKER, OTHER)
+        first.kill()
+        first.wait(LIMIT_S)
+        await told.until(1)
+        assert told.ended[0][0] == WORKER
+        await driver.close(stop_all=True)
+        assert not psutil.pid_exists(second.pid)
 
 
 # ---- commands --------------------------------------------------------------------------------------------------------
