@@ -67,11 +67,13 @@ class SparkDoor:
         self.address = f"{shown}:{self._listener.getsockname()[1]}/{self._token}"
         self._lock = threading.Lock()
         self._links: set[SparkLink] = set()
+        self._closed = False
         threading.Thread(target=self._accept, name=f"spark service {name}", daemon=True).start()
 
     def close(self) -> None:
         SparkLink(self._listener).close()
         with self._lock:
+            self._closed = True
             links = list(self._links)
         for link in links:
             link.close()
@@ -85,6 +87,9 @@ class SparkDoor:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = SparkLink(connection)
             with self._lock:
+                if self._closed:
+                    link.close()
+                    return
                 self._links.add(link)
             threading.Thread(target=self._serve, args=(link,), name=f"spark requests {self._name}", daemon=True).start()
 

@@ -89,6 +89,9 @@ class BlockServer:
                 return
             link = SparkLink(connection)
             with self._lock:
+                if self._closed.is_set():
+                    link.close()
+                    return
                 self._links.add(link)
             threading.Thread(target=self._serve, args=(link,), name="spark partition", daemon=True).start()
 

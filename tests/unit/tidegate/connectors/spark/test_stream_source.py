@@ -49,6 +49,8 @@ class Driver:
 
     def close(self) -> None:
         SparkLink(self._listener).close()
+        accepting, *_ = self._threads
+        accepting.join(LIMIT_S)  # it may have a connection in hand
         for link in self._links:
             link.close()
         for thread in self._threads:
