@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.cluster import Cluster, Proc
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
-from tests.e2e.watching import JobWatch
+from tests.e2e.watching import JobWatch, Moment
 from tests.servers.tcp_proxy import TcpProxy
 
 BACK = "is back"
@@ -51,8 +51,8 @@ def exact_without_a_restart(cluster: Cluster, directory: Path, strike: Callable[
     run.assert_exact()
 
 
-def attempts(moment: object) -> list[int]:
-    return [subtask.attempt for vertex in moment.status.vertices for subtask in vertex.subtasks]  # type: ignore[attr-defined]
+def attempts(moment: Moment) -> list[int]:
+    return [subtask.attempt for vertex in moment.status.vertices for subtask in vertex.subtasks]
 
 
 def test_a_connection_that_is_cut_restarts_nothing(reached: tuple[Cluster, TcpProxy], tmp_path: Path) -> None:

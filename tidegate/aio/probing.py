@@ -22,9 +22,10 @@ class _Said(Enum):
 
 
 async def until_refused(address: str, on_silence: Callable[[], None] = lambda: None) -> str:
-    """Returns once a connection to ``host:port``, of a server of gRPC, is refused, with a reason for people. Goes on until then: a connection
-    that is taken, or that is not answered, says nothing of the process. ``on_silence`` is called when one was taken and nothing said on it: the
-    kernel takes it for a process that stands still."""
+    """Connects to a gRPC server at ``host:port`` again and again; returns once the connection is refused, with a reason for people.
+
+    A connection that is accepted proves nothing: the kernel accepts it for a process that is stopped. One that times out may be a broken
+    network. ``on_silence`` is called after each connection that was accepted and on which the server sent nothing for ``CONNECT_S``."""
     host, _, port = address.rpartition(":")
     pause_s = FIRST_PAUSE_S
     while True:

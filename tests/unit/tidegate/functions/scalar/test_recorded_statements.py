@@ -28,8 +28,8 @@ from tidegate.functions.sql.scalar.kernels import python_values
 from tidegate.functions.sql.scalar.registry import ScalarCall
 from tidegate.functions.sql.scalar.texts import formatter
 from tidegate.plan.exec_node_graph import decode_plan
-from tidegate.plan.expressions import Rex
 from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.plan.nodes import Calc1
 
 _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 
@@ -53,15 +53,14 @@ def test_a_statement_has_the_results_of_flink(name: str) -> None:
 def _results(name: str) -> list[list[str | None]]:
     statement = _statements()[name]
     plan = decode_plan(plan_text(f"vectors/{name}.json"))
-    (calc,) = (node for node in plan.nodes if "calc" in node.kind)
+    (calc,) = (node for node in plan.nodes if isinstance(node, Calc1))
     (source,) = plan.inputs(calc.id)
     input_type: LogicalType = source.output_type
     context = EvaluationContext(statement["zone"])
     batch = _batch(input_type, statement["rows"], context)
-    condition: Rex | None = calc.condition  # type: ignore[attr-defined]
-    if condition is not None:
-        batch = batch.filter(compile_filter(condition, input_type, context).evaluate(batch))
-    projection = compile_projection(calc.projection, input_type, context)  # type: ignore[attr-defined]
+    if calc.condition is not None:
+        batch = batch.filter(compile_filter(calc.condition, input_type, context).evaluate(batch))
+    projection = compile_projection(calc.projection, input_type, context)
     columns = [
         _texts(type, array, context.time_zone)
         for type, array in zip(projection.types, projection.evaluate(batch), strict=True)
