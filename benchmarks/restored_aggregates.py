@@ -41,9 +41,10 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.store.segments import open_segment_source
 from tidegate.taskmanager.keyed_state.columns.state import ColumnarKeyedState
 from tidegate.taskmanager.machines.state.restoring import EAGER_BYTES
-from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.base import BackgroundCalls, OperatorContext, Resources
 from tidegate.taskmanager.operators.columns import aggregate
 from tidegate.taskmanager.runtime.clock import SystemClock
+from tidegate.taskmanager.state.base import OperatorRestore
 
 ROW_BYTES = 28.4
 """In a file: key group, key, count, sum, and which of them are null."""
@@ -88,6 +89,7 @@ class Subtask:
         named = [("n", "count", None), ("s", "sum", "v")]
         self.operator = aggregate.ColumnarAggregate("totals", ["key"], named, rows_of(0, 0).schema)
         nowhere: Any = self
+        chk = str(directory / "chk-1")
         self.operator.setup(
             OperatorContext(
                 attempt=ATTEMPT,
@@ -101,12 +103,11 @@ class Subtask:
                 clock=SystemClock(),
                 timers=nowhere,
                 metrics=nowhere,
-                restored=None if restored is None else RestoredOperator(keyed=restored.keyed),
-                restored_checkpoint_id=None if restored is None else 1,
-                segments=None if restored is None else open_segment_source(str(directory / "chk-1")),
-                managed_memory_bytes=budget,
-                temp_dir=str(directory),
-                run_async=self._submit,
+                restore=None
+                if restored is None
+                else OperatorRestore(1, chk, RestoredOperator(keyed=restored.keyed), open_segment_source(chk)),
+                resources=Resources(managed_memory_bytes=budget, temp_dir=str(directory)),
+                background=BackgroundCalls(run_async=self._submit),
             )
         )
 

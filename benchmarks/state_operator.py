@@ -19,7 +19,7 @@ from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate
 from tidegate.taskmanager.runtime.clock import SystemClock
-from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.base import FrozenState, OperatorRestore
 
 FILL_ROWS = 1 << 16
 INLINE_BYTES = 20 << 10
@@ -50,8 +50,11 @@ class OneSubtask:
                 clock=SystemClock(),
                 timers=nowhere,
                 metrics=nowhere,
-                restored=None if snapshot is None else RestoredOperator(keyed=snapshot.keyed),
-                segments=None if snapshot is None else open_segment_source(location),
+                restore=None
+                if snapshot is None
+                else OperatorRestore(
+                    1, location, RestoredOperator(keyed=snapshot.keyed), open_segment_source(location)
+                ),
             )
         )
 

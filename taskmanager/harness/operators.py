@@ -30,10 +30,11 @@ from tidegate.records.batch import Batch, RecordsBatch
 from tidegate.records.record_copy import record_copy, reuses_objects
 from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
-from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
+from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Ending, Operator, OperatorContext
 from tidegate.taskmanager.runtime.conversion import BothShapes
 from tidegate.taskmanager.runtime.operator_factory import make_operator
 from tidegate.taskmanager.runtime.outputs import ChainOutput, serve
+from tidegate.taskmanager.state.base import OperatorRestore
 from tidegate.wire.user_events import user_event, value_of
 
 MAX_PARALLELISM = 128
@@ -329,11 +330,11 @@ class OperatorHarness:
                 metrics=self._counts,
                 configuration=self._configuration,
                 output_type=spec.output_type,
-                restored=None if found is None else _restored(found),
-                restored_checkpoint_id=restore.checkpoint_id if restore and found else None,
-                segments=MemoryStore() if found else None,
-                send_task_event=lambda event, _: self._task_events.append(value_of(event)),
-                open_async_calls=lambda ready: AsyncCalls(lambda: self._mails.put(ready)),
+                restore=OperatorRestore(restore.checkpoint_id, "", _restored(found), MemoryStore())
+                if restore and found
+                else None,
+                background=BackgroundCalls(open_async_calls=lambda ready: AsyncCalls(lambda: self._mails.put(ready))),
+                coordination=Coordination(send_task_event=lambda event, _: self._task_events.append(value_of(event))),
             )
         )
         return operator

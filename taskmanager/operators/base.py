@@ -22,7 +22,7 @@ import pyarrow as pa
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.channel_events import UserEvent
-from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.coordinators.operator_events import CoordinatorEvent, OperatorEvent
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
@@ -30,7 +30,7 @@ from tidegate.model.values import Record
 from tidegate.records.batch import Batch
 from tidegate.records.record_copy import RecordCopy, record_copy, reuses_objects
 from tidegate.taskmanager.keyed_state.queryable import PublishState
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.base import FrozenState, OperatorRestore
 
 
 class Output(Protocol):
@@ -116,8 +116,52 @@ RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]]
 
 
 @dataclass(slots=True)
+class BackgroundCalls:
+    """Work beside the subtask's thread; each is ``None`` where there is no other thread, as in a test harness."""
+
+    run_async: RunAsync | None = None
+    """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
+    open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
+    """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
+    wakeup: Callable[[], None] | None = None
+    """From any thread: look at ``has_room`` and ``ending`` again."""
+
+
+@dataclass(slots=True)
+class Coordination:
+    """Others that an operator talks to; each is ``None`` where there are none, as in a test harness."""
+
+    align_watermark: Callable[[str, int, int], int] | None = None
+    """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
+    send_operator_event: Callable[[CoordinatorEvent], None] | None = None
+    """To its coordinator in the JobManager, from any thread."""
+    send_task_event: Callable[[UserEvent, int], None] | None = None
+    """Against the stream, to the operators that feed this input."""
+    publish_state: PublishState | None = None
+    """Takes state that clients may ask for."""
+
+
+@dataclass(slots=True)
+class Resources:
+    """What an operator may use of its slot and machine."""
+
+    temp_dir: str = ""
+    """A directory of the attempt, removed with it; empty: the system's."""
+    managed_memory_bytes: int = 0
+    """Managed memory of the slot; 0: not bounded."""
+    listener: socket.socket | None = None
+    """A listening socket, for an operator whose sink ``listens``."""
+    spark_rows: Iterator[pa.RecordBatch] | None = None
+    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+    spark_service: str = ""
+    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
+    external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """Properties of each piece, by name of the resource."""
+
+
+@dataclass(slots=True)
 class OperatorContext:
-    """Everything that an operator may touch besides its batch. ``restored`` is ``None`` on a fresh start."""
+    """Everything that an operator may touch besides its batch. ``restore`` is ``None`` on a fresh start."""
 
     attempt: AttemptId
     operator_id: OperatorId
@@ -133,46 +177,16 @@ class OperatorContext:
     configuration: Mapping[str, str] = field(default_factory=dict)
     output_type: TypeInformation | None = None
     """The type of the main output's records; ``None``: not known."""
-    restored: RestoredOperator | None = None
-    restored_checkpoint_id: int | None = None
-    restored_location: str = ""
-    """The directory of that checkpoint; empty on a fresh start."""
-    segments: SegmentSource | None = None
-    """Set whenever ``restored`` is."""
+    restore: OperatorRestore | None = None
     checkpoint_timestamp_ms: int = 0
     """When the checkpoint that is being frozen was triggered (set before each ``freeze``)."""
     checkpoint_options: CheckpointOptions | None = None
     """What kind of checkpoint is being frozen, and what it may refer to (set before each ``freeze``)."""
-    temp_dir: str = ""
-    """A directory of the attempt, removed with it; empty: the system's."""
-    managed_memory_bytes: int = 0
-    """Managed memory of the slot; 0: not bounded."""
-    run_async: RunAsync | None = None
-    """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
-
-    align_watermark: Callable[[str, int, int], int] | None = None
-    """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
-    send_operator_event: Callable[[CoordinatorEvent], None] | None = None
-    """To its coordinator, from any thread. ``None``: there is no JobManager, as in a test harness."""
-    send_task_event: Callable[[UserEvent, int], None] | None = None
-    """Against the stream, to the operators that feed this input. ``None``: the operator stands alone."""
     has_ended: bool = False
     """The operator may emit nothing more: its end of data is behind it, or the job is being stopped."""
-    open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
-    """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
-    wakeup: Callable[[], None] | None = None
-    """From any thread: look at ``has_room`` and ``ending`` again."""
-    listener: socket.socket | None = None
-    """A listening socket, for an operator whose sink ``listens``."""
-    publish_state: PublishState | None = None
-    """Takes state that clients may ask for. ``None``: there are no clients, as in a test harness."""
-    spark_rows: Iterator[pa.RecordBatch] | None = None
-    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
-
-    spark_service: str = ""
-    """Where the Spark driver answers sources and sinks that are Spark's, ``host:port/token``; empty: there are none."""
-    external_resources: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    """Properties of each piece, by name of the resource."""
+    background: BackgroundCalls = field(default_factory=BackgroundCalls)
+    coordination: Coordination = field(default_factory=Coordination)
+    resources: Resources = field(default_factory=Resources)
 
     @property
     def subtask_index(self) -> int:
@@ -275,7 +289,7 @@ class Operator(ABC):
 
     def has_room(self) -> bool:
         """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
-        ``context.wakeup``."""
+        ``context.background.wakeup``."""
         return True
 
     @property

@@ -17,10 +17,13 @@ from tidegate.records.record_copy import reuses_objects
 from tidegate.taskmanager.keyed_state.queryable import PublishState
 from tidegate.taskmanager.operators.base import (
     AsyncCallsPort,
+    BackgroundCalls,
     Clock,
+    Coordination,
     Operator,
     OperatorContext,
     ProcessingTimers,
+    Resources,
     RunAsync,
 )
 from tidegate.taskmanager.operators.rows.selectors import KeyFunction
@@ -44,7 +47,7 @@ from tidegate.taskmanager.runtime.outputs import (
     NetworkTarget,
     OperatorInput,
 )
-from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.base import OperatorRestore, SegmentSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def assemble_chain(
     task_events = TaskEventDispatcher(program, operators, parts.mail, parts.send_task_event)
     contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
     for position, context in enumerate(contexts):
-        context.send_task_event = task_events.sender(position)
+        context.coordination.send_task_event = task_events.sender(position)
         context.timers = OperatorTimers(parts.timers, times, position)
     keys: list[OpenKeys] = []
     for output in program.outputs:
@@ -146,8 +149,7 @@ def _finished_chain(
 
 
 def _context(program: VertexProgram, index: int, output: ChainOutput, parts: ChainParts) -> OperatorContext:
-    deployment, spec = parts.deployment, program.operators[index]
-    restore = deployment.restore
+    deployment, environment, spec = parts.deployment, parts.environment, program.operators[index]
     return OperatorContext(
         attempt=deployment.attempt,
         operator_id=spec.operator_id,
@@ -162,22 +164,30 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         metrics=OperatorMetrics(parts.counters, spec.name),
         configuration=deployment.configuration,
         output_type=spec.output_type,
-        restored=None if restore is None else restore.operators.get(spec.operator_id),
-        restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
-        restored_location="" if restore is None else restore.location,
-        segments=parts.segments,
-        temp_dir=parts.environment.temp_dir,
-        managed_memory_bytes=parts.environment.managed_memory_bytes,
-        run_async=parts.run_async,
-        align_watermark=parts.environment.align_watermark,
-        send_operator_event=_event_sender(spec.operator_id, parts),
-        spark_rows=parts.environment.spark_rows,
-        spark_service=parts.environment.spark_service,
-        external_resources=parts.environment.external_resources,
-        open_async_calls=_async_calls(parts),
-        wakeup=parts.wakeup,
-        listener=parts.listener,
-        publish_state=parts.publish_state,
+        restore=_restore_of(spec.operator_id, parts),
+        background=BackgroundCalls(parts.run_async, _async_calls(parts), parts.wakeup),
+        coordination=Coordination(
+            align_watermark=environment.align_watermark,
+            send_operator_event=_event_sender(spec.operator_id, parts),
+            publish_state=parts.publish_state,
+        ),
+        resources=Resources(
+            temp_dir=environment.temp_dir,
+            managed_memory_bytes=environment.managed_memory_bytes,
+            listener=parts.listener,
+            spark_rows=environment.spark_rows,
+            spark_service=environment.spark_service,
+            external_resources=environment.external_resources,
+        ),
+    )
+
+
+def _restore_of(operator_id: OperatorId, parts: ChainParts) -> OperatorRestore | None:
+    restore = parts.deployment.restore
+    if restore is None or parts.segments is None:
+        return None
+    return OperatorRestore(
+        int(restore.checkpoint_id), restore.location, restore.operators.get(operator_id), parts.segments
     )
 
 

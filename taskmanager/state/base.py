@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tidegate.model.checkpoint import OperatorSnapshot, StateHandle
+from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle
 from tidegate.store.verified_file import PartialFile
 
 
@@ -40,6 +41,19 @@ class SegmentSource(Protocol):
     def read(self, handle: StateHandle) -> memoryview:
         """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe: files are read
         ahead (``read_ahead``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRestore:
+    """The checkpoint that an attempt starts from, as one of its operators sees it."""
+
+    checkpoint_id: int
+    location: str
+    """The directory of the checkpoint."""
+    operator: RestoredOperator | None
+    """What the operator has in it; ``None``: nothing."""
+    segments: SegmentSource
+    """Where that is read from."""
 
 
 @runtime_checkable

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
+from tidegate.model.checkpoint import OperatorSnapshot, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
 from tidegate.model.values import StateValue
-from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.base import FrozenState, OperatorRestore, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
     MSGPACK,
@@ -131,19 +131,18 @@ def _alone(element: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(element)])
 
 
-def has_state(restored: RestoredOperator | None, state_name: str) -> bool:
+def has_state(restore: OperatorRestore | None, state_name: str) -> bool:
+    restored = restore.operator if restore else None
     return restored is not None and any(handle.state_name == state_name for handle in restored.operator)
 
 
-def restore_elements(
-    restored: RestoredOperator | None, source: SegmentSource | None, state_name: str
-) -> list[StateValue]:
+def restore_elements(restore: OperatorRestore | None, state_name: str) -> list[StateValue]:
     """The elements that this subtask was given of one state, in the order of the old subtasks. Tuples come back as
     lists. Raises ``CorruptData``, ``StorageError``."""
     found: list[StateValue] = []
-    if restored is None:
+    if restore is None or restore.operator is None:
         return found
-    assert source is not None
+    source, restored = restore.segments, restore.operator
     for handle, (first, last) in zip(restored.operator, restored.slices, strict=True):
         if handle.state_name != state_name or first >= last:
             continue

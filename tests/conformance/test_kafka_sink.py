@@ -98,7 +98,7 @@ class TestKafkaSink(SinkConformance):
     ) -> None:
         pool = Pool()
         one = self.begin(subject)
-        one.operator.context.run_async = pool.submit
+        one.operator.context.background.run_async = pool.submit
         published: list[int] = []
         publish = EpochPublisher._publish
 

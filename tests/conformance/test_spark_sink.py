@@ -268,7 +268,7 @@ class SlowWrites:
         running = start(
             spec("sink", input_types=(Types.STRING(),), options={"sink": sink}), configuration=RETRIES, **about
         )
-        running.operator.context.run_async = pool.submit
+        running.operator.context.background.run_async = pool.submit
         return running
 
     @contextmanager

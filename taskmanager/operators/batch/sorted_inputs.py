@@ -88,7 +88,7 @@ class SortedInputs(Operator):
         limit = option.default if text is None else parse_size_bytes(text)
         sorted_inputs = [side for side, mode in enumerate(self._modes) if mode is not InputMode.DIRECT]
         self._sorters = {
-            side: ExternalSorter(context.temp_dir, limit // len(sorted_inputs), self._decoder(side), side)
+            side: ExternalSorter(context.resources.temp_dir, limit // len(sorted_inputs), self._decoder(side), side)
             for side in sorted_inputs
         }
 

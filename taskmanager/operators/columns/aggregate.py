@@ -67,12 +67,11 @@ class ColumnarAggregate(Operator):
             owned,
             context.max_parallelism,
             expiry=None if self._ttl is None else Expiry(self._ttl, context.clock.now_ms),
-            memory=RowMemory(context.managed_memory_bytes, context.temp_dir),
+            memory=RowMemory(context.resources.managed_memory_bytes, context.resources.temp_dir),
         )
         context.metrics.watch("stateBytesOnDisk", lambda: self.state.rows.bytes_on_disk)
-        if context.restored is not None:
-            assert context.segments is not None
-            self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+        if (restore := context.restore) and restore.operator:
+            self.state.restore(restore.operator, restore.segments, restore.checkpoint_id)
         self._beside: LoadingBeside | None = None
         if self.state.restoring is not None:
             self._beside = LoadingBeside(self.state.restoring, owned.start, self._plan.keys, self._work, context)

@@ -52,8 +52,8 @@ class LoadingBeside:
     def start(self) -> None:
         """Loads from now on, where there is another thread to read in; else what is asked for is loaded when it is."""
         group = self._part.next_group
-        if self._context.run_async is not None and group is not None:
-            self._context.run_async(partial(self._part.need, group), self._arrived)
+        if self._context.background.run_async is not None and group is not None:
+            self._context.background.run_async(partial(self._part.need, group), self._arrived)
 
     def take(self, data: pa.RecordBatch) -> None:
         """Rows that have come."""
@@ -76,7 +76,7 @@ class LoadingBeside:
         ):
             self._waiting.setdefault(group, []).append(held.slice(first, count))
             self._part.waits(group, count)
-        if self._context.run_async is None:
+        if self._context.background.run_async is None:
             self.drain()
 
     def drain(self) -> None:

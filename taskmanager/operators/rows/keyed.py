@@ -50,8 +50,8 @@ _EVENTS_HAVE_NO_KEY = (
 
 
 def _publish(context: OperatorContext, state: QueryableState) -> None:
-    if context.publish_state is not None:
-        context.publish_state(context.operator_id, context.operator_name, state)
+    if context.coordination.publish_state is not None:
+        context.coordination.publish_state(context.operator_id, context.operator_name, state)
 
 
 class KeyedOperator(Operator):
@@ -70,17 +70,16 @@ class KeyedOperator(Operator):
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         place = BackendPlace(
             context.configuration,
-            context.temp_dir,
-            context.managed_memory_bytes,
+            context.resources.temp_dir,
+            context.resources.managed_memory_bytes,
             context.subtask_index,
-            context.restored_checkpoint_id,
+            context.restore.checkpoint_id if context.restore else None,
             context.clock.now_ms,
         )
         self._backend = open_keyed_backend(place, self._name, owned, self._keys[0].key_type)
         self._backend.publish = partial(_publish, context)
-        if context.restored is not None:
-            assert context.segments is not None
-            self._backend.restore(context.restored, context.segments)
+        if (restore := context.restore) and restore.operator:
+            self._backend.restore(restore.operator, restore.segments)
         self._timers = KeyedTimers(context, self._backend)
         self._scheduled: tuple[int, object] | None = None
         self._loading: object = None

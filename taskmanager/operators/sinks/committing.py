@@ -57,7 +57,7 @@ class Commits:
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable], done: Callable[[int], None]) -> None:
         """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
-        run_async = self._context.run_async
+        run_async = self._context.background.run_async
         if run_async is None or self._committer is None or self._committer.in_subtask_thread or not committables:
             self.commit_now(checkpoint_id, committables)
             done(checkpoint_id)

@@ -60,9 +60,9 @@ class SinkOperator(Operator):
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
-        self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
-        votes = restore_elements(context.restored, context.segments, COMMITTABLES)
-        for elements, voted in restore_elements(context.restored, context.segments, EPOCHS):
+        self._writer_elements = restore_elements(context.restore, WRITER_STATE)
+        votes = restore_elements(context.restore, COMMITTABLES)
+        for elements, voted in restore_elements(context.restore, EPOCHS):
             self._writer_elements += elements
             votes += voted
         restored: dict[int, list[Committable]] = {}
@@ -243,12 +243,12 @@ def sink_context_of(context: OperatorContext) -> SinkContext:
         job_id=context.attempt.job_id,
         attempt=str(context.attempt),
         operator_id=context.operator_id,
-        restored_checkpoint_id=context.restored_checkpoint_id,
-        restored_location=context.restored_location,
+        restored_checkpoint_id=context.restore.checkpoint_id if context.restore else None,
+        restored_location=context.restore.location if context.restore else "",
         configuration=dict(context.configuration),
-        listener=context.listener,
-        wakeup=context.wakeup,
-        spark_service=context.spark_service,
+        listener=context.resources.listener,
+        wakeup=context.background.wakeup,
+        spark_service=context.resources.spark_service,
         now_ms=context.clock.now_ms,
     )
 

@@ -121,6 +121,6 @@ class EnumeratedSourceOperator(SourceOperator):
         return lambda event: self._link.say(TellEnumerator(dumps(event)))
 
     def _send(self, content: bytes) -> None:
-        send = self.context.send_operator_event
+        send = self.context.coordination.send_operator_event
         assert send is not None, "a subtask has a way to the JobManager"
         send(ReaderEvent(self._enumerator, self.context.subtask_index, content))

@@ -91,8 +91,8 @@ class SourceOperator(Operator):
         discovers = self._is_coordinated and self._source.discovery_ms is not None
         self._discovers = discovers and context.subtask_index == DISCOVERING_SUBTASK
         self._known = [split.split_id for split in self._splits]
-        if has_state(context.restored, STATE_NAME):
-            stored = restore_elements(context.restored, context.segments, STATE_NAME)
+        if has_state(context.restore, STATE_NAME):
+            stored = restore_elements(context.restore, STATE_NAME)
             self._known = split_ids_in(stored)
             self._states = splits_in(stored, self._source, context.subtask_index, context.parallelism)
         else:
@@ -120,12 +120,12 @@ class SourceOperator(Operator):
                     attempt=str(context.attempt),
                     operator_id=context.operator_id,
                     configuration=dict(context.configuration),
-                    is_restored=has_state(context.restored, STATE_NAME),
+                    is_restored=has_state(context.restore, STATE_NAME),
                     request_split=self._split_request(),
                     send_source_event=self._event_sender(),
                     report_backlog=self._backlog_reporter(),
-                    spark_rows=context.spark_rows,
-                    spark_service=context.spark_service,
+                    spark_rows=context.resources.spark_rows,
+                    spark_service=context.resources.spark_service,
                     watch=context.metrics.watch,
                     times=self._times if self._times is not None and self._times.makes_watermarks else None,
                     operator_name=self._name,
@@ -138,7 +138,7 @@ class SourceOperator(Operator):
 
     def _ask_what_is_known(self) -> None:
         """One reader looks for the new splits of all, when it has heard which ones are no discoveries."""
-        send = self.context.send_operator_event
+        send = self.context.coordination.send_operator_event
         if self._discovers and send is not None:
             send(RequestDiscovery())
         else:
@@ -151,7 +151,7 @@ class SourceOperator(Operator):
 
     def _report_splits(self, found: Sequence[Split]) -> None:
         """Called by the thread that looks. The reader that asks gets them, unless each is to be known where it will be read."""
-        send, of_reader = self.context.send_operator_event, defaultdict[int, list[SourceSplit]](list)
+        send, of_reader = self.context.coordination.send_operator_event, defaultdict[int, list[SourceSplit]](list)
         assert send is not None
         names_readers = self._source.deals_in_advance or (self._times is not None and self._times.makes_watermarks)
         for split in found:
@@ -190,13 +190,13 @@ class SourceOperator(Operator):
                 assert_never(event.event)
 
     def _split_request(self) -> Callable[[], None] | None:
-        send = self.context.send_operator_event
+        send = self.context.coordination.send_operator_event
         if not self._is_coordinated or send is None:
             return None
         return lambda: send(RequestSplit())
 
     def _backlog_reporter(self) -> Callable[[bool], None] | None:
-        send = self.context.send_operator_event
+        send = self.context.coordination.send_operator_event
         return None if send is None else lambda is_processing: send(ReportBacklog(is_processing))
 
     def _event_sender(self) -> Callable[[UserObject], None] | None:

@@ -30,7 +30,7 @@ class SourceAlignment:
         self._timer: object | None = None
 
     def open(self) -> None:
-        if self._context.align_watermark is not None and self._context.run_async is not None:
+        if self._context.coordination.align_watermark is not None and self._context.background.run_async is not None:
             self._ask(0)
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class SourceAlignment:
         own = END_OF_TIME if self._has_ended or self._times.is_idle else self._times.emitted
         if own == MIN_TIMESTAMP or (self._is_asking and not self._has_ended):
             return
-        align, run_async = self._context.align_watermark, self._context.run_async
+        align, run_async = self._context.coordination.align_watermark, self._context.background.run_async
         assert align is not None
         assert run_async is not None
         alignment = self._alignment

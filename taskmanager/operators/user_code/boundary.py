@@ -284,7 +284,9 @@ class FunctionContext(RuntimeContext):
         return self._job_parameters.get(key, default_value)
 
     def get_external_resource_infos(self, resource_name: str) -> set[ExternalResourceInfo]:
-        return {ExternalResourceInfo(found) for found in self._context.external_resources.get(resource_name, ())}
+        return {
+            ExternalResourceInfo(found) for found in self._context.resources.external_resources.get(resource_name, ())
+        }
 
     def get_metrics_group(self) -> MetricGroup:
         return self._metrics
@@ -336,8 +338,8 @@ class FunctionContext(RuntimeContext):
                 f"operator '{self._context.operator_name}': a {type(event).__qualname__} of {len(sent.content)} bytes is too large to be sent "
                 f"against the stream, where an event may take {MAX_TASK_EVENT_BYTES} bytes: send what it takes to find the rest"
             )
-        if self._context.send_task_event is not None:
-            self._context.send_task_event(sent, input_index)
+        if self._context.coordination.send_task_event is not None:
+            self._context.coordination.send_task_event(sent, input_index)
 
     def _emitted(self, method: str) -> Collector:
         if self._collector is None:

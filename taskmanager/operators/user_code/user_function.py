@@ -62,9 +62,8 @@ class UserFunction:
         """Operator state, before the function is opened. Raises ``CorruptData``, ``StorageError``."""
         if self._backend is None:
             self._backend = FunctionStateBackend(self._operator, context.subtask_index)
-            if context.restored is not None:
-                assert context.segments is not None
-                self._backend.restore(self._of_function(context.restored), context.segments)
+            if (restore := context.restore) and restore.operator:
+                self._backend.restore(self._of_function(restore.operator), restore.segments)
         return self._backend
 
     @property
@@ -83,7 +82,7 @@ class UserFunction:
                 "put a process() with this listener in front of it"
             )
         self._context = context
-        restored = context.restored
+        restored = context.restore.operator if context.restore else None
         if self._keeps or isinstance(self._given, CheckpointedFunction) or (restored is not None and restored.operator):
             self.restore(context)
         if isinstance(self._given, CheckpointedFunction):
@@ -161,10 +160,10 @@ class InitializationContext(FunctionInitializationContext):
         self._store = store
 
     def is_restored(self) -> bool:
-        return self._context.restored_checkpoint_id is not None
+        return self._context.restore is not None
 
     def get_restored_checkpoint_id(self) -> int | None:
-        return self._context.restored_checkpoint_id
+        return self._context.restore.checkpoint_id if self._context.restore else None
 
     def get_operator_state_store(self) -> OperatorStateStore:
         return self._backend

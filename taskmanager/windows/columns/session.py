@@ -107,11 +107,10 @@ class ColumnarSession(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
+        memory = WindowMemory(context.resources.managed_memory_bytes, context.resources.temp_dir)
         self._state = ColumnarSessionState(self.form, self._merge, owned, context.max_parallelism, memory)
-        if context.restored is not None:
-            assert context.segments is not None
-            self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+        if (restore := context.restore) and restore.operator:
+            self._state.restore(restore.operator, restore.segments, restore.checkpoint_id)
             if self._state.schema is not None:
                 self._plan_of(self._state.schema)
         context.metrics.watch("stateRows", lambda: self._state.rows)

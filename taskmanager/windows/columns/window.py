@@ -88,13 +88,12 @@ class ColumnarWindow(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        memory = WindowMemory(context.managed_memory_bytes, context.temp_dir)
+        memory = WindowMemory(context.resources.managed_memory_bytes, context.resources.temp_dir)
         self._state = ColumnarWindowState(self.form, self._merge, owned, context.max_parallelism, memory)
-        if context.restored is not None:
-            assert context.segments is not None
-            self._state.restore(context.restored, context.segments, context.restored_checkpoint_id)
-            if self._state.restoring is not None and context.run_async is not None:
-                context.run_async(self._state.restoring.settle, self._settled)
+        if (restore := context.restore) and restore.operator:
+            self._state.restore(restore.operator, restore.segments, restore.checkpoint_id)
+            if self._state.restoring is not None and context.background.run_async is not None:
+                context.background.run_async(self._state.restoring.settle, self._settled)
         context.metrics.watch("stateRows", self._rows)
         context.metrics.watch("stateBytes", self._bytes)
         context.metrics.watch("stateBytesOnDisk", lambda: self._state.bytes_on_disk)
@@ -127,7 +126,7 @@ class ColumnarWindow(Operator):
         self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
         if timestamp_ms == END_OF_TIME:  # everything fires
             self._state.settle()
-        if self._state.waits_for(self._ended) and self.context.run_async is not None:
+        if self._state.waits_for(self._ended) and self.context.background.run_async is not None:
             self._held, self._is_idle_after = timestamp_ms, False
             return
         self._held = None
@@ -184,7 +183,7 @@ class ColumnarWindow(Operator):
 
     def _hold(self, partials: pa.RecordBatch) -> None:
         if self._dense is None:
-            self._dense = DenseWindows(self._merging_plan(partials.schema), self.context.managed_memory_bytes)
+            self._dense = DenseWindows(self._merging_plan(partials.schema), self.context.resources.managed_memory_bytes)
         rest = self._dense.add(partials, self._state.rows)
         if rest is not None:
             self._state.add(rest)

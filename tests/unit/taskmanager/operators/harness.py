@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,9 @@ from tidegate.operator_options import make_options
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.harness import surroundings
 from tidegate.taskmanager.harness.surroundings import HandClock, HandTimers
-from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.base import BackgroundCalls, Coordination, Operator, OperatorContext, Resources
 from tidegate.taskmanager.runtime.operator_factory import make_operator
+from tidegate.taskmanager.state.base import OperatorRestore
 
 CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""
@@ -184,6 +185,15 @@ def start(
         calls.append(HandCalls(ready))
         return calls[-1]
 
+    more = dict(given or {})
+    segments = more.pop("segments", None) or MemoryStore()
+
+    def of_port(port: type) -> dict[str, Any]:
+        return {field.name: more.pop(field.name) for field in fields(port) if field.name in more}
+
+    restore = None
+    if restored is not None or restored_id is not None:
+        restore = OperatorRestore(1 if restored_id is None else restored_id, "", restored, segments)
     operator = make_operator(spec)
     operator.setup(
         OperatorContext(
@@ -199,10 +209,11 @@ def start(
             timers=timers,
             metrics=out,
             configuration=CONFIGURATION if configuration is None else configuration,
-            restored=restored,
-            restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
-            **{"segments": MemoryStore() if restored else None, **(given or {})},
-            open_async_calls=open_calls,
+            restore=restore,
+            background=BackgroundCalls(**of_port(BackgroundCalls), open_async_calls=open_calls),
+            coordination=Coordination(**of_port(Coordination)),
+            resources=Resources(**of_port(Resources)),
+            **more,
         )
     )
     try:

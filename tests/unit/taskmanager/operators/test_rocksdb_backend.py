@@ -233,7 +233,7 @@ def test_state_that_nobody_asks_for_is_written_again_also_when_its_files_are_gon
     (written,) = disk.snapshot(1)
     idle = start(keyed(func=Nothing()), 0, 1, restored_of([written]), ROCKSDB, MAX_PARALLELISM)
     idle.snapshot(2)
-    idle.operator.context.segments.read = None  # type: ignore[union-attr,method-assign]
+    idle.operator.context.restore.segments.read = None  # type: ignore[union-attr,method-assign]
     again = Subtasks(ROCKSDB, 1, [idle.snapshot(3)])
     assert again.act("a", everything)[:3] == (1, None, ["x"])
     for one in (disk, again):

@@ -8,6 +8,7 @@ import pytest
 
 from tidegate.model.checkpoint import RestoredOperator
 from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.taskmanager.state.base import OperatorRestore
 from tidegate.taskmanager.state.operator_state import freeze_elements, restore_elements
 
 LARGE = b"x" * (1 << 20)
@@ -22,7 +23,8 @@ def test_elements_of_any_size_come_back_in_order(elements: list[object], tmp_pat
     (handle,) = snapshot.operator
     assert handle.elements == len(elements)
     restored = RestoredOperator(operator=snapshot.operator, slices=((0, len(elements)),))
-    assert restore_elements(restored, open_segment_source(f"file://{tmp_path}"), "state") == elements
+    source = open_segment_source(f"file://{tmp_path}")
+    assert restore_elements(OperatorRestore(1, "", restored, source), "state") == elements
     if len(elements) > 3:
         part = RestoredOperator(operator=snapshot.operator, slices=((1, 3),))
-        assert restore_elements(part, open_segment_source(f"file://{tmp_path}"), "state") == elements[1:3]
+        assert restore_elements(OperatorRestore(1, "", part, source), "state") == elements[1:3]

@@ -13,7 +13,7 @@ def committing(world: World) -> tuple[Running, Pool]:
     """A commit of two votes is on its way: one is tried, the other waits."""
     pool = Pool()
     one = sink(world)
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     for n in (1, 2):
         one.feed([n])
         one.snapshot(n)
@@ -67,7 +67,7 @@ def test_a_commit_without_an_answer_is_a_warning_again_and_again(caplog: pytest.
 def test_a_commit_that_ends_the_attempt_leaves_no_timer_behind() -> None:
     world, pool = World(), Pool()
     one = sink(world, configuration={"sink.committer.retries": "0"})
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     one.feed([1])
     one.snapshot(1)
     one.operator.notify_checkpoint_complete(1)

@@ -327,7 +327,7 @@ def test_a_vote_that_fails_fails_the_attempt() -> None:
 def test_commits_run_in_the_pool_in_order_and_once() -> None:
     world, pool = World(), Pool()
     one = sink(world)
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     for n in (1, 2):
         one.feed([n])
         one.snapshot(n)
@@ -349,7 +349,7 @@ def test_what_is_confirmed_during_a_commit_is_committed_together_afterwards() ->
     """A system that is slower than the checkpoints does not fall behind further and further."""
     world, pool = World(), Pool()
     one = sink(world)
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     for n in range(1, 5):
         one.feed([n])
         one.snapshot(n)
@@ -368,7 +368,7 @@ def test_what_is_confirmed_during_a_commit_is_committed_together_afterwards() ->
 def test_checkpoints_that_are_given_up_together_are_all_named() -> None:
     world, pool = World(), Pool()
     one = sink(world, configuration={"sink.committer.retries": "0"})
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     for n in (1, 2, 3):
         one.feed([n])
         one.snapshot(n)
@@ -382,7 +382,7 @@ def test_checkpoints_that_are_given_up_together_are_all_named() -> None:
 def test_a_commit_that_is_given_up_names_what_it_holds() -> None:
     world, pool = World(), Pool()
     one = sink(world, configuration={"sink.committer.retries": "1"})
-    one.operator.context.run_async = pool.submit
+    one.operator.context.background.run_async = pool.submit
     one.feed([7])
     one.snapshot(5)
     one.operator.notify_checkpoint_complete(5)
