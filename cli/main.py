@@ -15,6 +15,7 @@ from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanag
 from tidegate.cli.commands.rescale import rescale
 from tidegate.cli.commands.run import info, run
 from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
+from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.state import state
 from tidegate.cli.commands.state_get import get_state
 from tidegate.cli.commands.txn import txn
@@ -32,6 +33,7 @@ state.add_command(get_state)
 for command in (
     run,
     run_application,
+    sql,
     info,
     list_jobs,
     cancel,

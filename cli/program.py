@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 
 def run_program(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
-    """Run the file as `__main__`. Raises `Misuse` when it cannot be read, `ProgramFailed` for what it raises itself;
+    """Run the file as `__main__`, or the compiled plan of tables that a `.json` file holds. Raises `Misuse` when it cannot be read, `ProgramFailed` for what it raises itself;
     errors of ours and `SystemExit` go through."""
     from tidegate.datastream._graph.executor import installed
 
     check_readable(path)
+    if path.suffix == ".json":
+        _run_plan(path, arguments, executor, configuration)
+        return
     with installed(executor, configuration), _as_a_script(path, arguments):
         try:
             runpy.run_path(str(path), run_name="__main__")
@@ -33,6 +36,16 @@ def run_program(path: Path, arguments: Sequence[str], executor: Executor, config
             raise ProgramFailed(f"{path.name} is not a Python program: {error.msg} ({place})") from None
         except Exception as error:  # noqa: BLE001  (around the user's program)
             raise _program_error(path, error) from None
+
+
+def _run_plan(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
+    from tidegate.datastream._graph.executor import installed
+    from tidegate.table.sql_script import run_plan
+
+    if arguments:
+        raise Misuse(f"the plan {path.name} takes no arguments: {' '.join(arguments)}")
+    with installed(executor, configuration):
+        run_plan(path)
 
 
 def check_readable(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`tidegate run` and `tidegate info`: a job file, executed or only looked at."""
+"""`tidegate run` and `tidegate info`: a job file or a compiled plan, executed or only looked at."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class RunOptions:
 @click.option("--job-id", hidden=True)
 @click.option("--submitted-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
-@click.argument("job", metavar="job.py", required=False, type=click.Path(path_type=Path))
+@click.argument("job", metavar="job.py|plan.json", required=False, type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 @taking(RunOptions)
 def run(options: RunOptions) -> None:
-    """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
+    """Run a job file, or a compiled plan of tables (plan.json), which needs no Java. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
     CANCELED. A program that ends well and submits no job exits with 0, too. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
@@ -132,7 +132,7 @@ def run(options: RunOptions) -> None:
 @_PARALLELISM
 @click.option("--graph-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
-@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("job", metavar="job.py|plan.json", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 def info(
@@ -143,7 +143,7 @@ def info(
     job: Path,
     arguments: tuple[str, ...],
 ) -> None:
-    """Show the plan of a job file, without running it."""
+    """Show the plan of a job file, or of a compiled plan of tables, without running it."""
     from tidegate.cli.program import run_program
     from tidegate.connectors.spark.query import tell_start
     from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder

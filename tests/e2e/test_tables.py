@@ -51,3 +51,42 @@ def test_a_table_program_runs_as_jobs(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("out> ")] == ["out> +I[101, 1.5]", "out> +I[103, 3.5]"]
     assert "| +I |                    3 |                         <NULL> |" in lines
     assert lines[-2:] == ["3 rows in set", "[1, 2, 3]"]
+
+
+_SCRIPT = """
+-- writes; and reads
+SET 'parallelism.default' = '1';
+CREATE TABLE files (id BIGINT, name STRING) WITH ('connector' = 'filesystem', 'path' = '{folder}/files', 'format' = 'csv');
+INSERT INTO files VALUES (1, 'a;b'), (2, CAST(NULL AS STRING));
+SELECT id, name FROM files WHERE id < 2;
+SET 'execution.runtime-mode' = 'batch';
+SELECT id * 2 AS d FROM files WHERE id = 2;
+COMPILE PLAN '{folder}/plan.json' FOR INSERT INTO files SELECT id + 10, name FROM (VALUES (1, 'c')) AS t(id, name);
+  SELECT id,
+    nme FROM files;
+SHOW TABLES;
+"""
+
+
+def _tidegate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tidegate.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+
+def test_a_script_runs_up_to_its_error_and_its_plan_runs_alone(tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(_SCRIPT.format(folder=tmp_path))
+    done = _tidegate("sql", "--local", "-f", str(script))
+    assert done.returncode == 1, done.stderr
+    printed = done.stdout.splitlines()
+    assert "| +I |                    1 |                            a;b |" in printed
+    assert "|                    4 |" in printed
+    assert not any("table name" in line for line in printed), "nothing runs behind the error"
+    *_, error, place, text, marks = done.stderr.splitlines()
+    assert (place, text, marks) == ("", "    nme FROM files", "    ^^^") or error.startswith(
+        "error: script.sql, statement 8,"
+    )
+    done = _tidegate("run", "--local", str(tmp_path / "plan.json"))
+    assert done.returncode == 0, done.stderr
+    lines = [line for path in (tmp_path / "files").glob("part-*") for line in path.read_text().splitlines()]
+    assert sorted(lines) == ["1,a;b", "11,c", "2,"]

@@ -26,12 +26,17 @@ class PrintSink(Sink):
         self._stderr = stderr
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
-        prefix = self._identifier
-        if context.parallelism > 1:
-            prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
-        stream = sys.stderr if self._stderr else sys.stdout
-        bare = getattr(stream, "bare", None)  # of a subtask: other lines are printed with the name of their task
-        return PrintWriter(f"{prefix}> " if prefix else "", bare or stream, input_type)
+        return PrintWriter(*printing_place(self._identifier, self._stderr, context), input_type)
+
+
+def printing_place(identifier: str, stderr: bool, context: SinkContext) -> tuple[str, TextIO]:
+    """What begins the lines of a subtask, and where they go."""
+    prefix = identifier
+    if context.parallelism > 1:
+        prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
+    stream = sys.stderr if stderr else sys.stdout
+    bare = getattr(stream, "bare", None)  # of a subtask: other lines are printed with the name of their task
+    return f"{prefix}> " if prefix else "", bare or stream
 
 
 class PrintWriter(SinkWriter):

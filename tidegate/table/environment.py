@@ -133,7 +133,7 @@ class TableEnvironment:
         names = list(j_resolved_schema.getColumnNames())
         types = list(j_resolved_schema.getColumnDataTypes())
         fields = [
-            Field(str(name), parse_type(str(kind.getLogicalType().asSerializableString())))
+            Field(str(name), parse_type(_type_text(kind.getLogicalType())))
             for name, kind in zip(names, types, strict=True)
         ]
         return LogicalType(TypeRoot.ROW, fields=tuple(fields))
@@ -246,7 +246,7 @@ class TableEnvironment:
         """Runs one statement: a query, whose rows come back; INSERT, as a job that runs on; or DDL, SHOW, DESCRIBE, EXPLAIN, SET, USE.
 
         Raises ``InvalidStatement`` where Flink refuses it, ``UnsupportedPlan`` for what cannot be run yet."""
-        sql = stmt.strip().removesuffix(";")
+        sql = stmt.rstrip().removesuffix(";")  # what is in front stays: errors count lines and columns from it
         with self.planner.errors(sql):
             (operation,) = list(self._j_tenv.getParser().parse(sql))
             kind = str(operation.getClass().getSimpleName())
@@ -269,7 +269,7 @@ class TableEnvironment:
                 return done()
             case "ExplainOperation":
                 text = LogicalType(TypeRoot.ROW, fields=(Field("result", _TEXT),))
-                return TableResult(text, rows=[Row(self._explained(operation.getChild()))])
+                return TableResult(text, rows=[Row(self._explained(operation.getChild()))], is_bare=True)
             case "ExecutePlanOperation":
                 return self.load_plan(str(operation.getFilePath())).execute()
         with self.planner.errors(sql):
@@ -278,7 +278,7 @@ class TableEnvironment:
     def explain_sql(self, stmt: str) -> str:
         """Returns the plan of a query or an INSERT as a tree."""
         with self.planner.errors(stmt):
-            (operation,) = list(self._j_tenv.getParser().parse(stmt.strip().removesuffix(";")))
+            (operation,) = list(self._j_tenv.getParser().parse(stmt.rstrip().removesuffix(";")))
         return self._explained(operation)
 
     def explain_table(self, j_table: Any) -> str:
@@ -336,19 +336,27 @@ class TableEnvironment:
         translate(plan, env, self._sources(env), lambda node, stream: ends.append(stream), self._time_zone())
         results = execute_and_collect(env, ends[0]._transformation, ends[0].get_type(), "collect")
         job = JobClient(results._control)
-        return TableResult(kind, batches=results, job=job, shows_kinds=self._settings.is_streaming)
+        streaming = self._settings.is_streaming
+        return TableResult(kind, batches=results, job=job, shows_kinds=streaming, time_zone=self._time_zone())
 
     def _run(self, text: str) -> TableResult:
         plan = decode_plan(text)
         env = self._new_environment()
         translate(plan, env, self._sources(env), write_table, self._time_zone_of(plan))
-        job = env.execute_async(self._options.get("pipeline.name") or _job_name(plan))
+        job = self._submit(env, self._options.get("pipeline.name") or _job_name(plan))
         names = [_sink_name(node) for node in plan.sinks]
         kind = LogicalType(
             TypeRoot.ROW, fields=tuple(Field(name, LogicalType(TypeRoot.BIGINT)) for name in dict.fromkeys(names))
         )
         rows = [Row(*[-1] * len(kind.fields))]  # as in Flink: how many rows a job will write is not known
-        return TableResult(kind, rows=rows, job=job)
+        return TableResult(kind, rows=rows, job=job, writes_tables=True)
+
+    def _submit(self, env: StreamExecutionEnvironment, name: str) -> JobClient | None:
+        """Starts a job that writes tables; with ``table.dml-sync`` it is over when this returns."""
+        job = env.execute_async(name)
+        if self._options.get("table.dml-sync", "false").lower() == "true":
+            job.get_job_execution_result().result()
+        return job
 
     def _sources(self, env: StreamExecutionEnvironment) -> Any:
         return lambda node: read_table(env, node, self._given)
@@ -552,6 +560,12 @@ class StreamTableEnvironment(TableEnvironment):
                     with self.planner.errors():
                         made.createTemporaryTable(path, descriptor.to_java(self.planner))
         return made
+
+
+def _type_text(j_type: Any) -> str:
+    """Of a text without signs, ``CHAR(0)``, Flink has a summary alone."""
+    has_empty = "CHAR(0)" in str(j_type.asSummaryString()) or "BINARY(0)" in str(j_type.asSummaryString())
+    return str(j_type.asSummaryString() if has_empty else j_type.asSerializableString())
 
 
 def _explanation(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import TracebackType
@@ -12,7 +14,7 @@ from tidegate.common.job_client import JobClient
 from tidegate.common.row import Row, RowKind
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator as BatchIterator
 from tidegate.plan.logical_types import LogicalType
-from tidegate.table._execution.printing import print_rows
+from tidegate.table._execution.printing import print_table, rows_in_set, texts_of
 from tidegate.table._execution.rows import rows_of
 
 __all__ = ["CloseableIterator", "ResultKind", "TableResult"]
@@ -67,6 +69,9 @@ class TableResult:
         job: JobClient | None = None,
         shows_kinds: bool = False,
         result_kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        time_zone: str = "UTC",
+        is_bare: bool = False,
+        writes_tables: bool = False,
     ) -> None:
         self._kind = kind
         self._rows = rows
@@ -74,6 +79,10 @@ class TableResult:
         self._job = job
         self._shows_kinds = shows_kinds
         self._result_kind = result_kind
+        self._time_zone = time_zone
+        self._is_bare = is_bare or writes_tables or result_kind is ResultKind.SUCCESS
+        self.writes_tables = writes_tables
+        """Whether it is a job that writes tables; its rows say nothing of what it wrote."""
 
     def get_job_client(self) -> JobClient | None:
         """Returns a client of the job; ``None`` where there is none."""
@@ -95,9 +104,36 @@ class TableResult:
         return CloseableIterator(self._collected(), self._batches.close)
 
     def print(self) -> None:
-        """Prints the rows as Flink does, in streaming mode with the kind of each as the column ``op``."""
-        with self.collect() as rows:
-            print_rows(rows, self._kind, shows_kinds=self._shows_kinds, knows_all=self._batches is None)
+        """Prints the rows as Flink does, in streaming mode with the kind of each as the column ``op``; of what gives no table, the bare text."""
+        self._print(rows_in_set)
+
+    def print_for_client(self, began_s: float | None) -> None:
+        """Prints the rows as Flink's SQL client does: of a query in streaming mode it says how many changes came, and, unless ``began_s`` (of the
+        monotonic clock) is ``None``, how long it took. This method is tidegate's own."""
+
+        def ending(count: int) -> str:
+            counted = f"{count} {'row' if count == 1 else 'rows'}"
+            took = "" if began_s is None else f" ({time.monotonic() - began_s:.2f} seconds)"
+            return f"Received a total of {counted}{took}" if self._shows_kinds else f"{counted} in set{took}"
+
+        self._print(ending)
+
+    def _print(self, ending: Callable[[int], str]) -> None:
+        kind, shows_kinds = self._kind, self._shows_kinds
+        if self._batches is not None:
+            lines = (
+                line
+                for batch in self.arrow_batches()
+                for line in texts_of(batch, kind, shows_kinds=shows_kinds, time_zone=self._time_zone)
+            )
+            print_table(lines, kind, shows_kinds=shows_kinds, knows_all=False, ending=ending)
+            return
+        texts = [["" if value is None else str(_shown(value)) for value in row] for row in self._rows]
+        if self._is_bare:
+            sys.stdout.writelines(f"{text}\n" for line in texts for text in line)
+            sys.stdout.flush()
+        else:
+            print_table(texts, kind, shows_kinds=False, knows_all=True, ending=ending)
 
     def arrow_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of a query as Arrow batches; with changes, their kinds are the last column. This method is tidegate's own."""
@@ -108,6 +144,10 @@ class TableResult:
     def _collected(self) -> Iterator[Row]:
         for batch in self.arrow_batches():
             yield from rows_of(batch, self._kind)
+
+
+def _shown(value: object) -> object:
+    return str(value).upper() if isinstance(value, bool) else value
 
 
 def done() -> TableResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -10,6 +9,7 @@ from tidegate.common.row import Row, RowKind
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.print_sink import printing_place
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
@@ -76,12 +76,7 @@ class TablePrintSink(Sink):
         self._stderr = stderr
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
-        prefix = self._identifier
-        if context.parallelism > 1:
-            prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
-        stream = sys.stderr if self._stderr else sys.stdout
-        bare = getattr(stream, "bare", None)  # of a subtask: other lines are printed with the name of their task
-        return _PrintWriter(self._kind, f"{prefix}> " if prefix else "", bare or stream)
+        return _PrintWriter(self._kind, *printing_place(self._identifier, self._stderr, context))
 
 
 class _PrintWriter(SinkWriter):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from tidegate.common.row import Row, RowKind
-from tidegate.functions.sql.scalar import arrow_type, compile_expression
+from tidegate.common.row import RowKind
+from tidegate.functions.sql.scalar import EvaluationContext, compile_expression
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import RexCall, RexInputRef
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
-from tidegate.table._execution.rows import value_text
+from tidegate.table._execution.rows import column_values, value_text
 
 MOST_SIGNS = 30
 """Flink's ``table.display.max-column-width``: what is longer is cut, with dots behind it."""
+_NULL = "<NULL>"
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _WIDTHS = {
     TypeRoot.BOOLEAN: 5,
@@ -29,17 +30,27 @@ _WIDTHS = {
 }
 
 
-def print_rows(rows: Iterable[Row], kind: LogicalType, *, shows_kinds: bool, knows_all: bool) -> None:
-    """Writes to the standard output. ``knows_all``: columns are as wide as their longest text; otherwise by their types, and each row is
-    written when it comes."""
+def rows_in_set(count: int) -> str:
+    """The last line of ``TableResult.print``."""
+    return f"{count} {'row' if count == 1 else 'rows'} in set"
+
+
+def print_table(
+    lines: Iterable[list[str]],
+    kind: LogicalType,
+    *,
+    shows_kinds: bool,
+    knows_all: bool,
+    ending: Callable[[int], str] = rows_in_set,
+) -> None:
+    """Writes texts to the standard output. ``knows_all``: columns are as wide as their longest text; otherwise by their
+    types, and each row is written when it comes. ``ending`` is the last line, of the number of rows."""
     names = [*(["op"] if shows_kinds else []), *kind.field_names]
     if knows_all:
-        texts = [_texts(row, kind, shows_kinds) for row in rows]
-        widths = [max([_width(name), *(_width(line[i]) for line in texts)]) for i, name in enumerate(names)]
-        lines: Iterable[list[str]] = texts
+        lines = list(lines)
+        widths = [max([_width(name), *(_width(line[i]) for line in lines)]) for i, name in enumerate(names)]
     else:
         widths = [*([2] if shows_kinds else []), *(_type_width(field.name, field.type) for field in kind.fields)]
-        lines = (_texts(row, kind, shows_kinds) for row in rows)
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"
     count = 0
     for line in lines:
@@ -52,28 +63,38 @@ def print_rows(rows: Iterable[Row], kind: LogicalType, *, shows_kinds: bool, kno
     if count == 0:
         sys.stdout.write("Empty set\n")
     else:
-        sys.stdout.write(border + f"{count} {'row' if count == 1 else 'rows'} in set\n")
+        sys.stdout.write(f"{border}{ending(count)}\n")
     sys.stdout.flush()
 
 
-def _texts(row: Row, kind: LogicalType, shows_kinds: bool) -> list[str]:
-    texts = [_text(value, field.type) for value, field in zip(row, kind.fields, strict=True)]
-    return [*([str(RowKind(row.get_row_kind()))] if shows_kinds else []), *texts]
+def texts_of(
+    batch: pa.RecordBatch, kind: LogicalType, *, shows_kinds: bool, time_zone: str = "UTC"
+) -> Iterator[list[str]]:
+    """CAST AS STRING of each value of a batch, in a time zone; the kinds of its rows, if they are asked for, in front: a last column, or all are inserts."""
+    context = EvaluationContext(time_zone=time_zone)
+    columns = [_texts(batch, index, field.type, context) for index, field in enumerate(kind.fields)]
+    if shows_kinds:
+        width = len(kind.fields)
+        found = batch.column(width).to_pylist() if batch.num_columns > width else [0] * batch.num_rows
+        columns.insert(0, [str(RowKind(row_kind)) for row_kind in found])
+    return map(list, zip(*columns, strict=True))
 
 
-def _text(value: Any, type: LogicalType) -> str:
-    """CAST AS STRING."""
-    if value is None:
-        return "<NULL>"
-    if type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        return str(value)
-    try:
-        column = pa.RecordBatch.from_arrays([pa.array([value], arrow_type(type))], names=["value"])
-        row = LogicalType(TypeRoot.ROW, fields=(Field("value", type),))
-        call = RexCall(type=_STRING, operands=(RexInputRef(input_index=0, type=type),), internal_name="$CAST$1")
-        return str(compile_expression(call, row).evaluate(column)[0].as_py())
-    except (UnsupportedPlan, pa.ArrowException, TypeError):
-        return value_text(value, type)
+def _texts(batch: pa.RecordBatch, index: int, type: LogicalType, context: EvaluationContext) -> list[str]:
+    column = batch.column(index)
+    if type.root in _TEXTS:
+        found = column.to_pylist()
+    elif type.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
+        found = [None if value is None else f"x'{value.hex()}'" for value in column.to_pylist()]
+    else:
+        try:
+            row = LogicalType(TypeRoot.ROW, fields=(Field("value", type),))
+            call = RexCall(type=_STRING, operands=(RexInputRef(input_index=0, type=type),), internal_name="$CAST$1")
+            one = pa.RecordBatch.from_arrays([column], names=["value"])
+            found = compile_expression(call, row, context).evaluate(one).to_pylist()
+        except UnsupportedPlan:
+            found = [None if value is None else value_text(value, type) for value in column_values(column, type)]
+    return [_NULL if text is None else text for text in found]
 
 
 def _type_width(name: str, type: LogicalType) -> int:
@@ -81,16 +102,13 @@ def _type_width(name: str, type: LogicalType) -> int:
     match type.root:
         case TypeRoot.DECIMAL:
             width = (type.precision or 0) + 2
-        case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            width = type.length or MOST_SIGNS
         case TypeRoot.TIME:
             width = 8 + (1 + type.precision if type.precision else 0)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             width = 19 + (1 + type.precision if type.precision else 0)
         case _:
             width = _WIDTHS.get(type.root, MOST_SIGNS)
-    least = len("<NULL>") if type.nullable else 1
-    return max(min(width, MOST_SIGNS), _width(name), least)
+    return max(min(width, MOST_SIGNS), _width(name), len(_NULL))
 
 
 def _line(texts: Iterable[str], widths: Iterable[int]) -> str:

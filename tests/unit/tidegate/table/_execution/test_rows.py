@@ -1,4 +1,4 @@
-"""Rows of results: kinds, values, and the texts that Flink prints."""
+"""Rows of results: kinds, values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from tidegate.common.row import Row, RowKind
 from tidegate.plan.logical_types import parse_type
-from tidegate.table._execution.printing import print_rows
 from tidegate.table._execution.rows import rows_of, value_text
 
 
@@ -44,24 +43,3 @@ def test_the_last_column_holds_the_kinds_of_a_changelog() -> None:
 )
 def test_values_have_javas_texts(value: object, type: str, text: str) -> None:
     assert value_text(value, parse_type(type)) == text
-
-
-def test_a_streams_rows_are_printed_with_their_kinds_in_columns_as_wide_as_their_types(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    kind = parse_type("ROW<`id` BIGINT, `name` STRING>")
-    print_rows([Row(1, "Hi"), Row(2, None)], kind, shows_kinds=True, knows_all=False)
-    assert capsys.readouterr().out == (
-        "+----+----------------------+--------------------------------+\n"
-        "| op |                   id |                           name |\n"
-        "+----+----------------------+--------------------------------+\n"
-        "| +I |                    1 |                             Hi |\n"
-        "| +I |                    2 |                         <NULL> |\n"
-        "+----+----------------------+--------------------------------+\n"
-        "2 rows in set\n"
-    )
-
-
-def test_a_result_without_rows_is_an_empty_set(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows([], parse_type("ROW<`a` INT>"), shows_kinds=True, knows_all=True)
-    assert capsys.readouterr().out == "Empty set\n"
