@@ -52,10 +52,20 @@ class SqlOptions:
 
 
 @click.command()
-@click.option("-f", "--file", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Script to run; - is the standard input.")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Script to run; - is the standard input.",
+)
 @click.option("-e", "--execute", "texts", multiple=True, metavar="SQL", help="Statements to run; may be repeated.")
 @click.option("-d", "--detached", is_flag=True, help="Print the ids of jobs that write tables, and wait for none.")
-@click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none.")
+@click.option(
+    "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
+)
 @click.option("-pyfs", "--pyFiles", "python_files", metavar="a.py,b.zip,dir", help="Files that functions import.")
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the script.")
