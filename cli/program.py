@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def run_program(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
-    """Run the file as `__main__`, or the compiled plan of tables that a `.json` file holds. Raises `Misuse` when it cannot be read, `ProgramFailed` for what it raises itself;
-    errors of ours and `SystemExit` go through."""
+    """Run the file as `__main__`, or the compiled plan of tables that a `.json` file holds. Raises `Misuse` when it cannot be read,
+    `ProgramFailed` for what it raises itself; errors of ours and `SystemExit` go through."""
     from tidegate.datastream._graph.executor import installed
 
     check_readable(path)
