@@ -97,7 +97,8 @@ class RunOptions:
 @taking(RunOptions)
 def run(options: RunOptions) -> None:
     """Run a job file, or a compiled plan of tables, which needs no Java. Attached, it shows progress and exits with 0 when the
-    job FINISHED, 1 when it FAILED or was CANCELED. A program that ends well and submits no job exits with 0, too. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
+    job FINISHED, 1 when it FAILED or was CANCELED. A program that ends well and submits no job exits with 0, too.
+    Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
     if options.local and (options.job_manager is not None or options.detached):
