@@ -563,7 +563,7 @@ class StreamTableEnvironment(TableEnvironment):
 
 
 def _type_text(j_type: Any) -> str:
-    """Of a text without signs, ``CHAR(0)``, Flink has a summary alone."""
+    """Flink has only a summary for a text without signs, ``CHAR(0)``."""
     has_empty = "CHAR(0)" in str(j_type.asSummaryString()) or "BINARY(0)" in str(j_type.asSummaryString())
     return str(j_type.asSummaryString() if has_empty else j_type.asSerializableString())
 
