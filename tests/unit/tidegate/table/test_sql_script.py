@@ -36,7 +36,7 @@ class TakesJobs:
 
 
 def run(script: str, configuration: Mapping[str, str] | None = None) -> tuple[list[str], list[str]]:
-    """The names of the jobs, and what was told."""
+    """The names of the jobs, and the lines of the script itself."""
     executor, told = TakesJobs(), list[str]()
     with installed(executor, configuration or {}):
         run_script(script, "a.sql", configuration or {}, told.append)
