@@ -127,7 +127,7 @@ class UnloadedGroups(RestoredPart[None, None]):
 
     def chunks(self, group: int) -> Iterator[Piece]:
         groups = np.arange(len(self._is_left))
-        self._rows.make_room(np.where(groups == group, self._restored.whole_rows, 0))
+        self._rows.table.make_room(np.where(groups == group, self._restored.whole_rows, 0))
         return self._restored.pieces(group)
 
     def put(self, group: int, chunk: Piece) -> int:

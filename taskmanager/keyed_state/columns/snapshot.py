@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tidegate.columnar.table.fixed_width import to_column
 from tidegate.columnar.table.layout import Rows
-from tidegate.columnar.table.rows import FrozenRows
+from tidegate.columnar.table.snapshots import FrozenRows
 from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.records.schema_evolution import TTL_COLUMN

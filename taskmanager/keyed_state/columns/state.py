@@ -1,4 +1,4 @@
-"""Keyed state of fixed-width columns (``columnar_rows``), written and restored: segments of kind ``columnar_keyed``.
+"""Keyed state of fixed-width columns (``tidegate.columnar.table``), written and restored: segments of kind ``columnar_keyed``.
 
     key_group │ key.<column> ... │ value.<column> ... │ ttl_ms (state that expires) │ deleted (levels above 0)
 
@@ -21,9 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.columnar.table.fixed_width import to_numbers
+from tidegate.columnar.table.key_table import Located
 from tidegate.columnar.table.layout import Rows
+from tidegate.columnar.table.pages import MAX_PAGE
 from tidegate.columnar.table.reserved import UNBOUNDED, RowMemory
-from tidegate.columnar.table.rows import MAX_PAGE, ColumnarRows, Located
+from tidegate.columnar.table.rows import ColumnarRows
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -108,7 +110,7 @@ class ColumnarKeyedState:
 
     def take(self, located: Located) -> Rows:
         """The values of these keys: zeros, or null where a column may be, for those that are not there or have expired."""
-        held = self.rows.take(located.slots)
+        held = self.rows.values.take(located.slots)
         if self._expiry is None:
             return held
         stamps, _ = held.pop()
@@ -133,11 +135,11 @@ class ColumnarKeyedState:
         if self._expiry is None or not self._expiry.ttl.sweep_size:
             return
         count = min(accesses * self._expiry.ttl.sweep_size, SWEEP_ROWS)
-        slots, groups, self._swept_to = self.rows.some_slots(self._swept_to, count)
-        stamps, _ = self.rows.take(slots)[-1]
+        slots, groups, self._swept_to = self.rows.table.some_slots(self._swept_to, count)
+        stamps, _ = self.rows.values.take(slots)[-1]
         expired = np.flatnonzero(stamps <= self._expiry.last_ms())
         if len(expired):
-            self.rows.expire(slots[expired], groups[expired])
+            self.rows.table.expire(slots[expired], groups[expired])
 
     def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenColumnarState:
         may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
@@ -146,7 +148,7 @@ class ColumnarKeyedState:
         types = {field.name: str(field.type) for field in self._schema}
         about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
         unloaded = None if self.restoring is None else self.restoring.frozen()
-        frozen = self.rows.freeze(None if unloaded is None else unloaded.is_left)
+        frozen = self.rows.snapshots.freeze(None if unloaded is None else unloaded.is_left)
         last_ms = None if self._expiry is None else self._expiry.last_ms()
         return FrozenColumnarState(
             FrozenContent(frozen, unloaded, last_ms), self._schema, self._owned, about, base, chained
@@ -168,7 +170,7 @@ class ColumnarKeyedState:
             self.restoring = UnloadedGroups(RestoredGroups(left, self._owned), self.rows, put, self._merged)
         else:
             is_same = self._read_all(mine, source) and is_same
-        self.rows.begin_epoch()
+        self.rows.values.begin_epoch()
         chain = restored_chain(mine, self._owned) if is_same else None
         if chain is not None and restored_checkpoint_id is not None:
             self.increments.restored(restored_checkpoint_id, chain)
@@ -194,7 +196,7 @@ class ColumnarKeyedState:
         with ReadAhead(source, [segment.handle for segment in segments]) as files, self.rows.expecting(whole):
             for segment in segments:
                 if segment.level == 0:
-                    self.rows.make_room(rows_by_group(segment, self._owned))
+                    self.rows.table.make_room(rows_by_group(segment, self._owned))
                 for groups, batch in read_keyed_batches(files, segment, self._owned):
                     data, had_columns = self._evolved(self._without_marks(batch))
                     is_same = is_same and had_columns
@@ -220,7 +222,7 @@ class ColumnarKeyedState:
             columns = data.slice(at, RESTORE_ROWS).columns
             values = [to_numbers(column) for column in columns[self._key_columns :]]
             if are_new:
-                rows.fill(rows.add(columns[: self._key_columns], places[at : at + RESTORE_ROWS]), values)
+                rows.add_restored(columns[: self._key_columns], places[at : at + RESTORE_ROWS], values)
             else:
                 rows.put_restored(columns[: self._key_columns], values)
 
@@ -235,13 +237,13 @@ class ColumnarKeyedState:
         """As ``restored_groups.Merge``: in rows of its own."""
         number = self._owned.start + group
         rows = self._rows_of(KeyGroupRange(number, number), RowMemory(capacity=count + MAX_PAGE))
-        rows.make_room(np.array([count]))
+        rows.table.make_room(np.array([count]))
         for data, is_whole in levels:
             self._put_group(rows, None, 0, data, is_whole)
-        slots = rows.slots()
+        slots = rows.table.slots()
         for at in range(0, len(slots), PIECE_ROWS):
             here = slots[at : at + PIECE_ROWS]
-            arrays = [*rows.keys_of(here), *columns_of(rows.take(here), self._schema)]
+            arrays = [*rows.table.keys_of(here), *columns_of(rows.values.take(here), self._schema)]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _without_marks(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -192,10 +192,11 @@ class ColumnarTotals(ColumnarAggregate):
         if beside is not None:
             beside.load_all()
         rows = self.state.rows
-        waiting = rows.slots() if self._waiting is None else self._waiting
+        waiting = rows.table.slots() if self._waiting is None else self._waiting
         slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]
         if len(slots):
-            self.context.output.emit(ArrowBatch(_results(self._plan, rows.keys_of(slots), rows.take(slots))))
+            keys, values = rows.table.keys_of(slots), rows.values.take(slots)
+            self.context.output.emit(ArrowBatch(_results(self._plan, keys, values)))
         return True
 
     def finish(self) -> None:

@@ -8,10 +8,15 @@ A slot keeps its key until another takes it, and stays in the index. A list may 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from tidegate.columnar.table.index import EMPTY, Places, Slots
+
+Locked = Callable[[], npt.NDArray[np.bool_] | None]
+"""Returns which groups a snapshot still has to read, counted from the first owned one; ``None``: none."""
 
 
 class FreeSlots:

@@ -74,7 +74,7 @@ def content(of: ColumnarKeyedState, model: Content) -> Content:
     """Of the keys in ``model``, as the state has them now."""
     located = of.rows.locate([pa.array(list(model), pa.int64())])
     assert not located.is_new.any()
-    (totals, _), (leasts, nulls) = of.rows.take(located.slots)
+    (totals, _), (leasts, nulls) = of.rows.values.take(located.slots)
     assert nulls is not None
     return {
         key: (total, None if null else least)
@@ -97,7 +97,7 @@ def some(rng: random.Random, count: int, keys: int = 3000) -> Content:
 def budget_and_small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys.modules[__name__], "memory", RowMemory(request.param, str(tmp_path)))
     monkeypatch.setattr("tidegate.taskmanager.keyed_state.columns.snapshot.PIECE_ROWS", 64)
-    monkeypatch.setattr("tidegate.columnar.table.rows.FOLD_ROWS", 50)
+    monkeypatch.setattr("tidegate.columnar.table.values.FOLD_ROWS", 50)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -145,7 +145,7 @@ def test_overlapping_snapshots_hold_what_was_frozen_while_everything_changes(
             assert content(live, model) == model
     for _ in range(400):
         write(live, model, some(rng, 1))
-    assert live.rows.overlay_rows == 0, "everything is merged in the end, some rows at a time"
+    assert live.rows.values.overlay_rows == 0, "everything is merged in the end, some rows at a time"
     assert content(live, model) == model
 
 
@@ -154,9 +154,9 @@ def test_without_a_snapshot_there_is_no_overlay() -> None:
     write(live, model, some(random.Random(1), 500))
     frozen = live.freeze(1, None)
     write(live, model, some(random.Random(2), 500))
-    assert live.rows.overlay_rows > 0
+    assert live.rows.values.overlay_rows > 0
     frozen.release()
-    while live.rows.overlay_rows:
+    while live.rows.values.overlay_rows:
         write(live, model, {5: (5, None)})
     assert content(live, model) == model
 
@@ -168,7 +168,7 @@ def test_a_group_is_merged_as_soon_as_it_is_written() -> None:
 
     def meanwhile() -> None:
         write(live, model, dict.fromkeys(range(2000), (7, 0.5)))
-        overlays.append(live.rows.overlay_rows)
+        overlays.append(live.rows.values.overlay_rows)
 
     frozen = live.freeze(1, None)
     frozen.write(Store(meanwhile))
@@ -299,7 +299,7 @@ def test_keys_of_many_types(kind: pa.DataType, keys: list[object]) -> None:
     again = live.rows.locate([first.take(order), second.take(order)])
     assert not again.is_new.any()
     assert again.slots.tolist() == located.slots[np.asarray(order)].tolist()
-    assert str(live.rows.keys_of(located.slots)[0].to_pylist()) == str(first.to_pylist())
+    assert str(live.rows.table.keys_of(located.slots)[0].to_pylist()) == str(first.to_pylist())
     others = live.rows.locate([first, pa.array([8] * len(keys), pa.int32())])
     assert others.is_new.all()
 
@@ -314,7 +314,7 @@ def test_many_texts() -> None:
     live = state([pa.field("a", pa.string())])
     texts = pa.array([f"key-{i % 977}-{i}" for i in range(20_000)])
     located = live.rows.locate([texts])
-    assert live.rows.keys_of(located.slots)[0].equals(texts)
+    assert live.rows.table.keys_of(located.slots)[0].equals(texts)
     assert live.rows.locate([texts]).slots.tolist() == located.slots.tolist()
 
 
@@ -388,13 +388,13 @@ def test_compressed_files_are_smaller_and_restore_alike() -> None:
 def test_all_slots_are_those_of_all_keys_each_once(owned: KeyGroupRange) -> None:
     rng = np.random.default_rng(11)
     held, seen = state(owned=owned), set[int]()
-    assert held.rows.slots().tolist() == []
+    assert held.rows.table.slots().tolist() == []
     for _ in range(40):
         keys = rng.integers(0, 20_000, rng.integers(1, 900))
         groups = key_groups(hash_columns([pa.array(keys)]), MAX_PARALLELISM)
         mine = np.unique(keys[(groups >= owned.start) & (groups <= owned.end)])
         held.rows.locate([pa.array(mine)])
         seen.update(mine.tolist())
-        (found,) = held.rows.keys_of(held.rows.slots())
+        (found,) = held.rows.table.keys_of(held.rows.table.slots())
         assert len(found) == len(held.rows)
         assert set(found.to_pylist()) == seen

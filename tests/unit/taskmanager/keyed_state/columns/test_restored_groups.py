@@ -122,13 +122,13 @@ class Subtasks:
         found: Found = {}
         for state in self.states:
             rows = loaded(state).rows
-            slots = rows.slots()
-            columns = rows.take(slots)
+            slots = rows.table.slots()
+            columns = rows.values.take(slots)
             parts = [
                 to_column(values, kind, nulls).to_pylist()
                 for (values, nulls), kind in zip(columns, KINDS, strict=False)
             ]
-            rows_of = zip(rows.keys_of(slots)[0].to_pylist(), *parts, strict=True)
+            rows_of = zip(rows.table.keys_of(slots)[0].to_pylist(), *parts, strict=True)
             found |= {row[0]: row[1:] for row in rows_of if not self.expires or row[-1] > self.clock.ms - TTL_MS}
         return found
 
@@ -145,7 +145,7 @@ def need(state: ColumnarKeyedState, groups: Iterable[int]) -> None:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.taskmanager.keyed_state.columns.snapshot.PIECE_ROWS", 64)
-    monkeypatch.setattr("tidegate.columnar.table.rows.FOLD_ROWS", 50)
+    monkeypatch.setattr("tidegate.columnar.table.values.FOLD_ROWS", 50)
     monkeypatch.setattr("tidegate.taskmanager.keyed_state.columns.restored_groups.STEP_ROWS", 48)
     monkeypatch.setattr("tidegate.taskmanager.state.files.segment_streams.FILE_BYTES", 6000)
 

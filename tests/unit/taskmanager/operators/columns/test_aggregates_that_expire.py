@@ -143,7 +143,7 @@ def test_keys_that_come_and_go_need_no_more_memory() -> None:
         assert feed(running, [(key, turn) for key in keys]) == dict.fromkeys(keys, (1, turn, turn))
         most = max(most, len(state_of(running).rows))
     assert most <= 1200, "three turns are alive, and one is to be found"
-    assert state_of(running).rows.used_slots < 3000, "of 18,000 keys"
+    assert state_of(running).rows.table.used_slots < 3000, "of 18,000 keys"
 
 
 def test_a_snapshot_that_is_under_way_keeps_the_rows_that_others_would_take() -> None:
