@@ -215,7 +215,7 @@ class SparkDeployer:
     def _wait_for_cores(self, submission: SparkSubmission) -> None:
         """Raises ``NoResourceAvailable`` where Spark never had as many cores as are needed. When it had, an executor is away: it is
         waited for, up to the attempt's start timeout, by which the attempt is cancelled."""
-        if "spark.default.parallelism" in dict(self._session.context.getConf().getAll()):
+        if self._session.has_parallelism:
             return
         is_told = False
         while submission.attempt not in self._cancelled:

@@ -54,6 +54,10 @@ class Session:
         self._lock = threading.Lock()
         self._sql: SparkSession | None = None
         self._place: tuple[str, int] | None = None
+        self._fixed_cores = self._cores_of_spark() if self.is_embedded else None
+        conf: JavaObject = context._conf
+        self.has_parallelism = bool(conf.contains("spark.default.parallelism"))
+        """Whether Spark was told a number that it then gives out for that of its cores."""
 
     def placed(self, executor_id: str, host: str, cores: int) -> Session:
         """The same Spark, for subtasks that all run on this one executor."""
@@ -93,9 +97,12 @@ class Session:
         return take_exit(self._settings.exits, pid)
 
     def cores(self) -> int:
-        """Cores that Spark has at this moment, on all its executors, or on the one of this session's place."""
+        """Cores that Spark has at this moment, on all its executors, or on the one of this session's place. An embedded one has the same ever."""
         if self._place is not None:
             return self._place[1]
+        return self._cores_of_spark() if self._fixed_cores is None else self._fixed_cores
+
+    def _cores_of_spark(self) -> int:
         return int(self.context._jsc.sc().defaultParallelism())
 
     @property
