@@ -46,12 +46,26 @@ PREIMPORTED = (
     "msgspec",
     "xxhash",
     "pyspark.worker",
+    "pyarrow.pandas_compat",
     "setproctitle",
     "tidegate.taskmanager.spark.worker",
+    "tidegate.taskmanager.spark.partitions",
+    "tidegate.connectors.collect",
+    "tidegate.connectors.collection",
     "tidegate.connectors.file_sink",
     "tidegate.connectors.file_source",
+    "tidegate.connectors.hybrid.reader",
+    "tidegate.connectors.number_sequence",
+    "tidegate.connectors.print_sink",
     "tidegate.connectors.throttle",
+    "tidegate.connectors.two_phase_commit",
+    "tidegate.functions.adapted.custom_partitioning",
+    "tidegate.functions.adapted.frame_functions",
+    "tidegate.functions.adapted.join_windows",
+    "tidegate.functions.field_reduce",
+    "tidegate.functions.sql.scalar",
 )
+"""What any job may need. What an extra brings is not here: it would take the place of a module of that name which a job brings (`kafka.py`)."""
 
 
 COLLECT_AFTER = (50_000, 10, 10)
@@ -98,6 +112,7 @@ def main() -> None:
         if has_hung_up(0):
             sys.exit("tidegate.taskmanager.spark.daemon: the JVM is gone; not starting")
         importlib.import_module(module)
+    importlib.import_module("tidegate.taskmanager.spark.worker").make_ready()
     importlib.import_module("tidegate.aio.parents").let_children_die_with_this()
     importlib.import_module("tidegate.taskmanager.spark.worker_exits").note_exits()
     importlib.import_module("tidegate.taskmanager.spark.replacement").leave_workers_be()
@@ -107,6 +122,7 @@ def main() -> None:
             f"tidegate.taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting"
         )
     daemon = importlib.import_module("pyspark.daemon")
+    sys.path_importer_cache.clear()  # PySpark has each worker invalidate every entry; those that are needed again are made anew
     gc.set_threshold(*COLLECT_AFTER)
     gc.collect()
     gc.freeze()  # a collection in a subtask does not walk what was imported, nor touch its pages: 50 ms with the interpreter's lock

@@ -26,6 +26,7 @@ from setproctitle import setproctitle
 
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.aio.ownership import Claim, make_owned, share, sweep
+from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
 from tidegate.model.options import PythonOptions
@@ -61,6 +62,12 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL_S = 0.001
 """The longest time for which a thread that sends or writes waits until the mailbox releases the interpreter (Python's
 default: 5 ms)."""
+
+
+def make_ready() -> None:
+    """Makes what is the same for all attempts, in the daemon before it forks."""
+    Configuration.from_strings({})
+    total_bytes()
 
 
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -32,8 +33,10 @@ _V1_CACHE = ("total_inactive_file", "total_active_file")
 _V2_CACHE = ("inactive_file", "active_file", "slab_reclaimable")
 
 
+@cache
 def total_bytes() -> int:
-    """Memory of the machine, or of the group of processes that bounds this one, if that is less; 0 when the system does not tell."""
+    """Memory of the machine, or of the group of processes that bounds this one, if that is less; 0 when the system does not tell. What was found first
+    counts for this process, and for those that are forked from it."""
     return min((pool.total_bytes for pool in read_pools()), default=0)
 
 

@@ -9,7 +9,9 @@ follow. The groups have the names of Flink's option classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 from tidegate.model.options.autoscaler import (
     AlignmentMode,
@@ -154,9 +156,10 @@ def options_of(group: type) -> tuple[DeclaredOption, ...]:
     return tuple(value for value in vars(group).values() if isinstance(value, ConfigOption))
 
 
-def declared() -> dict[str, DeclaredOption]:
+@cache
+def declared() -> Mapping[str, DeclaredOption]:
     """All options by key, in the order of the reference page."""
-    return {option.key: option for group in GROUPS for option in options_of(group)}
+    return MappingProxyType({option.key: option for group in GROUPS for option in options_of(group)})
 
 
 @cache
