@@ -81,9 +81,11 @@ class DataClient:
             return
         if code in (0, errno.EISCONN, errno.EINPROGRESS):
             self._framed = FramedSocket(sock, FrameDecoder(self._name, self._settings.max_payload_bytes))
-            self._is_connecting = True
-            self._interest = READ | WRITE
+            self._is_connecting = code == errno.EINPROGRESS
+            self._interest = READ | WRITE if self._is_connecting else READ
             self._loop.register(sock, self._interest, self._on_ready)
+            if not self._is_connecting:  # as by a Unix socket
+                self._greet(self._framed)
         else:
             self._try_again(sock, os.strerror(code))
 
@@ -117,7 +119,7 @@ class DataClient:
                     self._try_again(framed.sock, os.strerror(code))
                     return
                 self._is_connecting = False
-                framed.put(make_frame(FrameType.HELLO, encode_message(self._hello)))
+                self._greet(framed)
             if readiness & READ:
                 self._read(framed)
             if not self._closed:
@@ -126,6 +128,14 @@ class DataClient:
             self._lost(str(error))
         except TidegateError as error:
             self._fail(error)
+
+    def _greet(self, framed: FramedSocket) -> None:
+        """Put the handshake, and send what the socket takes."""
+        framed.put(make_frame(FrameType.HELLO, encode_message(self._hello)))
+        try:
+            self._write()
+        except OSError as error:
+            self._broken(framed, error)
 
     def _read(self, framed: FramedSocket) -> None:
         frames, peer_closed = framed.read()

@@ -52,6 +52,7 @@ class DataEndpoint:
         self._server = DataServer(self._loop, self._settings, attempt, token, self._subpartitions, on_task_event)
         self._gate = ChannelInputGate((), self._settings, wakeup, self._send_credit)
         self._inputs: list[tuple[int, AttemptId]] = []
+        self._channels_from: dict[AttemptId, list[int]] = {}
         self._input_indices: list[int] = []
         """Says of each channel which input of the head it belongs to."""
         self._clients: dict[int, DataClient] = {}
@@ -77,6 +78,7 @@ class DataEndpoint:
         for index, deployment in enumerate(inputs):
             for producer in deployment.producers:
                 names.append((index, f"channel {len(names)} from producer {producer} (edge {deployment.edge_id})"))
+                self._channels_from.setdefault(producer, []).append(len(self._inputs))
                 self._inputs.append((deployment.edge_id, producer))
                 self._input_indices.append(deployment.input_index)
         self._gate = ChannelInputGate(names, self._settings, self._wakeup, self._send_credit)
@@ -93,8 +95,8 @@ class DataEndpoint:
 
     def connect(self, producer: ProducerAddress) -> None:
         """Opens all channels to this producer; once for each. Failures come out of the gate's ``poll``."""
-        channels = [i for i, (_, attempt) in enumerate(self._inputs) if attempt == producer.attempt]
-        if not channels:
+        channels = self._channels_from.get(producer.attempt)
+        if channels is None:
             raise UnknownAttempt(f"{producer.attempt} at {producer.address} is no producer of {self._attempt}")
         for channel in channels:
             if channel in self._clients:

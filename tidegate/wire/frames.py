@@ -36,6 +36,8 @@ DEFAULT_MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
 """A frame has 2 MiB unless one record has more; a larger length is damage, and must not be allocated."""
 _SCRATCH_BYTES = 64 * 1024
 """For headers and small payloads, which are read together; larger payloads are read to their place."""
+_FIRST_SCRATCH_BYTES = 4 * 1024
+"""Until so much came at once: most channels of a large job never have as much, and at parallelism 64 there are thousands of them."""
 _HEADER = struct.Struct("<4sBBHIIQQII")
 _CHECKED_BYTES = 32
 """What stands before the checksum."""
@@ -215,7 +217,7 @@ class FrameDecoder:
     def __init__(self, where: str = "data channel", max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES) -> None:
         self.where = where
         self.max_payload_bytes = max_payload_bytes
-        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._scratch = memoryview(bytearray(_FIRST_SCRATCH_BYTES))
         self._filled = 0
         self._header: _Header | None = None
         self._payload: pa.Buffer | None = None
@@ -241,7 +243,10 @@ class FrameDecoder:
                 frames.append(self._complete())
         self._filled += count
         if self._filled:
+            was_full = self._filled == len(self._scratch)
             self._cut(frames)
+            if was_full and len(self._scratch) < _SCRATCH_BYTES:
+                self._enlarge()
         return frames
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
@@ -280,6 +285,11 @@ class FrameDecoder:
         if rest and at:
             self._scratch[:rest] = bytes(self._scratch[at : self._filled])
         self._filled = rest
+
+    def _enlarge(self) -> None:
+        larger = memoryview(bytearray(_SCRATCH_BYTES))
+        larger[: self._filled] = self._scratch[: self._filled]
+        self._scratch = larger
 
     def _complete(self) -> Frame:
         header, payload = self._header, self._payload

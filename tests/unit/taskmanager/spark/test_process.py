@@ -5,14 +5,22 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import cloudpickle
 import pytest
 
+from tidegate.common import Time, WatermarkStrategy
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.records.batch import RecordsBatch
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.connectors.number_seq import NumberSequenceSource
+from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
+from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.partitions import SubtaskPartition
 from tidegate.taskmanager.spark.process import PrintedLines, step_back
 
 
@@ -72,6 +80,32 @@ def test_the_daemon_has_one_thread_after_its_imports() -> None:
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert told.stdout == "1\n", told.stderr
     assert "tidegate.taskmanager.spark.worker" in PREIMPORTED
+
+
+def test_a_worker_imports_nothing_for_a_plain_job(tmp_path: Path) -> None:
+    """Its daemon has everything, so that 128 workers do not import it one by one."""
+    env = StreamExecutionEnvironment()
+    numbers = env.from_source(
+        NumberSequenceSource(0, 9), WatermarkStrategy.for_monotonous_timestamps(), "numbers", Types.LONG()
+    )
+    rows = env.from_collection([1, 2], Types.LONG()).union(numbers).key_by(lambda number: number, Types.LONG())
+    rows.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(max).print()
+    built = env.build()
+    entry = SubtaskEntry("unix:/nowhere", "attempt", "token")
+    content = (SubtaskPartition(entry).over_partition, [*built.blobs.values()])
+    (tmp_path / "content").write_bytes(cloudpickle.dumps(content))
+    code = (
+        "import importlib, pickle, sys\n"
+        "from tidegate.taskmanager.spark import daemon\n"
+        "for name in daemon.PREIMPORTED: importlib.import_module(name)\n"
+        "before = set(sys.modules)\n"
+        "_, blobs = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "for blob in blobs: pickle.loads(blob)\n"
+        "print(len(blobs), sorted(set(sys.modules) - before))\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "content")]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout == "3 []\n", told.stderr
 
 
 def test_the_daemon_begins_again_with_what_the_c_library_reads_at_its_start() -> None:

@@ -241,3 +241,17 @@ def test_large_payload_is_received_into_its_own_memory() -> None:
     frames += decoder.feed(data[1000:])
     assert frames[-1].payload.address % 64 == 0
     assert HEADER_BYTES % 8 == 0
+
+
+def test_a_decoder_takes_little_memory_until_much_comes_at_once() -> None:
+    decoder = FrameDecoder()
+    small = wire([make_frame(FrameType.EVENT, b"x" * 20) for _ in range(300)])
+    assert len(decoder.buffers()[0]) == 4096
+    half = len(small) // 2 + 7  # in the middle of a frame
+    frames = decoder.feed(small[:100])
+    assert len(decoder.buffers()[-1]) > 4096 - HEADER_BYTES - 20
+    frames += decoder.feed(small[100:half])
+    assert len(decoder.buffers()[-1]) > 64 * 1024 - HEADER_BYTES - 20
+    frames += decoder.feed(small[half:])
+    decoder.finish()
+    assert [(frame.sequence, bytes(frame.payload)) for frame in frames] == [(i, b"x" * 20) for i in range(300)]
