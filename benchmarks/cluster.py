@@ -96,6 +96,10 @@ class BenchCluster:
         return status
 
     @property
+    def job_manager_pid(self) -> int:
+        return self._processes[0].pid
+
+    @property
     def task_manager_pid(self) -> int:
         return self._processes[1].pid
 

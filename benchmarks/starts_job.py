@@ -29,7 +29,9 @@ def main(parallelism: str) -> None:
     source = NumberSequenceSource(0, ENDLESS)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
     slow = numbers.map(Slow(), Types.LONG())
-    slow.key_by(lambda number: number, Types.LONG()).map(lambda number: number, Types.LONG()).filter(lambda number: number < 0).print()
+    slow.key_by(lambda number: number, Types.LONG()).map(lambda number: number, Types.LONG()).filter(
+        lambda number: number < 0
+    ).print()
     env.execute("starts")
 
 
