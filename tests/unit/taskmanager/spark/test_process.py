@@ -14,10 +14,10 @@ from tidegate.common import Time, WatermarkStrategy
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.print_sink import PrintSink
-from tidegate.records.batch import RecordsBatch
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.number_seq import NumberSequenceSource
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.records.batch import RecordsBatch
 from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
