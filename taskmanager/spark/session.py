@@ -57,7 +57,7 @@ class Session:
         self._fixed_cores = self._cores_of_spark() if self.is_embedded else None
         conf: JavaObject = context._conf
         self.has_parallelism = bool(conf.contains("spark.default.parallelism"))
-        """Whether Spark was told a number that it then gives out for that of its cores."""
+        """Whether ``spark.default.parallelism`` is set: Spark says that number then, whatever cores it has."""
 
     def placed(self, executor_id: str, host: str, cores: int) -> Session:
         """The same Spark, for subtasks that all run on this one executor."""
