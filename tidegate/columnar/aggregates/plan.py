@@ -49,6 +49,8 @@ class PartialColumn:
 
     @property
     def type(self) -> pa.DataType:
+        """Returns the Arrow type of the column: int64 of counts, the source's of minima and maxima, the widest of the source's kind (int64,
+        uint64, float64) of sums, and what ``sketches.state_type`` says of the others."""
         if self.scatter == "count":
             return pa.int64()
         if self.scatter in JOINT:

@@ -56,7 +56,8 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """Rows ``start`` to ``stop - 1`` of a file; ``first`` and ``last`` are the numbers of their windows."""
+    """Rows ``start`` to ``stop - 1`` of a file; ``first`` and ``last`` are the lowest and the highest number of their windows. ``row_bytes``:
+    bytes of a row in memory, on average over the file."""
 
     file: _File
     start: int
@@ -67,16 +68,21 @@ class FileRun:
 
     @property
     def num_rows(self) -> int:
+        """Returns how many rows of the file are of this run."""
         return self.stop - self.start
 
     @property
     def nbytes(self) -> int:
+        """Returns about how many bytes its rows take when they are read."""
         return int(self.num_rows * self.row_bytes)
 
     def read(self) -> pa.RecordBatch:
+        """Returns its rows, sorted by window (column 0), as a view of the mapped file. Any thread. Raises ``StorageError``."""
         return self.file.rows().slice(self.start, self.num_rows)
 
     def split(self, last: int) -> tuple[FileRun | None, FileRun | None]:
+        """Returns the windows up to number ``last``, and those after it, as runs of the same file; ``None`` where there are none. Raises
+        ``StorageError``."""
         if last < self.first or last >= self.last:
             return (None, self) if last < self.first else (self, None)
         windows = windows_of(self.read())

@@ -20,7 +20,8 @@ class SpilledRun(Protocol):
     """A run on disk. Its file goes with the last reference to it."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """Returns how many rows it has."""
 
     @property
     def nbytes(self) -> int:

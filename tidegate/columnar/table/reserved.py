@@ -39,6 +39,7 @@ class InMemory:
 
     @property
     def bytes_on_disk(self) -> int:
+        """Returns 0: there are no files."""
         return 0
 
     def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
@@ -80,6 +81,7 @@ class InMemoryAndFile:
 
     @property
     def bytes_on_disk(self) -> int:
+        """Returns the bytes that the files take on the disk, of all arrays."""
         return sum(filed.allocated for filed in self._filed.values())
 
     def zeros(self, items: int, kind: NumpyType, per_slot: int = 1) -> NumpyColumn:
@@ -95,6 +97,8 @@ class InMemoryAndFile:
         return content[: items * item_bytes].view(kind)
 
     def ensure(self, array: NumpyColumn, items: int) -> None:
+        """The first ``items`` of an array that ``zeros`` or ``moved`` gave may be touched: what of them is in the file gets its room on the disk, in
+        steps of ``STEP_BYTES``. Raises ``StorageError`` when there is none, and then nothing has changed."""
         filed = self._filed.get(array.ctypes.data)
         if filed is None:
             return
