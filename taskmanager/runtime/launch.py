@@ -55,24 +55,8 @@ _LAST_WORDS = {
 }
 
 
-def run_subtask(
-    deployment: TaskDeployment,
-    program: VertexProgram,
-    mailbox: Mailbox,
-    port: ControlPort,
-    environment: SubtaskEnvironment,
-) -> ExecutionState:
-    """Runs the whole life of one attempt in the calling thread. Never raises for what the job or the world did wrong:
-    that is reported as FAILED. Returns the state of the last word; FAILED, though it could not be sent, when the
-    control stream broke."""
-    run = SubtaskRun(deployment, program, mailbox, port, environment)
-    for _ in run.pauses():
-        pass
-    return run.outcome
-
-
 class SubtaskRun:
-    """One attempt, driven step by step."""
+    """One attempt, driven step by step. Its steps raise nothing for what the job or the world did wrong: that is reported as FAILED."""
 
     def __init__(
         self,
@@ -83,7 +67,7 @@ class SubtaskRun:
         environment: SubtaskEnvironment,
     ) -> None:
         self.outcome = ExecutionState.FAILED
-        """The state of the last word, once ``steps`` has ended."""
+        """The final state, once ``steps`` has ended; FAILED, though it could not be reported, when the control stream broke."""
         self._deployment = deployment
         self._program = program
         self._mailbox = mailbox

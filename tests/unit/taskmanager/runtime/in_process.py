@@ -47,7 +47,7 @@ from tidegate.model.ids import AttemptId, OperatorId, VertexId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
-from tidegate.taskmanager.runtime.launch import run_subtask
+from tidegate.taskmanager.runtime.launch import SubtaskRun
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
@@ -374,7 +374,8 @@ class InProcessJob:
             open_async_calls=AsyncCalls,
             step_back=lambda nice: self.stepped_back.append((task.attempt, nice)),
         )
-        run_subtask(task.deployment, program, task.mailbox, task.port, environment)
+        for _ in SubtaskRun(task.deployment, program, task.mailbox, task.port, environment).pauses():
+            pass
 
     def _is_settled(self, n: int) -> bool:
         if any(checkpoint_id == n for _, checkpoint_id, _ in self.declined):
