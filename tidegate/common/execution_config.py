@@ -165,15 +165,15 @@ class ExecutionConfig:
         return self._configuration.get_boolean(_FORCE_AVRO, False)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Sets Flink's option to hand records to the next operator without a copy. It has no effect here."""
+        """Hands records to the next function, and to all consumers of a stream, as the objects that they are: what one changes, the others see."""
         return self._set(_OBJECT_REUSE, "true")
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Clears Flink's option to hand records to the next operator without a copy. It has no effect here."""
+        """Copies records between functions wherever one could change what another holds; this is the default."""
         return self._set(_OBJECT_REUSE, "false")
 
     def is_object_reuse_enabled(self) -> bool:
-        """Tells whether Flink's option to hand records on without a copy is set."""
+        """Tells whether functions are given records without a copy."""
         return self._configuration.get_boolean(_OBJECT_REUSE, False)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
