@@ -1,0 +1,8 @@
+"""Flink's aggregate functions over changelogs: what they add, what they take back, and what they give.
+
+Accumulators are lists of plain values, so that state and a first phase can hold them as they are.
+"""
+
+from tidegate.functions.sql.aggregates.calls import CompiledAggregates, compile_aggregates
+
+__all__ = ["CompiledAggregates", "compile_aggregates"]

@@ -1,0 +1,103 @@
+"""The aggregate calls of a node, compiled: arguments are taken from rows, filters and DISTINCT are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidegate.functions.sql.aggregates.functions import Accumulator, Aggregate, make
+from tidegate.plan.errors import UnsupportedPlan
+from tidegate.plan.expressions import AggregateCall
+from tidegate.plan.logical_types import LogicalType
+
+
+class _Call:
+    """One call. An accumulator of a distinct one is ``[how often each argument is there, accumulator]``."""
+
+    def __init__(self, call: AggregateCall, function: Aggregate) -> None:
+        self._positions: Final = call.arg_list
+        self._filter: Final = call.filter_arg
+        self._distinct: Final = call.distinct
+        self.function: Final = function
+
+    def create(self) -> Accumulator:
+        created = self.function.create()
+        return [{}, created] if self._distinct else created
+
+    def change(self, acc: Accumulator, row: Sequence[Any], adds: bool) -> None:
+        if self._filter >= 0 and row[self._filter] is not True:
+            return
+        args = tuple([row[position] for position in self._positions])
+        function = self.function
+        if not self._distinct:
+            (function.add if adds else function.retract)(acc, args)
+            return
+        counts, inner = acc
+        if adds:
+            count = counts[args] = counts.get(args, 0) + 1
+            if count == 1:
+                function.add(inner, args)
+        else:
+            count = counts.get(args, 0) - 1
+            if count > 0:
+                counts[args] = count
+            elif counts.pop(args, None) is not None:
+                function.retract(inner, args)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        if not self._distinct:
+            self.function.merge(acc, other)
+            return
+        for args, count in other[0].items():
+            before = acc[0].get(args, 0)
+            acc[0][args] = before + count
+            if not before:
+                self.function.add(acc[1], args)
+
+    def value(self, acc: Accumulator) -> Any:
+        return self.function.value(acc[1] if self._distinct else acc)
+
+
+class CompiledAggregates:
+    """All calls of a node. An accumulator is ``[number of rows, accumulator of each call]``."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._calls = tuple(calls)
+
+    def create(self) -> Accumulator:
+        return [0, [call.create() for call in self._calls]]
+
+    def change(self, acc: Accumulator, row: Sequence[Any], adds: bool) -> None:
+        """A row comes (``adds``) or goes."""
+        acc[0] += 1 if adds else -1
+        for call, inner in zip(self._calls, acc[1], strict=True):
+            call.change(inner, row, adds)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        acc[0] += other[0]
+        for call, inner, more in zip(self._calls, acc[1], other[1], strict=True):
+            call.merge(inner, more)
+
+    def values(self, acc: Accumulator) -> tuple[Any, ...]:
+        return tuple([call.value(inner) for call, inner in zip(self._calls, acc[1], strict=True)])
+
+
+def compile_aggregates(
+    calls: Sequence[AggregateCall], input_type: LogicalType, retracts: bool | Sequence[bool], where: str
+) -> CompiledAggregates:
+    """``retracts``: rows may go, for all calls or for each. Raises ``UnsupportedPlan`` that names ``where`` and each function."""
+    each = [retracts] * len(calls) if isinstance(retracts, bool) else list(retracts)
+    types = [field.type for field in input_type.fields]
+    made: list[_Call] = []
+    for call, may_go in zip(calls, each, strict=True):
+        arguments = [types[position] for position in call.arg_list if position < len(types)]
+        function = make(call, arguments, may_go)
+        if function is None or (may_go and not function.can_retract):
+            what = ", ".join(map(str, arguments))
+            change = " of rows that may be taken back" if function is not None else ""
+            raise UnsupportedPlan(f"{where}: the aggregate function {call.function}({what}){change} is not supported")
+        made.append(_Call(call, function))
+    return CompiledAggregates(made)
+
+
+__all__ = ["CompiledAggregates", "compile_aggregates"]

@@ -1,0 +1,444 @@
+"""The functions one by one. Values are as rows hold them (``tidegate.functions.sql.rows``).
+
+    create() ─▶ accumulator    add(accumulator, arguments)    retract(accumulator, arguments)    merge(accumulator, other)    value(accumulator)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+from tidegate.plan.expressions import AggregateCall
+from tidegate.plan.logical_types import LogicalType, TypeRoot
+
+Accumulator = list[Any]
+Arguments = Sequence[Any]
+_WIDE: Final = Context(prec=120)
+_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
+
+
+class Aggregate(ABC):
+    """One function, made for its argument types and the type of its result."""
+
+    can_retract = True
+
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
+        self.call = call
+        self.type = call.type
+        self.arguments = arguments
+
+    @abstractmethod
+    def create(self) -> Accumulator: ...
+
+    @abstractmethod
+    def add(self, acc: Accumulator, args: Arguments) -> None: ...
+
+    @abstractmethod
+    def retract(self, acc: Accumulator, args: Arguments) -> None: ...
+
+    @abstractmethod
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        """What ``other`` holds is added behind."""
+
+    @abstractmethod
+    def value(self, acc: Accumulator) -> Any: ...
+
+
+class Count(Aggregate):
+    def create(self) -> Accumulator:
+        return [0]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if not args or args[0] is not None:
+            acc[0] += 1
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if not args or args[0] is not None:
+            acc[0] -= 1
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        acc[0] += other[0]
+
+    def value(self, acc: Accumulator) -> Any:
+        return acc[0]
+
+
+def _wrapped(value: int, bits: int) -> int:
+    """As Java's arithmetic overflows."""
+    half = 1 << (bits - 1)
+    return (value + half) % (1 << bits) - half
+
+
+def _fitted(value: Decimal, type: LogicalType) -> Decimal | None:
+    """In the precision and scale of a DECIMAL; null where it does not fit."""
+    assert type.precision is not None
+    rounded = value.quantize(Decimal(1).scaleb(-(type.scale or 0)), rounding=ROUND_HALF_UP, context=_WIDE)
+    return rounded if len(rounded.as_tuple().digits) <= type.precision or not rounded else None
+
+
+class Sum(Aggregate):
+    """Null where no value is there. A sum of whole numbers wraps around in its type, one of DECIMAL is null when it does not fit."""
+
+    empty: Any = None
+
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
+        super().__init__(call, arguments)
+        self._zero: Any = 0.0 if call.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else 0
+        if call.type.root is TypeRoot.DECIMAL:
+            self._zero = Decimal(0)
+
+    def create(self) -> Accumulator:
+        return [self._zero, 0]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            acc[0] = self._plus(acc[0], args[0])
+            acc[1] += 1
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            acc[0] = self._plus(acc[0], -args[0])
+            acc[1] -= 1
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        acc[0] = self._plus(acc[0], other[0])
+        acc[1] += other[1]
+
+    def value(self, acc: Accumulator) -> Any:
+        if acc[1] == 0:
+            return self._empty()
+        if self.type.root is TypeRoot.DECIMAL:
+            return _fitted(acc[0], self.type)
+        bits = _BITS.get(self.type.root)
+        return acc[0] if bits is None else _wrapped(acc[0], bits)
+
+    def _empty(self) -> Any:
+        return None
+
+    def _plus(self, left: Any, right: Any) -> Any:
+        return _WIDE.add(left, right) if self.type.root is TypeRoot.DECIMAL else left + right
+
+
+class Sum0(Sum):
+    """0 where no value is there."""
+
+    def _empty(self) -> Any:
+        return _fitted(Decimal(0), self.type) if self.type.root is TypeRoot.DECIMAL else self._zero
+
+
+class Avg(Sum):
+    """Of whole numbers it is a whole number, rounded toward zero."""
+
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
+        super().__init__(call, arguments)
+        if arguments[0].root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+            self._zero = 0.0
+
+    def value(self, acc: Accumulator) -> Any:
+        total, count = acc
+        if count == 0:
+            return None
+        if self.type.root is TypeRoot.DECIMAL:
+            return _fitted(_WIDE.divide(total, Decimal(count)), self.type)
+        if isinstance(total, float):
+            return total / count
+        quotient = abs(total) // abs(count)
+        return quotient if (total < 0) == (count < 0) else -quotient
+
+
+class WelfordM2(Aggregate):
+    """The sum of squared distances from the mean, which the planner makes STDDEV and VAR of."""
+
+    def create(self) -> Accumulator:
+        return [0, 0.0, 0.0]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is None:
+            return
+        x = float(args[0])
+        acc[0] += 1
+        distance = x - acc[1]
+        acc[1] += distance / acc[0]
+        acc[2] += distance * (x - acc[1])
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is None:
+            return
+        if acc[0] <= 1:
+            acc[:] = self.create()
+            return
+        x = float(args[0])
+        acc[0] -= 1
+        distance = x - acc[1]
+        acc[1] -= distance / acc[0]
+        acc[2] -= distance * (x - acc[1])
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        if other[0]:
+            count = acc[0] + other[0]
+            distance = other[1] - acc[1]
+            acc[2] += other[2] + distance * distance * acc[0] * other[0] / count
+            acc[1] += distance * other[0] / count
+            acc[0] = count
+
+    def value(self, acc: Accumulator) -> Any:
+        return acc[2] if acc[0] > 0 else None
+
+
+class Extreme(Aggregate):
+    """MIN and MAX: how often each value is there, where rows may go, and otherwise the best one."""
+
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType], best: Callable[..., Any], keeps_all: bool) -> None:
+        super().__init__(call, arguments)
+        self._best = best
+        self._keeps_all = keeps_all
+
+    def create(self) -> Accumulator:
+        return [{}] if self._keeps_all else [None]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        value = args[0]
+        if value is None:
+            return
+        if self._keeps_all:
+            _count(acc[0], value, 1)
+        else:
+            acc[0] = value if acc[0] is None else self._best(acc[0], value)
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            _count(acc[0], args[0], -1)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        if self._keeps_all:
+            for value, count in other[0].items():
+                _count(acc[0], value, count)
+        else:
+            self.add(acc, other)
+
+    def value(self, acc: Accumulator) -> Any:
+        if not self._keeps_all:
+            return acc[0]
+        there = [value for value, count in acc[0].items() if count > 0]
+        return self._best(there) if there else None
+
+
+def _count(counts: dict[Any, int], value: Any, change: int) -> None:
+    """A count below 0 stays: what it waits for may come late."""
+    count = counts.get(value, 0) + change
+    if count:
+        counts[value] = count
+    else:
+        counts.pop(value, None)
+
+
+class Kept(Aggregate):
+    """Base of functions of all their values in the order in which they came."""
+
+    ignores_nulls = True
+
+    def create(self) -> Accumulator:
+        return []
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if not self.ignores_nulls or args[0] is not None:
+            acc.append(tuple(args))
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if not self.ignores_nulls or args[0] is not None:
+            gone = tuple(args)
+            if gone in acc:
+                acc.remove(gone)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        acc.extend(other)
+
+
+class FirstValue(Kept):
+    def value(self, acc: Accumulator) -> Any:
+        return acc[0][0] if acc else None
+
+
+class LastValue(Kept):
+    def value(self, acc: Accumulator) -> Any:
+        return acc[-1][0] if acc else None
+
+
+class LastOnly(Aggregate):
+    """LAST_VALUE of inserts."""
+
+    can_retract = False
+
+    def create(self) -> Accumulator:
+        return [None]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            acc[0] = args[0]
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        raise AssertionError("made for inserts")
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        self.add(acc, other)
+
+    def value(self, acc: Accumulator) -> Any:
+        return acc[0]
+
+
+class FirstOnly(LastOnly):
+    """FIRST_VALUE of inserts."""
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if acc[0] is None:
+            acc[0] = args[0]
+
+
+class ListAgg(Kept):
+    def value(self, acc: Accumulator) -> Any:
+        if not acc:
+            return None
+        delimiter = acc[0][1] if len(acc[0]) > 1 else ","
+        return delimiter.join(entry[0] for entry in acc)
+
+
+class ArrayAgg(Kept):
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
+        super().__init__(call, arguments)
+        self.ignores_nulls = call.ignore_nulls
+
+    def value(self, acc: Accumulator) -> Any:
+        return tuple(entry[0] for entry in acc) if acc else None
+
+
+class Collect(Aggregate):
+    """A multiset: how often each value is there. Null is not taken."""
+
+    def create(self) -> Accumulator:
+        return [{}]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            _count(acc[0], args[0], 1)
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        if args[0] is not None:
+            _count(acc[0], args[0], -1)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        for value, count in other[0].items():
+            _count(acc[0], value, count)
+
+    def value(self, acc: Accumulator) -> Any:
+        return tuple(acc[0].items())
+
+
+class SingleValue(Kept):
+    """The value of a scalar subquery."""
+
+    ignores_nulls = False
+
+    def value(self, acc: Accumulator) -> Any:
+        if len(acc) > 1:
+            raise ValueError("SingleValueAggFunction received more than one element.")
+        return acc[0][0] if acc else None
+
+
+def _json(value: Any) -> str:
+    """Compact, as Jackson writes it."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class JsonArrayAgg(Kept):
+    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
+        super().__init__(call, arguments)
+        self.ignores_nulls = "ABSENT_ON_NULL" in call.function
+
+    def value(self, acc: Accumulator) -> Any:
+        return f"[{','.join(_json(entry[0]) for entry in acc)}]"
+
+
+class JsonObjectAgg(Kept):
+    ignores_nulls = False
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        key = args[0]
+        if key is None:
+            raise ValueError("Key is not allowed to be null.")
+        if any(entry[0] == key for entry in acc):
+            raise ValueError("Duplicate keys are not allowed.")
+        if args[1] is not None or "NULL_ON_NULL" in self.call.function:
+            acc.append(tuple(args))
+
+    def value(self, acc: Accumulator) -> Any:
+        return "{" + ",".join(f"{_json(key)}:{_json(value)}" for key, value in sorted(acc)) + "}"
+
+
+class Lag(Aggregate):
+    """The value some rows before: ``LAG(value, offset = 1, default = NULL)``."""
+
+    can_retract = False
+
+    def create(self) -> Accumulator:
+        return [[], 1, None]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if len(args) > 1:
+            acc[1] = args[1]
+        acc[2] = args[2] if len(args) > 2 else None
+        acc[0].append(args[0])
+        del acc[0][: -acc[1] - 1]
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        raise AssertionError("made for inserts")
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        raise AssertionError("LAG has no phases")
+
+    def value(self, acc: Accumulator) -> Any:
+        return acc[0][-acc[1] - 1] if len(acc[0]) > acc[1] else acc[2]
+
+
+class RowNumber(Count):
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        acc[0] += 1
+
+
+def make(call: AggregateCall, arguments: Sequence[LogicalType], retracts: bool) -> Aggregate | None:
+    """``None``: the function is not known."""
+    name = call.function
+    if name in ("$MIN$1", "$MAX$1"):
+        return Extreme(call, arguments, min if name == "$MIN$1" else max, retracts)
+    if name in ("$FIRST_VALUE$1", "$LAST_VALUE$1") and not retracts:
+        return (FirstOnly if name == "$FIRST_VALUE$1" else LastOnly)(call, arguments)
+    made = FUNCTIONS.get(name)
+    return None if made is None else made(call, arguments)
+
+
+FUNCTIONS: Final[dict[str, type[Aggregate]]] = {
+    "$COUNT$1": Count,
+    "$SUM$1": Sum,
+    "$$SUM0$1": Sum0,
+    "$AVG$1": Avg,
+    "$$WELFORD_M2$1$1": WelfordM2,
+    "$FIRST_VALUE$1": FirstValue,
+    "$LAST_VALUE$1": LastValue,
+    "$LISTAGG$1": ListAgg,
+    "$ARRAY_AGG$1": ArrayAgg,
+    "$COLLECT$1": Collect,
+    "$SINGLE_VALUE$1": SingleValue,
+    "$JSON_ARRAYAGG_ABSENT_ON_NULL$1": JsonArrayAgg,
+    "$JSON_ARRAYAGG_NULL_ON_NULL$1": JsonArrayAgg,
+    "$JSON_OBJECTAGG_NULL_ON_NULL$1": JsonObjectAgg,
+    "$JSON_OBJECTAGG_ABSENT_ON_NULL$1": JsonObjectAgg,
+    "$LAG$1": Lag,
+    "$ROW_NUMBER$1": RowNumber,
+}

@@ -1,0 +1,48 @@
+"""A changelog in columns: rows, and what each of them does.
+
+The kind of a row is an int8 with Flink's values (``RowKind.java``), in one last column named ``ROW_KIND``. A stream without that column has
+inserts only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+INSERT: Final = 0
+UPDATE_BEFORE: Final = 1
+UPDATE_AFTER: Final = 2
+DELETE: Final = 3
+
+ROW_KIND: Final = "$row_kind"
+"""The name of the column; no column of a table may have it."""
+
+KIND_FIELD: Final = pa.field(ROW_KIND, pa.int8(), nullable=False)
+
+
+def adds(kind: int) -> bool:
+    """Whether a row of this kind is there afterwards."""
+    return kind in (INSERT, UPDATE_AFTER)
+
+
+def has_kinds(schema: pa.Schema) -> bool:
+    return len(schema) > 0 and schema.names[-1] == ROW_KIND
+
+
+def with_kinds(schema: pa.Schema) -> pa.Schema:
+    """Returns the schema with the column of kinds behind it."""
+    return schema.append(KIND_FIELD)
+
+
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "KIND_FIELD",
+    "ROW_KIND",
+    "UPDATE_AFTER",
+    "UPDATE_BEFORE",
+    "adds",
+    "has_kinds",
+    "with_kinds",
+]
