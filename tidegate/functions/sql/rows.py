@@ -1,0 +1,65 @@
+"""Rows as tuples of plain values, for operators that look at one row at a time.
+
+Numbers, texts, bytes and decimals are Python's. Times, dates and durations are whole numbers in the unit of their column. Arrays are
+tuples, maps are tuples of pairs, rows are tuples: so every row can be a key of a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from tidegate.functions.sql.changelog import INSERT, has_kinds
+
+Row: TypeAlias = tuple[Any, ...]
+Change: TypeAlias = tuple[int, Row]
+"""The kind of a row, and the row without it."""
+
+
+def changes_of(data: pa.RecordBatch) -> list[Change]:
+    """Returns the rows of a batch with their kinds, which are inserts where it has none."""
+    columns = list(data.columns)
+    kinds = columns.pop().to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
+    rows = zip(*map(_values, columns), strict=True) if columns else iter([()] * data.num_rows)
+    return list(zip(kinds, rows, strict=True))
+
+
+def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
+    """Returns a batch of ``schema``; its kinds are left out where that has none."""
+    fields = list(schema)
+    arrays = []
+    if has_kinds(schema):
+        fields.pop()
+        arrays = [pa.array([kind for kind, _ in changes], pa.int8())]
+    columns: Iterable[Sequence[Any]] = zip(*[row for _, row in changes], strict=True) if changes else [()] * len(fields)
+    return pa.RecordBatch.from_arrays(
+        [*[_array(values, field.type) for values, field in zip(columns, fields, strict=True)], *arrays], schema=schema
+    )
+
+
+def _values(column: pa.Array) -> list[Any]:
+    stored = _stored(column.type)
+    values: list[Any] = (column if stored is None else column.view(stored)).to_pylist()
+    return [_plain(value) for value in values] if pa.types.is_nested(column.type) else values
+
+
+def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    stored = _stored(type)
+    return pa.array(values, type) if stored is None else pa.array(values, stored).view(type)
+
+
+def _stored(type: pa.DataType) -> pa.DataType | None:
+    """The whole numbers that a type of time is stored as."""
+    if pa.types.is_temporal(type):
+        return pa.int32() if type.bit_width == 32 else pa.int64()
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple([_plain(element) for element in value])
+    if isinstance(value, dict):
+        return tuple([_plain(element) for element in value.values()])
+    return tuple([_plain(element) for element in value]) if isinstance(value, tuple) else value
