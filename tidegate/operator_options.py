@@ -27,6 +27,8 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import OperatorKind, OperatorOptions
 from tidegate.model.values import AssignedWindow, Record, UserObject
+from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.nodes import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,17 @@ class SessionOptions(OperatorOptions):
     input: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationalOptions(OperatorOptions):
+    """A node of a compiled plan. ``row_types``: of its inputs, without the column of row kinds; ``keys``: for each input the positions of
+    the columns by which rows are dealt, none: all rows come to one subtask."""
+
+    node: Node
+    row_types: Sequence[LogicalType]
+    keys: Sequence[Sequence[int]]
+    time_zone: str
+
+
 OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "source": SourceOptions,
     "enumerated_source": EnumeratedSourceOptions,
@@ -197,6 +210,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "columnar_session": SessionOptions,
     "columnar_session_local": SessionOptions,
     "columnar_aggregate": AggregateOptions,
+    "relational": RelationalOptions,
 }
 
 
@@ -220,6 +234,7 @@ __all__ = [
     "IntervalJoinOptions",
     "LocalWindowOptions",
     "MapBatchesOptions",
+    "RelationalOptions",
     "SelectOptions",
     "SessionOptions",
     "SinkOptions",

@@ -22,6 +22,7 @@ from tidegate.operator_options import (
     IntervalJoinOptions,
     LocalWindowOptions,
     MapBatchesOptions,
+    RelationalOptions,
     SelectOptions,
     SessionOptions,
     SinkOptions,
@@ -34,6 +35,7 @@ from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.batch.sorted_inputs import InputMode, SortedInputs
 from tidegate.taskmanager.operators.columns.aggregate import ColumnarAggregate, ColumnarTotals
 from tidegate.taskmanager.operators.columns.stateless import FilterColumnsOperator, MapBatchesOperator, SelectOperator
+from tidegate.taskmanager.operators.relational.making import make_relational
 from tidegate.taskmanager.operators.rows.async_wait import AsyncWaitOperator
 from tidegate.taskmanager.operators.rows.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from tidegate.taskmanager.operators.rows.interval_join import IntervalJoinOperator
@@ -242,6 +244,9 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "columnar_session_local": _session_local,
     "columnar_session": _session,
     "columnar_aggregate": _columnar_aggregate,
+    "relational": lambda spec: make_relational(
+        spec.name, options_of(spec, RelationalOptions), spec.output_type.arrow_schema()
+    ),
 }
 
 

@@ -43,6 +43,7 @@ OperatorKind = Literal[
     "columnar_session",
     "columnar_session_local",
     "columnar_aggregate",
+    "relational",
 ]
 """What ``tidegate.taskmanager.runtime.operator_factory`` can build. The options of each kind are made, and so validated, by the client when
 the graph is built."""

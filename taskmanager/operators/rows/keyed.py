@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
+from typing import ClassVar, Literal
 
 from tidegate.columnar.keys.hashing import Hashes, key_groups
 from tidegate.common.typeinfo import TypeInformation
@@ -57,7 +58,7 @@ def _publish(context: OperatorContext, state: QueryableState) -> None:
 class KeyedOperator(Operator):
     """Base of all operators with keys: one KeySpec for each input."""
 
-    works_on = "records"
+    works_on: ClassVar[Literal["records", "arrow", "any"]] = "records"
 
     def __init__(self, name: str, keys: Sequence[KeySpec]) -> None:
         self._name = name

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
@@ -35,6 +36,19 @@ def with_kinds(schema: pa.Schema) -> pa.Schema:
     return schema.append(KIND_FIELD)
 
 
+def without_update_before(data: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch without the rows that are replaced by the ones behind them."""
+    return data.filter(pc.not_equal(data.columns[-1], UPDATE_BEFORE)) if has_kinds(data.schema) else data
+
+
+def as_inserts(data: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch of inserts with their kinds."""
+    if has_kinds(data.schema):
+        return data
+    kinds = pa.repeat(pa.scalar(INSERT, pa.int8()), data.num_rows)
+    return pa.RecordBatch.from_arrays([*data.columns, kinds], schema=with_kinds(data.schema))
+
+
 __all__ = [
     "DELETE",
     "INSERT",
@@ -43,6 +57,8 @@ __all__ = [
     "UPDATE_AFTER",
     "UPDATE_BEFORE",
     "adds",
+    "as_inserts",
     "has_kinds",
     "with_kinds",
+    "without_update_before",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.functions.sql.changelog import as_inserts, has_kinds, with_kinds, without_update_before
 from tidegate.functions.sql.scalar import (
     CompiledFilter,
     CompiledProjection,
@@ -23,6 +25,8 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
+from tidegate.plan.specs import HashDistribution, SingletonDistribution
+from tidegate.table._execution.relational import RELATIONAL, dealt_by, has_row_kinds, relational, table_schema
 
 Sources: TypeAlias = Callable[[Node], DataStream]
 Sinks: TypeAlias = Callable[[Node, DataStream], None]
@@ -33,7 +37,12 @@ _VALUES = (plan_nodes.Values1, plan_nodes.BatchValues1)
 _UNIONS = (plan_nodes.Union1, plan_nodes.BatchUnion1)
 _EXCHANGES = (plan_nodes.Exchange1, plan_nodes.BatchExchange1)
 _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
-SUPPORTED = (*_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, plan_nodes.WatermarkAssigner1)
+_EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
+_TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
+"""None of the nodes that there are asks for the time, and batches end by themselves."""
+SUPPORTED = (
+    *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_TRANSPARENT, *RELATIONAL, plan_nodes.DropUpdateBefore1
+)  # fmt: skip
 
 
 def translate(
@@ -64,14 +73,23 @@ def translate(
         if isinstance(node, _VALUES):
             return _values(node, env)
         read = [stream_of(found) for found in inputs]
-        if isinstance(node, _CALCS):
-            return _calc(node, read[0], inputs[0].output_type, time_zone)
+        types = [found.output_type for found in inputs]
+        if isinstance(node, (*_CALCS, *_EXPANDS)):
+            return _calc(node, read[0], types[0], time_zone)
         if isinstance(node, _UNIONS):
-            return read[0].union(*(_renamed(stream, node.output_type) for stream in read[1:]))
+            has_updates = any(map(has_row_kinds, read))
+            schema = table_schema(node.output_type, has_updates=has_updates)
+            first, *others = [_renamed(stream, schema) for stream in read]
+            return first.union(*others)
         if isinstance(node, _EXCHANGES):
-            return read[0].global_() if _is_single(node) else read[0].rebalance()
-        assert isinstance(node, plan_nodes.WatermarkAssigner1)
-        return read[0]  # none of the nodes that there are asks for the time
+            return _exchanged(node, read[0])
+        if isinstance(node, plan_nodes.DropUpdateBefore1):
+            stream = read[0].map_batches(without_update_before, read[0].get_type())
+            return stream.name(node.description) if has_row_kinds(read[0]) else read[0]
+        if type(node) in RELATIONAL:
+            return relational(node, read, types, time_zone)
+        assert isinstance(node, _TRANSPARENT)
+        return read[0]
 
     for node in plan.sinks:
         if not isinstance(node, _SINKS):
@@ -80,49 +98,65 @@ def translate(
 
 
 class CalcFunction:
-    """Keeps the rows for which the condition holds, and computes the columns of what is kept; compiled where it runs."""
+    """Keeps the rows for which the condition holds, and makes of each that is kept one row for each projection; compiled where it runs. Rows keep
+    their kinds."""
 
     def __init__(
         self,
         input_type: LogicalType,
         output_type: LogicalType,
-        projection: tuple[Rex, ...],
+        projections: tuple[tuple[Rex, ...], ...],
         condition: Rex | None,
         time_zone: str,
     ) -> None:
-        self._arguments = (input_type, output_type, projection, condition, time_zone)
-        self._compiled: tuple[CompiledProjection, CompiledFilter | None, pa.Schema] | None = None
+        self._arguments = (input_type, output_type, projections, condition, time_zone)
+        self._compiled: tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema] | None = None
 
     def __getstate__(self) -> tuple[object, ...]:
         return self._arguments
 
-    def __setstate__(self, arguments: tuple[LogicalType, LogicalType, tuple[Rex, ...], Rex | None, str]) -> None:
+    def __setstate__(self, arguments: tuple[LogicalType, LogicalType, tuple[tuple[Rex, ...], ...], Rex | None, str]) -> None:
         self.__init__(*arguments)  # type: ignore[misc]
 
-    def compile(self) -> tuple[CompiledProjection, CompiledFilter | None, pa.Schema]:
+    def compile(self) -> tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema]:
         """Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
-            input_type, output_type, projection, condition, time_zone = self._arguments
+            input_type, output_type, projections, condition, time_zone = self._arguments
             context = EvaluationContext(time_zone=time_zone)
             kept = None if condition is None else compile_filter(condition, input_type, context)
-            self._compiled = compile_projection(projection, input_type, context), kept, arrow_schema(output_type)
+            compiled = [compile_projection(projection, input_type, context) for projection in projections]
+            self._compiled = compiled, kept, arrow_schema(output_type)
         return self._compiled
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        projection, condition, schema = self.compile()
+        projections, condition, schema = self.compile()
         if condition is not None:
             batch = batch.filter(condition.evaluate(batch))
-        return pa.RecordBatch.from_arrays(projection.evaluate(batch), schema=schema)
+        kinds = []
+        if has_kinds(batch.schema):
+            kinds, schema = [batch.columns[-1]], with_kinds(schema)
+        made = [
+            pa.RecordBatch.from_arrays([*projection.evaluate(batch), *kinds], schema=schema)
+            for projection in projections
+        ]
+        if len(made) == 1:
+            return made[0]
+        each_row = np.arange(len(made) * batch.num_rows).reshape(len(made), -1).T.ravel()
+        return pa.concat_batches(made).take(pa.array(each_row))
 
 
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:
-    assert isinstance(node, _CALCS)
-    function = CalcFunction(input_type, node.output_type, node.projection, node.condition, time_zone)
+    if isinstance(node, _CALCS):
+        function = CalcFunction(input_type, node.output_type, (node.projection,), node.condition, time_zone)
+    else:
+        assert isinstance(node, _EXPANDS)
+        function = CalcFunction(input_type, node.output_type, node.projects, None, time_zone)
     try:
         function.compile()
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
-    return stream.map_batches(function, arrow_schema(node.output_type)).name(node.description)
+    schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
+    return stream.map_batches(function, schema).name(node.description)
 
 
 def _values(node: Node, env: StreamExecutionEnvironment) -> DataStream:
@@ -142,25 +176,32 @@ def _constants(values: tuple[RexLiteral, ...], input_type: LogicalType, one: pa.
     return compile_projection(values, input_type).evaluate(one)
 
 
-def _renamed(stream: DataStream, type: LogicalType) -> DataStream:
-    schema = arrow_schema(type)
+def _renamed(stream: DataStream, schema: pa.Schema) -> DataStream:
     if stream.get_type().arrow_schema() == schema:
         return stream
     return stream.map_batches(Renamed(schema), schema)
 
 
 class Renamed:
-    """The same columns under the names of another schema."""
+    """The same columns under the names of another schema, with row kinds where that has them."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if has_kinds(self._schema):
+            batch = as_inserts(batch)
         return pa.RecordBatch.from_arrays(
             [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)],
             schema=self._schema,
         )
 
 
-def _is_single(node: Node) -> bool:
-    return "single" in node.description
+def _exchanged(node: Node, stream: DataStream) -> DataStream:
+    match node.input_properties[0].required_distribution:
+        case HashDistribution(keys=keys) if keys:
+            return dealt_by(stream, keys)
+        case HashDistribution() | SingletonDistribution():
+            return stream.global_()
+        case _:
+            return stream if has_row_kinds(stream) else stream.rebalance()

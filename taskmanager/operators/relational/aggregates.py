@@ -1,0 +1,63 @@
+"""Group aggregates of changelogs (Flink: ``GroupAggFunction.java``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.functions.sql.aggregates import CompiledAggregates
+from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
+from tidegate.functions.sql.rows import Change, Row
+from tidegate.taskmanager.operators.relational.base import RelationalOperator
+
+
+class GroupAggregate(RelationalOperator):
+    """State: the accumulator of a key (``CompiledAggregates``)."""
+
+    def __init__(
+        self,
+        name: str,
+        grouping: Sequence[int],
+        aggregates: CompiledAggregates,
+        schema: pa.Schema,
+        *,
+        generates_update_before: bool,
+        retracts: bool,
+        ttl_ms: int,
+    ) -> None:
+        super().__init__(name, [grouping], schema, ttl_ms)
+        self._grouping = grouping
+        self._aggregates = aggregates
+        self._generates_update_before = generates_update_before
+        self._retracts = retracts
+        self._shown: dict[Row, tuple[Any, ...]] = {}
+        """Of the keys of a batch: what was shown of them last."""
+
+    def begin_batch(self) -> None:
+        self._shown.clear()
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        added, aggregates = adds(kind), self._aggregates
+        is_first = state is None
+        if is_first:
+            if not added:
+                return None
+            state = aggregates.create()
+        key = tuple([row[position] for position in self._grouping])
+        before = None if is_first else self._shown.get(key) or aggregates.values(state)
+        aggregates.change(state, row, added)
+        if self._retracts and state[0] == 0:
+            if before is not None:
+                out.append((DELETE, key + before))
+            self._shown.pop(key, None)
+            return None
+        now = self._shown[key] = aggregates.values(state)
+        if before is None:
+            out.append((INSERT, key + now))
+        elif self._ttl_ms or before != now:
+            if self._generates_update_before:
+                out.append((UPDATE_BEFORE, key + before))
+            out.append((UPDATE_AFTER, key + now))
+        return state

@@ -1,0 +1,150 @@
+"""The first or last row of a key, and the first rows of a partition in an order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cmp_to_key
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
+from tidegate.functions.sql.rows import Change, Row
+from tidegate.plan.specs import SortField
+from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+
+
+class Deduplicate(RelationalOperator):
+    """State: the row that is kept. ``time``: the field that tells which one, or ``None``: the order in which they come."""
+
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[int],
+        schema: pa.Schema,
+        *,
+        time: int | None,
+        keeps_last: bool,
+        generates_update_before: bool,
+        ttl_ms: int,
+    ) -> None:
+        super().__init__(name, [keys], schema, ttl_ms)
+        self._time = time
+        self._keeps_last = keeps_last
+        self._generates_update_before = generates_update_before
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        if state is None:
+            out.append((INSERT, row))
+            return row
+        if self._time is None:
+            replaces = self._keeps_last and (self._ttl_ms > 0 or state != row)
+        else:
+            replaces = row[self._time] >= state[self._time] if self._keeps_last else row[self._time] < state[self._time]
+        if not replaces:
+            return KEEP
+        if self._generates_update_before:
+            out.append((UPDATE_BEFORE, state))
+        out.append((UPDATE_AFTER, row))
+        return row
+
+
+def sort_key(fields: Sequence[SortField]) -> Any:
+    """The order of rows by ``ORDER BY``."""
+
+    def compare(left: Row, right: Row) -> int:
+        for field in fields:
+            a, b = left[field.index], right[field.index]
+            if a == b:
+                continue
+            if a is None or b is None:
+                return 1 if (a is None) == field.null_is_last else -1
+            return -1 if (a < b) == field.is_ascending else 1
+        return 0
+
+    return cmp_to_key(compare)
+
+
+class TopN(RelationalOperator):
+    """State: the rows of a partition in their order, those beyond the last rank only where rows may go. ``upsert_keys``: rows replace
+    the one of the same key (``UpdateFast``)."""
+
+    def __init__(
+        self,
+        name: str,
+        partition: Sequence[int],
+        order: Sequence[SortField],
+        ranks: tuple[int, int],
+        schema: pa.Schema,
+        *,
+        outputs_number: bool,
+        generates_update_before: bool,
+        upsert_keys: Sequence[int] | None,
+        retracts: bool,
+        ttl_ms: int,
+    ) -> None:
+        super().__init__(name, [partition], schema, ttl_ms)
+        self._sort_key = sort_key(order)
+        self._first, self._last = ranks[0] - 1, ranks[1]
+        self._outputs_number = outputs_number
+        self._generates_update_before = generates_update_before
+        self._upsert_keys = upsert_keys
+        self._keeps_all = retracts
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        rows: list[Row] = state or []
+        before = rows[self._first : self._last]
+        replaced = self._replaced(rows, row)
+        if replaced is not None and (adds(kind) or kind == DELETE):
+            del rows[replaced]
+        elif not adds(kind):
+            if row not in rows:
+                return rows or None
+            rows.remove(row)
+        if adds(kind):
+            rows.insert(bisect_right(rows, self._sort_key(row), key=self._sort_key), row)
+            if not self._keeps_all:
+                del rows[self._last :]
+        now = rows[self._first : self._last]
+        if now != before:
+            (self._numbered if self._outputs_number else self._unnumbered)(before, now, out)
+        return rows or None
+
+    def _replaced(self, rows: Sequence[Row], row: Row) -> int | None:
+        if self._upsert_keys is None:
+            return None
+        key = [row[position] for position in self._upsert_keys]
+        return next((at for at, old in enumerate(rows) if [old[p] for p in self._upsert_keys] == key), None)
+
+    def _numbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
+        ranks = range(max(len(before), len(now)))
+        changed = [
+            (
+                (*before[at], self._first + at + 1) if at < len(before) else None,
+                (*now[at], self._first + at + 1) if at < len(now) else None,
+            )
+            for at in ranks
+            if at >= len(before) or at >= len(now) or before[at] != now[at]
+        ]
+        goes_first = self._upsert_keys is not None
+        later: list[Change] = []
+        for old, new in changed:
+            if old is not None and new is None:
+                out.append((DELETE, old))
+                continue
+            if old is not None and self._generates_update_before:
+                out.append((UPDATE_BEFORE, old))
+            assert new is not None
+            (later if goes_first else out).append((INSERT if old is None else UPDATE_AFTER, new))
+        out.extend(later)
+
+    def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
+        left, came = list(before), []
+        for row in now:
+            if row in left:
+                left.remove(row)
+            else:
+                came.append(row)
+        out.extend((DELETE, row) for row in left)
+        out.extend((INSERT, row) for row in came)

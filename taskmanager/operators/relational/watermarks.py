@@ -1,0 +1,61 @@
+"""Watermarks of a table (Flink: ``WatermarkAssignerOperator.java``)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.functions.sql.scalar import EvaluationContext, compile_expression
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import PipelineOptions
+from tidegate.plan.expressions import Rex
+from tidegate.plan.logical_types import LogicalType
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+
+
+class WatermarkAssigner(Operator):
+    """Watermarks by an expression, in ms, that leave behind the row that moves event time on by more than an interval, as Flink's do;
+    what is left leaves at the end of each batch."""
+
+    works_on = "arrow"
+
+    def __init__(self, expression: Rex, row: LogicalType, zone: str) -> None:
+        self._expression = compile_expression(expression, row, EvaluationContext(time_zone=zone))
+        self._last = NO_WATERMARK
+        self._interval_ms = 0
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        configured = Configuration.from_strings(context.configuration)
+        self._interval_ms = configured.get(PipelineOptions.AUTO_WATERMARK_INTERVAL)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        data = batch.data
+        times = self._expression.evaluate(data)
+        ms = pc.fill_null(times.cast(pa.timestamp("ms", times.type.tz), safe=False).view(pa.int64()), NO_WATERMARK)
+        reached = np.maximum.accumulate(ms.to_numpy())
+        start = 0
+        while start < data.num_rows:
+            limit = self._last if self._last == NO_WATERMARK else self._last + self._interval_ms
+            at = int(np.searchsorted(reached, limit, side="right"))
+            end = min(max(at, start) + 1, data.num_rows)
+            self.context.output.emit(ArrowBatch(data.slice(start, end - start)))
+            if at < data.num_rows:
+                self._advance(int(reached[end - 1]))
+            start = end
+        if data.num_rows:
+            self._advance(int(reached[-1]))
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """Of what is before it, only the end of time counts."""
+        if timestamp_ms == END_OF_TIME:
+            self._advance(timestamp_ms)
+
+    def _advance(self, timestamp_ms: int) -> None:
+        if timestamp_ms > self._last:
+            self._last = timestamp_ms
+            self.context.output.emit_watermark(timestamp_ms)
