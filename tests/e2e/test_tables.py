@@ -91,3 +91,37 @@ def test_a_script_runs_up_to_its_error_and_its_plan_runs_alone(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     lines = [line for path in (tmp_path / "files").glob("part-*") for line in path.read_text().splitlines()]
     assert sorted(lines) == ["1,a;b", "11,c", "2,"]
+
+
+_CHANGELOGS = """
+from tidegate.table import EnvironmentSettings, TableEnvironment
+
+t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+t_env.get_config().set("parallelism.default", "2")
+rows = [(1, "a", 5), (2, "b", 7), (3, "a", 2), (4, "c", 1), (5, "a", None)]
+t_env.create_temporary_view("orders", t_env.from_elements(rows, ["id", "name", "qty"]))
+t_env.create_temporary_view("names", t_env.from_elements([("a", "Ann"), ("b", "Bob")], ["name", "long_name"]))
+total = "SELECT name, COUNT(*) AS n, SUM(qty) AS q, MAX(qty) AS m FROM orders GROUP BY name"
+t_env.execute_sql("CREATE TABLE screen (n BIGINT, c BIGINT) WITH ('connector' = 'print', 'print-identifier' = 'out')")
+t_env.execute_sql(f"INSERT INTO screen SELECT n, COUNT(*) FROM ({total}) GROUP BY n HAVING n > 2").wait()
+left = []
+joined = f"SELECT t.name, n, q, m, long_name FROM ({total}) t LEFT JOIN names ON t.name = names.name"
+with t_env.execute_sql(joined).collect() as rows:
+    for row in rows:
+        (left.append if str(row.get_row_kind()) in ("+I", "+U") else left.remove)(list(row))
+print(sorted(left))
+first = "SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY id DESC) AS rn FROM orders"
+with t_env.execute_sql(f"SELECT name, id FROM ({first}) WHERE rn <= 2").collect() as rows:
+    print([(str(row.get_row_kind()), row[1]) for row in rows if row[0] == "a"])
+"""
+
+
+def test_queries_with_updates_run_as_jobs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_CHANGELOGS)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    out, joined, first = done.stdout.splitlines()[-3:]
+    assert out.partition("> ")[2] == "+I[3, 1]"
+    assert joined == "[['a', 3, 7, 5, 'Ann'], ['b', 1, 7, 7, 'Bob'], ['c', 1, 1, 1, None]]"
+    assert first == "[('+I', 1), ('+I', 3), ('-D', 1), ('+I', 5)]"

@@ -137,7 +137,9 @@ class RelationalOperator(KeyedOperator):
             if only is not None
             else [tuple([row[position] for position in positions]) for _, row in changes]
         )
-        groups = key_groups(hash_columns([data.column(position) for position in positions]), self.context.max_parallelism)
+        groups = key_groups(
+            hash_columns([data.column(position) for position in positions]), self.context.max_parallelism
+        )
         self._check(keys, groups)
         return keys, groups.tolist()
 

@@ -44,7 +44,9 @@ class Join(RelationalOperator):
         self._sides_ttl = ttl_ms
         self._type = join_type
         self._is_outer = (join_type in ("LEFT", "FULL"), join_type in ("RIGHT", "FULL"))
-        self._strict = [[pair[side] for pair, strict in zip(join_keys, filter_nulls, strict=True) if strict] for side in (0, 1)]
+        self._strict = [
+            [pair[side] for pair, strict in zip(join_keys, filter_nulls, strict=True) if strict] for side in (0, 1)
+        ]
         self._routed = set(zip(*keys, strict=True))
         self._beyond = [pair for pair in join_keys if pair not in self._routed]
         self._condition = condition
@@ -54,12 +56,17 @@ class Join(RelationalOperator):
         self._now_ms = 0
 
     def open(self) -> None:
-        self._sides = [self.state_of_key(name, ttl) for name, ttl in zip(("left", "right"), self._sides_ttl, strict=True)]
+        self._sides = [
+            self.state_of_key(name, ttl) for name, ttl in zip(("left", "right"), self._sides_ttl, strict=True)
+        ]
         super(RelationalOperator, self).open()
 
     def read(self, group: int, key: Any, now_ms: int) -> list[Side]:
         self._now_ms = now_ms
-        return [self._living(state.read(group, key, now_ms) or {}, ttl) for state, ttl in zip(self._sides, self._sides_ttl, strict=True)]
+        return [
+            self._living(state.read(group, key, now_ms) or {}, ttl)
+            for state, ttl in zip(self._sides, self._sides_ttl, strict=True)
+        ]
 
     def write(self, group: int, key: Any, state: list[Side], now_ms: int) -> None:
         for side, table, ttl in zip(state, self._sides, self._sides_ttl, strict=True):
@@ -130,7 +137,9 @@ class Join(RelationalOperator):
         for old in other:
             out.extend([(kind, self._pair(row, old[0], index))] * old[1])
 
-    def _regular(self, sides: list[Side], kind: int, row: Row, index: int, other: list[Found], out: list[Change]) -> None:
+    def _regular(
+        self, sides: list[Side], kind: int, row: Row, index: int, other: list[Found], out: list[Change]
+    ) -> None:
         is_outer, other_is_outer = self._is_outer[index], self._is_outer[1 - index]
         if adds(kind):
             if is_outer and not other:

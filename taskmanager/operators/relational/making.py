@@ -11,11 +11,13 @@ from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compi
 from tidegate.model.errors import InvalidJob
 from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
-from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.logical_types import LogicalType, TimeKind
 from tidegate.plan.nodes import Node
+from tidegate.plan.specs import ConstantRange, Retract, UpdateFast
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.join import Join
+from tidegate.taskmanager.operators.relational.ranks import Deduplicate, TopN
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
 
@@ -58,6 +60,41 @@ def _changelog_normalize(name: str, options: RelationalOptions, schema: pa.Schem
     )
 
 
+def _deduplicate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.Deduplicate1)
+    fields = options.row_types[0].fields
+    times = [i for i, field in enumerate(fields) if field.type.kind is TimeKind.ROWTIME]
+    return Deduplicate(
+        name,
+        node.unique_keys,
+        schema,
+        time=times[0] if node.is_rowtime else None,
+        keeps_last=node.keep_last_row,
+        generates_update_before=node.generate_update_before,
+        ttl_ms=_ttl_ms(node, 0),
+    )
+
+
+def _rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, (nodes.Rank1, nodes.Limit1, nodes.SortLimit1))
+    assert isinstance(node.rank_range, ConstantRange)
+    strategy = node.rank_strategy
+    return TopN(
+        name,
+        node.partition.fields,
+        node.order_by.fields,
+        (node.rank_range.start, node.rank_range.end),
+        schema,
+        outputs_number=node.output_row_number,
+        generates_update_before=node.generate_update_before,
+        upsert_keys=strategy.primary_keys if isinstance(strategy, UpdateFast) else None,
+        retracts=isinstance(strategy, Retract),
+        ttl_ms=_ttl_ms(node, 0),
+    )
+
+
 def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.Join1)
@@ -65,7 +102,9 @@ def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     left, right = options.row_types
     joined = LogicalType(left.root, fields=left.fields + right.fields)
     condition = spec.non_equi_condition
-    columns = pa.schema([pa.field(f"f{i}", field.type) for i, field in enumerate([*arrow_schema(left), *arrow_schema(right)])])
+    columns = pa.schema(
+        [pa.field(f"f{i}", field.type) for i, field in enumerate([*arrow_schema(left), *arrow_schema(right)])]
+    )
     return Join(
         name,
         options.keys,
@@ -78,7 +117,10 @@ def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
         else compile_filter(condition, joined, EvaluationContext(options.time_zone)),
         joined=columns,
         widths=(len(left.fields), len(right.fields)),
-        upsert_keys=[_shortest(node.left_upsert_keys, spec.left_keys), _shortest(node.right_upsert_keys, spec.right_keys)],
+        upsert_keys=[
+            _shortest(node.left_upsert_keys, spec.left_keys),
+            _shortest(node.right_upsert_keys, spec.right_keys),
+        ],
         ttl_ms=[_ttl_ms(node, 0), _ttl_ms(node, 1)],
     )
 
@@ -96,7 +138,7 @@ def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema
 
 
 def _ttl_ms(node: Node, index: int) -> int:
-    found = {state.index: state.ttl_ms for state in getattr(node, "state", ())}
+    found: dict[int, int] = {state.index: state.ttl_ms for state in getattr(node, "state", ())}
     return found.get(index, 0)
 
 
@@ -104,6 +146,10 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.GroupAggregate1: _group_aggregate,
     nodes.ChangelogNormalize1: _changelog_normalize,
     nodes.Join1: _join,
+    nodes.Deduplicate1: _deduplicate,
+    nodes.Rank1: _rank,
+    nodes.Limit1: _rank,
+    nodes.SortLimit1: _rank,
     nodes.WatermarkAssigner1: _watermark_assigner,
 }
 

@@ -15,6 +15,7 @@ from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
+from tidegate.plan.specs import ConstantRange
 from tidegate.records.arrow_type import ArrowTypeInfo
 
 Keys: TypeAlias = Sequence[Sequence[int]]
@@ -32,7 +33,9 @@ def table_schema(type: LogicalType, *, has_updates: bool) -> pa.Schema:
     return with_kinds(schema) if has_updates else schema
 
 
-def relational(node: Node, inputs: Sequence[DataStream], row_types: Sequence[LogicalType], time_zone: str) -> DataStream:
+def relational(
+    node: Node, inputs: Sequence[DataStream], row_types: Sequence[LogicalType], time_zone: str
+) -> DataStream:
     """The operator of a node of ``RELATIONAL`` over its inputs. Raises ``UnsupportedPlan``, naming the node and the function, type or option that is not
     supported."""
     keys = RELATIONAL[type(node)](node)
@@ -65,8 +68,13 @@ def _group_keys(node: Node) -> Keys:
 
 
 def _unique_keys(node: Node) -> Keys:
-    assert isinstance(node, plan_nodes.ChangelogNormalize1)
+    assert isinstance(node, (plan_nodes.ChangelogNormalize1, plan_nodes.Deduplicate1))
     return (node.unique_keys,)
+
+
+def _rank_keys(node: Node) -> Keys:
+    assert isinstance(node, (plan_nodes.Rank1, plan_nodes.Limit1, plan_nodes.SortLimit1))
+    return (node.partition.fields,)
 
 
 def _join_keys(node: Node) -> Keys:
@@ -85,11 +93,17 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.GroupAggregate1: _group_keys,
     plan_nodes.ChangelogNormalize1: _unique_keys,
     plan_nodes.Join1: _join_keys,
+    plan_nodes.Deduplicate1: _unique_keys,
+    plan_nodes.Rank1: _rank_keys,
+    plan_nodes.Limit1: _rank_keys,
+    plan_nodes.SortLimit1: _rank_keys,
 }
 """By node: how its inputs are dealt."""
 
 
 def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
+    if isinstance(node, plan_nodes.Deduplicate1):
+        return not node.output_insert_only
     if isinstance(node, plan_nodes.Join1):
         return node.join_spec.join_type not in ("INNER", "SEMI") or any(map(has_row_kinds, inputs))
     return True
@@ -108,6 +122,18 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str) -> None
             left, right = row_types
             joined = LogicalType(left.root, fields=left.fields + right.fields)
             compile_filter(node.join_spec.non_equi_condition, joined, context)
+        if isinstance(node, plan_nodes.Rank1):
+            if node.rank_type != "ROW_NUMBER":
+                raise UnsupportedPlan(f"{node.rank_type} is not supported")
+            if not isinstance(node.rank_range, ConstantRange):
+                raise UnsupportedPlan(f"a rank of the kind {type(node.rank_range).__name__} is not supported")
+        if (
+            isinstance(node, plan_nodes.Deduplicate1)
+            and node.is_rowtime
+            and not node.keep_last_row
+            and node.output_insert_only
+        ):
+            raise UnsupportedPlan("the first row by event time is not supported yet")
     except UnsupportedPlan as error:
         message = error.message.removeprefix(f"{where}: ")
         raise UnsupportedPlan(f"{where}: {message}: {node.description}") from error

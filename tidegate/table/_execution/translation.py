@@ -19,6 +19,7 @@ from tidegate.functions.sql.scalar import (
     compile_filter,
     compile_projection,
 )
+from tidegate.functions.sql.table_functions import Correlate
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
@@ -38,10 +39,12 @@ _UNIONS = (plan_nodes.Union1, plan_nodes.BatchUnion1)
 _EXCHANGES = (plan_nodes.Exchange1, plan_nodes.BatchExchange1)
 _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
 _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
+_CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
 """None of the nodes that there are asks for the time, and batches end by themselves."""
-SUPPORTED = (
-    *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_TRANSPARENT, *RELATIONAL, plan_nodes.DropUpdateBefore1
+SUPPORTED: tuple[type[Node], ...] = (
+    *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
+    plan_nodes.DropUpdateBefore1,
 )  # fmt: skip
 
 
@@ -74,7 +77,7 @@ def translate(
             return _values(node, env)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
-        if isinstance(node, (*_CALCS, *_EXPANDS)):
+        if isinstance(node, (*_CALCS, *_EXPANDS, *_CORRELATES)):
             return _calc(node, read[0], types[0], time_zone)
         if isinstance(node, _UNIONS):
             has_updates = any(map(has_row_kinds, read))
@@ -115,7 +118,9 @@ class CalcFunction:
     def __getstate__(self) -> tuple[object, ...]:
         return self._arguments
 
-    def __setstate__(self, arguments: tuple[LogicalType, LogicalType, tuple[tuple[Rex, ...], ...], Rex | None, str]) -> None:
+    def __setstate__(
+        self, arguments: tuple[LogicalType, LogicalType, tuple[tuple[Rex, ...], ...], Rex | None, str]
+    ) -> None:
         self.__init__(*arguments)  # type: ignore[misc]
 
     def compile(self) -> tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema]:
@@ -146,8 +151,12 @@ class CalcFunction:
 
 
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:
+    function: CalcFunction | Correlate
     if isinstance(node, _CALCS):
         function = CalcFunction(input_type, node.output_type, (node.projection,), node.condition, time_zone)
+    elif isinstance(node, _CORRELATES):
+        is_left = node.join_type == "LEFT"
+        function = Correlate(node.function_call, node.condition, input_type, node.output_type, is_left, time_zone)
     else:
         assert isinstance(node, _EXPANDS)
         function = CalcFunction(input_type, node.output_type, node.projects, None, time_zone)

@@ -1,17 +1,17 @@
 """The functions one by one. Values are as rows hold them (``tidegate.functions.sql.rows``).
 
-    create() ─▶ accumulator    add(accumulator, arguments)    retract(accumulator, arguments)    merge(accumulator, other)    value(accumulator)
+create() ─▶ accumulator    add(accumulator, arguments)    retract(accumulator, arguments)    merge(accumulator, other)    value(accumulator)
 """
 
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
+from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
@@ -190,50 +190,55 @@ class WelfordM2(Aggregate):
 
 
 class Extreme(Aggregate):
-    """MIN and MAX: how often each value is there, where rows may go, and otherwise the best one."""
+    """MIN and MAX: ``[best value]``, and where rows may go how often each value is there."""
 
-    def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType], best: Callable[..., Any], keeps_all: bool) -> None:
+    def __init__(
+        self, call: AggregateCall, arguments: Sequence[LogicalType], best: Callable[..., Any], keeps_all: bool
+    ) -> None:
         super().__init__(call, arguments)
         self._best = best
         self._keeps_all = keeps_all
 
     def create(self) -> Accumulator:
-        return [{}] if self._keeps_all else [None]
+        return [None, {}] if self._keeps_all else [None]
 
     def add(self, acc: Accumulator, args: Arguments) -> None:
         value = args[0]
         if value is None:
             return
-        if self._keeps_all:
-            _count(acc[0], value, 1)
-        else:
-            acc[0] = value if acc[0] is None else self._best(acc[0], value)
+        if self._keeps_all and _count(acc[1], value, 1) <= 0:
+            return
+        acc[0] = value if acc[0] is None else self._best(acc[0], value)
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
-        if args[0] is not None:
-            _count(acc[0], args[0], -1)
+        value = args[0]
+        if value is not None and _count(acc[1], value, -1) == 0 and value == acc[0]:
+            self._find(acc)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        if self._keeps_all:
-            for value, count in other[0].items():
-                _count(acc[0], value, count)
-        else:
+        if not self._keeps_all:
             self.add(acc, other)
+            return
+        for value, count in other[1].items():
+            _count(acc[1], value, count)
+        self._find(acc)
 
     def value(self, acc: Accumulator) -> Any:
-        if not self._keeps_all:
-            return acc[0]
-        there = [value for value, count in acc[0].items() if count > 0]
-        return self._best(there) if there else None
+        return acc[0]
+
+    def _find(self, acc: Accumulator) -> None:
+        there = [value for value, count in acc[1].items() if count > 0]
+        acc[0] = self._best(there) if there else None
 
 
-def _count(counts: dict[Any, int], value: Any, change: int) -> None:
-    """A count below 0 stays: what it waits for may come late."""
+def _count(counts: dict[Any, int], value: Any, change: int) -> int:
+    """Returns how often a value is there now. A count below 0 stays: what it waits for may come late."""
     count = counts.get(value, 0) + change
     if count:
         counts[value] = count
     else:
         counts.pop(value, None)
+    return count
 
 
 class Kept(Aggregate):
@@ -344,26 +349,24 @@ class SingleValue(Kept):
 
     def value(self, acc: Accumulator) -> Any:
         if len(acc) > 1:
-            raise ValueError("SingleValueAggFunction received more than one element.")
+            raise EvaluationError("SingleValueAggFunction received more than one element.")
         return acc[0][0] if acc else None
 
 
-def _json(value: Any) -> str:
-    """Compact, as Jackson writes it."""
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, float) and math.isfinite(value):
-        return repr(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _json(key: str) -> str:
+    """As Jackson writes it."""
+    return json.dumps(key, ensure_ascii=False)
 
 
 class JsonArrayAgg(Kept):
+    """The planner puts ``JSON_STRING`` around the arguments: values are JSON texts."""
+
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
         self.ignores_nulls = "ABSENT_ON_NULL" in call.function
 
     def value(self, acc: Accumulator) -> Any:
-        return f"[{','.join(_json(entry[0]) for entry in acc)}]"
+        return f"[{','.join('null' if entry[0] is None else entry[0] for entry in acc)}]"
 
 
 class JsonObjectAgg(Kept):
@@ -372,14 +375,17 @@ class JsonObjectAgg(Kept):
     def add(self, acc: Accumulator, args: Arguments) -> None:
         key = args[0]
         if key is None:
-            raise ValueError("Key is not allowed to be null.")
+            raise EvaluationError("Key is not allowed to be null.")
         if any(entry[0] == key for entry in acc):
-            raise ValueError("Duplicate keys are not allowed.")
+            raise EvaluationError(
+                f"Key '{key}' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG. Please ensure that keys are unique."
+            )
         if args[1] is not None or "NULL_ON_NULL" in self.call.function:
             acc.append(tuple(args))
 
     def value(self, acc: Accumulator) -> Any:
-        return "{" + ",".join(f"{_json(key)}:{_json(value)}" for key, value in sorted(acc)) + "}"
+        texts = [f"{_json(key)}:{'null' if value is None else value}" for key, value in sorted(acc)]
+        return f"{{{','.join(texts)}}}"
 
 
 class Lag(Aggregate):

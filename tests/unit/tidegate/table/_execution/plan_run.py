@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,13 +17,13 @@ from tidegate.functions.sql.scalar.registry import ScalarCall
 from tidegate.functions.sql.scalar.texts import formatter
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.exec_node_graph import ExecNodeGraph
-from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
+from tidegate.plan.specs import ProjectPushDown
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.table._execution.relational import table_schema
 from tidegate.table._execution.translation import translate
 from tidegate.testing import HarnessSnapshot, OperatorHarness
-from tidegate.plan.specs import ProjectPushDown
 
 KINDS = ("+I", "-U", "+U", "-D")
 _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
@@ -61,11 +60,11 @@ class PlanRun:
 
             def constant_rows(table: pa.Table) -> DataStream:
                 self._constants.append(table)
-                return given[len(self._constants) - 1]
+                return given[len(self._constants) - 1].map_batches(_same, table.schema)
 
             env.from_collection = constant_rows  # type: ignore[method-assign, assignment]
             translate(plan, env, lambda node: by_id[node.id], lambda _, stream: ends.append(stream), zone)
-            del env.from_collection  # type: ignore[method-assign]
+            del env.from_collection
             return ends[0].map_batches(self._keep, ends[0].get_type())
 
         types = [ArrowTypeInfo(schema) for schema in schemas]
@@ -83,12 +82,15 @@ class PlanRun:
         self.batches.append(batch)
         return batch
 
-    def push_files(self, files: Mapping[str, Sequence[Sequence[str]]]) -> None:
-        """Each scan reads its file, one after the other, and constant rows are given; then all input ends."""
+    def push_files(self, files: Mapping[str, Sequence[Sequence[str]]], *, one_by_one: bool = True) -> None:
+        """Each scan reads its file, one after the other, and constant rows are given; then all input ends. ``one_by_one``: each row is a batch."""
         for index, scan in enumerate(self.scans):
-            self.push(index, _rows_of(scan, files))
+            rows = _rows_of(scan, files)
+            for part in [[row] for row in rows] if one_by_one else [rows]:
+                self.push(index, part)
         for index, table in enumerate(self._constants, len(self.scans)):
-            self.harness.push_all([Row(*row.values()) for row in table.to_pylist()], input=index)
+            for row in table.to_pylist():
+                self.harness.push(Row(*row.values()), input=index)
         self.finish()
 
     def finish(self) -> None:
@@ -110,9 +112,16 @@ class PlanRun:
         found: list[tuple[str, tuple[str | None, ...]]] = []
         for batch in self.batches:
             kinds = batch.columns[-1].to_pylist() if has_kinds(batch.schema) else [0] * batch.num_rows
-            columns = [texts(field.type, array, self._zone) for field, array in zip(self.row_type.fields, batch.columns, strict=False)]
+            columns = [
+                texts(field.type, array, self._zone)
+                for field, array in zip(self.row_type.fields, batch.columns, strict=False)
+            ]
             found += [(KINDS[kind], row) for kind, row in zip(kinds, zip(*columns, strict=True), strict=True)]
         return found
+
+
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
 
 
 def column(type: LogicalType, values: Sequence[str | None], zone: str) -> pa.Array:
@@ -120,14 +129,8 @@ def column(type: LogicalType, values: Sequence[str | None], zone: str) -> pa.Arr
     context = EvaluationContext(zone)
     cast = caster(_STRING, type, context, ScalarCall("CSV", type, (), context))
     array = pa.array(values, pa.string())
-    (kind,) = (field.type for field in arrow_schema(LogicalType(TypeRoot.ROW, fields=(_field(type),))))
+    (kind,) = (field.type for field in arrow_schema(LogicalType(TypeRoot.ROW, fields=(Field("value", type),))))
     return array if cast is None else cast(array).cast(kind)
-
-
-def _field(type: LogicalType) -> Any:
-    from tidegate.plan.logical_types import Field
-
-    return Field("value", type)
 
 
 def texts(type: LogicalType, array: pa.Array, zone: str) -> list[str | None]:
@@ -139,7 +142,8 @@ def _rows_of(scan: Node, files: Mapping[str, Sequence[Sequence[str]]]) -> list[l
     """The columns that a scan reads of its file."""
     assert isinstance(scan, plan_nodes.TableSourceScan2)
     table = scan.scan_table_source.table.resolved_table
-    assert table is not None and table.options is not None
+    assert table is not None
+    assert table.options is not None
     stored = [found for found in table.schema.columns if found.kind == "PHYSICAL"]
     null = table.options.get("csv.null-literal")
     chosen = list(range(len(stored)))

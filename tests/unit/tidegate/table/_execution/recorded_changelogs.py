@@ -1,4 +1,5 @@
-"""Statements over small files, with the plans that Flink 2.3.0 compiled for a ``print`` table and the changelogs that it gave (``recorded_changelogs.json.xz``).
+"""Statements over small files, with the plans that Flink 2.3.0 compiled for a ``print`` table and the changelogs that it gave
+(``recorded_changelogs.json.xz``).
 
 Recorded with Flink's mini cluster at parallelism 1, ``collectInternal`` and its own text of each value, ``null`` for NULL. ``order``: ``exact`` where three
 runs gave the same changelog, otherwise ``final``, the rows that were left. With ``error`` the statement failed when it ran.
@@ -31,6 +32,10 @@ class Statement:
     changes: Sequence[Change]
     fails: bool
 
+    @property
+    def zone(self) -> str:
+        return self.options.get("table.local-time-zone", "UTC")
+
 
 def names() -> list[str]:
     return sorted(_recorded()["statements"])
@@ -52,5 +57,7 @@ def statement(name: str) -> Statement:
 
 @cache
 def _recorded() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(lzma.decompress((Path(__file__).parent / "recorded_changelogs.json.xz").read_bytes()))
+    found: dict[str, Any] = json.loads(
+        lzma.decompress((Path(__file__).parent / "recorded_changelogs.json.xz").read_bytes())
+    )
     return found
