@@ -12,9 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 INSERT: Final = 0
+"""A new row; all four by Flink's ``RowKind``."""
 UPDATE_BEFORE: Final = 1
+"""A row before a change of it, by Flink's ``RowKind``."""
 UPDATE_AFTER: Final = 2
+"""A row after a change of it, by Flink's ``RowKind``."""
 DELETE: Final = 3
+"""A row that goes, by Flink's ``RowKind``."""
 
 ROW_KIND: Final = "$row_kind"
 """The name of the column; no column of a table may have it."""
