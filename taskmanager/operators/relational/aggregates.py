@@ -33,7 +33,7 @@ class GroupAggregate(RelationalOperator):
         self._generates_update_before = generates_update_before
         self._retracts = retracts
         self._shown: dict[Row, tuple[Any, ...]] = {}
-        """Of the keys of a batch: what was shown of them last."""
+        """The values that were shown last, by keys of a batch."""
 
     def begin_batch(self) -> None:
         self._shown.clear()

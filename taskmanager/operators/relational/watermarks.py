@@ -51,7 +51,7 @@ class WatermarkAssigner(Operator):
             self._advance(int(reached[-1]))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        """Of what is before it, only the end of time counts."""
+        """Passes on the end of time alone: earlier watermarks are replaced by those of the expression."""
         if timestamp_ms == END_OF_TIME:
             self._advance(timestamp_ms)
 

@@ -103,7 +103,7 @@ def _of_input(rex: Rex) -> Rex:
 
 
 def _elements(array: pa.Array) -> Made:
-    """Of arrays their elements, of maps their pairs, of multisets each element as often as it is there."""
+    """Returns the elements of arrays, and the pairs of maps."""
     if pa.types.is_map(array.type):
         pairs = [(row, pair) for row, value in enumerate(array.to_pylist()) for pair in value or ()]
         parents = np.array([row for row, _ in pairs], np.int64)
