@@ -131,7 +131,7 @@ class Sum0(Sum):
 
 
 class Avg(Sum):
-    """Of whole numbers it is a whole number, rounded toward zero."""
+    """The average of whole numbers is one, rounded toward zero."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)

@@ -32,7 +32,7 @@ def row_type(**fields: LogicalType) -> LogicalType:
 
 
 def computed(query: str, **tables: tuple[Sequence[Change], LogicalType]) -> list[Row]:
-    """Of DuckDB, over the rows that changelogs leave."""
+    """Returns what DuckDB computes over the rows that changelogs leave."""
     connection = _duckdb()
     for name, (changes, kind) in tables.items():
         rows = batch_of([(0, row) for row in fold(changes)], arrow_schema(kind))
