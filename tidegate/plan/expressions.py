@@ -172,10 +172,12 @@ class AggregateCall(PlanPart, frozen=True):
 
     @property
     def function(self) -> str:
+        """The name that tells functions apart."""
         return self.internal_name or self.system_name or self.catalog_name or self.class_ or "?"
 
     @property
     def is_built_in(self) -> bool:
+        """Whether it is a function of Flink's."""
         return self.internal_name is not None
 
 

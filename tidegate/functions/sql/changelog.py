@@ -32,6 +32,7 @@ def adds(kind: int) -> bool:
 
 
 def has_kinds(schema: pa.Schema) -> bool:
+    """Whether the last column has the kinds of rows."""
     return len(schema) > 0 and schema.names[-1] == ROW_KIND
 
 

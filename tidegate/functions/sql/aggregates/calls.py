@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidegate.functions.sql.aggregates.functions import Accumulator, Aggregate, make
+from tidegate.functions.sql.aggregates.functions import Accumulator, SqlAggregate, make
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import LogicalType
@@ -14,7 +14,7 @@ from tidegate.plan.logical_types import LogicalType
 class _Call:
     """One call. An accumulator of a distinct one is ``[how often each argument is there, accumulator]``."""
 
-    def __init__(self, call: AggregateCall, function: Aggregate) -> None:
+    def __init__(self, call: AggregateCall, function: SqlAggregate) -> None:
         self._positions: Final = call.arg_list
         self._filter: Final = call.filter_arg
         self._distinct: Final = call.distinct
@@ -65,6 +65,7 @@ class CompiledAggregates:
         self._calls = tuple(calls)
 
     def create(self) -> Accumulator:
+        """Returns the accumulator of no rows."""
         return [0, [call.create() for call in self._calls]]
 
     def change(self, acc: Accumulator, row: Sequence[Any], adds: bool) -> None:
@@ -74,11 +75,13 @@ class CompiledAggregates:
             call.change(inner, row, adds)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        """What ``other`` holds is added behind."""
         acc[0] += other[0]
         for call, inner, more in zip(self._calls, acc[1], other[1], strict=True):
             call.merge(inner, more)
 
     def values(self, acc: Accumulator) -> tuple[Any, ...]:
+        """Returns the result of each call."""
         return tuple([call.value(inner) for call, inner in zip(self._calls, acc[1], strict=True)])
 
 

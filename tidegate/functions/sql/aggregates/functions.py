@@ -21,7 +21,7 @@ _WIDE: Final = Context(prec=120)
 _BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 
 
-class Aggregate(ABC):
+class SqlAggregate(ABC):
     """One function, made for its argument types and the type of its result."""
 
     can_retract = True
@@ -32,23 +32,29 @@ class Aggregate(ABC):
         self.arguments = arguments
 
     @abstractmethod
-    def create(self) -> Accumulator: ...
+    def create(self) -> Accumulator:
+        """Returns the accumulator of no rows."""
 
     @abstractmethod
-    def add(self, acc: Accumulator, args: Arguments) -> None: ...
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        """A row comes."""
 
     @abstractmethod
-    def retract(self, acc: Accumulator, args: Arguments) -> None: ...
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        """A row goes."""
 
     @abstractmethod
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
         """What ``other`` holds is added behind."""
 
     @abstractmethod
-    def value(self, acc: Accumulator) -> Any: ...
+    def value(self, acc: Accumulator) -> Any:
+        """Returns the result."""
 
 
-class Count(Aggregate):
+class Count(SqlAggregate):
+    """COUNT: of rows, or of values that are not null."""
+
     def create(self) -> Accumulator:
         return [0]
 
@@ -80,7 +86,7 @@ def _fitted(value: Decimal, type: LogicalType) -> Decimal | None:
     return rounded if len(rounded.as_tuple().digits) <= type.precision or not rounded else None
 
 
-class Sum(Aggregate):
+class Sum(SqlAggregate):
     """Null where no value is there. A sum of whole numbers wraps around in its type, one of DECIMAL is null when it does not fit."""
 
     empty: Any = None
@@ -150,7 +156,7 @@ class Avg(Sum):
         return quotient if (total < 0) == (count < 0) else -quotient
 
 
-class WelfordM2(Aggregate):
+class WelfordM2(SqlAggregate):
     """The sum of squared distances from the mean, which the planner makes STDDEV and VAR of."""
 
     def create(self) -> Accumulator:
@@ -189,7 +195,7 @@ class WelfordM2(Aggregate):
         return acc[2] if acc[0] > 0 else None
 
 
-class Extreme(Aggregate):
+class Extreme(SqlAggregate):
     """MIN and MAX: ``[best value]``, and where rows may go how often each value is there."""
 
     def __init__(
@@ -241,7 +247,7 @@ def _count(counts: dict[Any, int], value: Any, change: int) -> int:
     return count
 
 
-class Kept(Aggregate):
+class KeptValues(SqlAggregate):
     """Base of functions of all their values in the order in which they came."""
 
     ignores_nulls = True
@@ -263,17 +269,21 @@ class Kept(Aggregate):
         acc.extend(other)
 
 
-class FirstValue(Kept):
+class FirstValue(KeptValues):
+    """FIRST_VALUE of rows that may go."""
+
     def value(self, acc: Accumulator) -> Any:
         return acc[0][0] if acc else None
 
 
-class LastValue(Kept):
+class LastValue(KeptValues):
+    """LAST_VALUE of rows that may go."""
+
     def value(self, acc: Accumulator) -> Any:
         return acc[-1][0] if acc else None
 
 
-class LastOnly(Aggregate):
+class LastOnly(SqlAggregate):
     """LAST_VALUE of inserts."""
 
     can_retract = False
@@ -303,7 +313,9 @@ class FirstOnly(LastOnly):
             acc[0] = args[0]
 
 
-class ListAgg(Kept):
+class ListAgg(KeptValues):
+    """LISTAGG: texts with a delimiter between them."""
+
     def value(self, acc: Accumulator) -> Any:
         if not acc:
             return None
@@ -311,7 +323,9 @@ class ListAgg(Kept):
         return delimiter.join(entry[0] for entry in acc)
 
 
-class ArrayAgg(Kept):
+class ArrayAgg(KeptValues):
+    """ARRAY_AGG: null where no value is there."""
+
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
         self.ignores_nulls = call.ignore_nulls
@@ -320,7 +334,7 @@ class ArrayAgg(Kept):
         return tuple(entry[0] for entry in acc) if acc else None
 
 
-class Collect(Aggregate):
+class Collect(SqlAggregate):
     """A multiset: how often each value is there. Null is not taken."""
 
     def create(self) -> Accumulator:
@@ -342,7 +356,7 @@ class Collect(Aggregate):
         return tuple(acc[0].items())
 
 
-class SingleValue(Kept):
+class SingleValue(KeptValues):
     """The value of a scalar subquery."""
 
     ignores_nulls = False
@@ -358,7 +372,7 @@ def _json(key: str) -> str:
     return json.dumps(key, ensure_ascii=False)
 
 
-class JsonArrayAgg(Kept):
+class JsonArrayAgg(KeptValues):
     """The planner puts ``JSON_STRING`` around the arguments: values are JSON texts."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
@@ -369,7 +383,9 @@ class JsonArrayAgg(Kept):
         return f"[{','.join('null' if entry[0] is None else entry[0] for entry in acc)}]"
 
 
-class JsonObjectAgg(Kept):
+class JsonObjectAgg(KeptValues):
+    """JSON_OBJECTAGG: its values are JSON texts. Raises ``EvaluationError`` for a key that is null, or there already."""
+
     ignores_nulls = False
 
     def add(self, acc: Accumulator, args: Arguments) -> None:
@@ -388,7 +404,7 @@ class JsonObjectAgg(Kept):
         return f"{{{','.join(texts)}}}"
 
 
-class Lag(Aggregate):
+class Lag(SqlAggregate):
     """The value some rows before: ``LAG(value, offset = 1, default = NULL)``."""
 
     can_retract = False
@@ -414,11 +430,13 @@ class Lag(Aggregate):
 
 
 class RowNumber(Count):
+    """ROW_NUMBER: the number of rows so far."""
+
     def add(self, acc: Accumulator, args: Arguments) -> None:
         acc[0] += 1
 
 
-def make(call: AggregateCall, arguments: Sequence[LogicalType], retracts: bool) -> Aggregate | None:
+def make(call: AggregateCall, arguments: Sequence[LogicalType], retracts: bool) -> SqlAggregate | None:
     """``None``: the function is not known."""
     name = call.function
     if name in ("$MIN$1", "$MAX$1"):
@@ -429,7 +447,7 @@ def make(call: AggregateCall, arguments: Sequence[LogicalType], retracts: bool) 
     return None if made is None else made(call, arguments)
 
 
-FUNCTIONS: Final[dict[str, type[Aggregate]]] = {
+FUNCTIONS: Final[dict[str, type[SqlAggregate]]] = {
     "$COUNT$1": Count,
     "$SUM$1": Sum,
     "$$SUM0$1": Sum0,
