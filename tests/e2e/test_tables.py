@@ -12,8 +12,20 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 _PROGRAM = """
 import sys
-from tidegate.table import DataTypes, EnvironmentSettings, TableEnvironment
+from tidegate.table import DataTypes, EnvironmentSettings, ScalarFunction, TableEnvironment
+from tidegate.table.udf import udf
 from tidegate.table.expressions import col, lit
+
+@udf(result_type=DataTypes.BIGINT())
+def add(i, j):
+    return i + j
+
+class Shout(ScalarFunction):
+    def open(self, context):
+        self.subtask = context.get_index_of_this_subtask()
+
+    def eval(self, name):
+        return f"{name}!{self.subtask}"
 
 folder = sys.argv[1]
 t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
@@ -25,6 +37,7 @@ for kind in ("csv", "json", "parquet"):
         f"CREATE TABLE {kind}_files (id BIGINT, name STRING, price DOUBLE) "
         f"WITH ('connector' = 'filesystem', 'path' = '{folder}/{kind}', 'format' = '{kind}')"
     )
+t_env.create_temporary_function("shout", udf(Shout(), result_type="STRING"))
 both = t_env.create_statement_set()
 for kind in ("csv", "json", "parquet"):
     both.add_insert_sql(f"INSERT INTO {kind}_files SELECT id * 10, name, price FROM orders WHERE id > 1")
@@ -34,6 +47,8 @@ for kind in ("csv", "json", "parquet"):
 t_env.execute_sql("CREATE TABLE screen (id BIGINT, price DOUBLE) WITH ('connector' = 'print', 'print-identifier' = 'out')")
 orders.where(col("price").is_not_null).select(col("id") + lit(100), col("price")).execute_insert("screen").wait()
 orders.select(col("id"), col("name")).execute().print()
+t_env.create_temporary_system_function("add_up", add)
+print(sorted(tuple(row) for row in t_env.execute_sql("SELECT add_up(id, 1), shout(name) FROM orders WHERE add_up(id, 1) > 2").collect()))
 print(orders.select(col("id")).to_pandas()["id"].tolist())
 """
 
@@ -50,7 +65,7 @@ def test_a_table_program_runs_as_jobs(tmp_path: Path) -> None:
         assert f"{kind} [[20, 'b', None], [30, None, 3.5]]" in lines
     assert [line for line in lines if line.startswith("out> ")] == ["out> +I[101, 1.5]", "out> +I[103, 3.5]"]
     assert "| +I |                    3 |                         <NULL> |" in lines
-    assert lines[-2:] == ["3 rows in set", "[1, 2, 3]"]
+    assert lines[-3:] == ["3 rows in set", "[(3, 'b!0'), (4, 'None!0')]", "[1, 2, 3]"]
 
 
 _SCRIPT = """

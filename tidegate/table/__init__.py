@@ -22,14 +22,17 @@ from tidegate.table.table import (
     WindowGroupedTable,
 )
 from tidegate.table.table_result import ResultKind, TableResult
+from tidegate.table.udf import AsyncScalarFunction, FunctionContext, ScalarFunction, TableFunction
 
 __all__ = [
+    "AsyncScalarFunction",
     "CompiledPlan",
     "DataType",
     "DataTypes",
     "EnvironmentSettings",
     "Expression",
     "FormatDescriptor",
+    "FunctionContext",
     "GroupWindowedTable",
     "GroupedTable",
     "OverWindowedTable",
@@ -37,6 +40,7 @@ __all__ = [
     "Row",
     "RowKind",
     "RowType",
+    "ScalarFunction",
     "Schema",
     "StatementSet",
     "StreamTableEnvironment",
@@ -44,6 +48,7 @@ __all__ = [
     "TableConfig",
     "TableDescriptor",
     "TableEnvironment",
+    "TableFunction",
     "TablePipeline",
     "TableResult",
     "WindowGroupedTable",
@@ -52,8 +57,8 @@ __all__ = [
 __getattr__ = refusing(
     __name__,
     """
-    AggregateFunction AsyncScalarFunction ChangelogMode CsvTableSink CsvTableSource DataView ExplainDetail FunctionContext ListView
-    MapView Module ModuleEntry PlanReference ScalarFunction SqlDialect TableAggregateFunction TableFunction TableSchema UserDefinedType
+    AggregateFunction ChangelogMode CsvTableSink CsvTableSource DataView ExplainDetail ListView
+    MapView Module ModuleEntry PlanReference SqlDialect TableAggregateFunction TableSchema UserDefinedType
     """,
     "its tables do not have it yet: docs/status.md lists what they have",
 )

@@ -26,16 +26,19 @@ from tidegate.plan import ExecNodeGraph, UnsupportedPlan, decode_plan, draw
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
 from tidegate.plan.nodes import Node
+from tidegate.plan.support import calls
 from tidegate.records.data_types import RowType
 from tidegate.table._connectors.registry import COLLECT, ROWS
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, read_table
 from tidegate.table._execution.elements import table_of
-from tidegate.table._execution.translation import translate
+from tidegate.table._execution.translation import Sinks, translate
+from tidegate.table._planner.functions import UNNAMED, java_function
 from tidegate.table.descriptors import TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
+from tidegate.table.udf import UserDefinedFunctionWrapper, function_named, wrapped
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -48,8 +51,6 @@ _NOT_YET = {
     "ReplaceTableAsOperation": "REPLACE TABLE AS: create the table, then INSERT INTO it",
     "DeleteFromFilterOperation": "DELETE",
     "AddJarOperation": "ADD JAR: tables and functions are Python's",
-    "CreateCatalogFunctionOperation": "CREATE FUNCTION: tables have Flink's own functions",
-    "CreateTempSystemFunctionOperation": "CREATE FUNCTION: tables have Flink's own functions",
     "CompileAndExecutePlanOperation": "COMPILE AND EXECUTE PLAN: COMPILE PLAN, then EXECUTE PLAN",
 }
 
@@ -102,6 +103,7 @@ class TableEnvironment:
         self._options: dict[str, str] = {**(options or {}), **settings.options}
         self._made: Any = None
         self._given: dict[str, pa.Table] = {}
+        self._functions: dict[str, UserDefinedFunctionWrapper] = {}
         self._numbers = itertools.count(1)
 
     @staticmethod
@@ -234,6 +236,80 @@ class TableEnvironment:
         """Returns the options."""
         return TableConfig(self)
 
+    # --- functions -----------------------------------------------------------------------------------
+
+    def create_temporary_system_function(self, name: str, function: object) -> None:
+        """Names a function for all catalogs; it hides one of Flink's own with that name. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not
+        make."""
+        made = wrapped(function)
+        with self.planner.errors():
+            self._j_tenv.createTemporarySystemFunction(name, java_function(self.planner, made))
+        self._functions[name.lower()] = made
+
+    register_function = create_temporary_system_function
+
+    def create_temporary_function(self, path: str, function: object) -> None:
+        """Names a function in a catalog and database. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
+        made = wrapped(function)
+        with self.planner.errors():
+            self._j_tenv.createTemporaryFunction(path, java_function(self.planner, made))
+        self._functions[self._function_path(path)] = made
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        """Forgets a name; ``False``: there was none."""
+        with self.planner.errors():
+            was_there = bool(self._j_tenv.dropTemporarySystemFunction(name))
+        self._functions.pop(name.lower(), None)
+        return was_there
+
+    def drop_temporary_function(self, path: str) -> bool:
+        """Forgets a name; ``False``: there was none."""
+        with self.planner.errors():
+            was_there = bool(self._j_tenv.dropTemporaryFunction(path))
+        self._functions.pop(self._function_path(path), None)
+        return was_there
+
+    def list_functions(self) -> list[str]:
+        """Returns the names of functions, Flink's own among them, sorted."""
+        return sorted(map(str, self._j_tenv.listFunctions()))
+
+    def list_user_defined_functions(self) -> list[str]:
+        """Returns the names that were given to functions of users, sorted."""
+        return sorted(map(str, self._j_tenv.listUserDefinedFunctions()))
+
+    def _function_path(self, path: str) -> str:
+        """The name that a plan has for a function of a catalog."""
+        with self.planner.errors():
+            parsed = self._j_tenv.getParser().parseIdentifier(path)
+            catalog = parsed.getCatalogName().orElse(self.get_current_catalog())
+            database = parsed.getDatabaseName().orElse(self.get_current_database())
+            return f"`{catalog}`.`{database}`.`{parsed.getObjectName()}`".lower()
+
+    @staticmethod
+    def _own_path(j_identifier: Any) -> str:
+        return str(j_identifier.asSerializableString()).lower()
+
+    def _create_function(self, operation: Any, *, is_system: bool) -> TableResult:
+        """CREATE FUNCTION; one that is not temporary lives as long as the environment, as its catalog does."""
+        definition = operation.getCatalogFunction()
+        if str(definition.getFunctionLanguage()) != "PYTHON":
+            raise InvalidJob("CREATE FUNCTION: functions are Python's: add LANGUAGE PYTHON")
+        if is_system:
+            name = path = str(operation.getFunctionName())
+            is_there = name.lower() in self._functions
+        else:
+            path = str(operation.getFunctionIdentifier().asSerializableString())
+            name = path.lower()
+            is_there = name in self._functions
+        if is_there and operation.isIgnoreIfExists():
+            return done()
+        made = function_named(str(definition.getClassName()))
+        if is_system:
+            self.create_temporary_system_function(path, made)
+        else:
+            self.create_temporary_function(path, made)
+        return done()
+
     # --- statements ----------------------------------------------------------------------------------
 
     def sql_query(self, query: str) -> Table:
@@ -270,6 +346,13 @@ class TableEnvironment:
             case "ExplainOperation":
                 text = LogicalType(TypeRoot.ROW, fields=(Field("result", _TEXT),))
                 return TableResult(text, rows=[Row(self._explained(operation.getChild()))], is_bare=True)
+            case "CreateCatalogFunctionOperation" | "CreateTempSystemFunctionOperation":
+                return self._create_function(operation, is_system=kind == "CreateTempSystemFunctionOperation")
+            case "DropCatalogFunctionOperation" if self._own_path(operation.getFunctionIdentifier()) in self._functions:
+                self.drop_temporary_function(str(operation.getFunctionIdentifier().asSerializableString()))
+                return done()
+            case "DropTempSystemFunctionOperation":
+                self._functions.pop(str(operation.getFunctionName()).lower(), None)
             case "ExecutePlanOperation":
                 return self.load_plan(str(operation.getFilePath())).execute()
         with self.planner.errors(sql):
@@ -333,7 +416,7 @@ class TableEnvironment:
         plan = decode_plan(text)
         env = self._new_environment()
         ends: list[DataStream] = []
-        translate(plan, env, self._sources(env), lambda node, stream: ends.append(stream), self._time_zone())
+        self._translate(plan, env, lambda node, stream: ends.append(stream), self._time_zone())
         results = execute_and_collect(env, ends[0]._transformation, ends[0].get_type(), "collect")
         job = JobClient(results._control)
         streaming = self._settings.is_streaming
@@ -342,7 +425,7 @@ class TableEnvironment:
     def _run(self, text: str) -> TableResult:
         plan = decode_plan(text)
         env = self._new_environment()
-        translate(plan, env, self._sources(env), write_table, self._time_zone_of(plan))
+        self._translate(plan, env, write_table, self._time_zone_of(plan))
         job = self._submit(env, self._options.get("pipeline.name") or _job_name(plan))
         names = [_sink_name(node) for node in plan.sinks]
         kind = LogicalType(
@@ -358,8 +441,9 @@ class TableEnvironment:
             job.get_job_execution_result().result()
         return job
 
-    def _sources(self, env: StreamExecutionEnvironment) -> Any:
-        return lambda node: read_table(env, node, self._given)
+    def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
+        functions = {**UNNAMED.by_name, **self._functions}
+        translate(plan, env, lambda node: read_table(env, node, self._given), sinks, time_zone, functions)
 
     def _new_environment(self) -> StreamExecutionEnvironment:
         options = {key: text for key, text in self._options.items() if not key.startswith("table.")}
@@ -480,7 +564,14 @@ class CompiledPlan:
         return self._text
 
     def write_to_file(self, file: str | Path, ignore_if_exists: bool = False) -> None:
-        """Writes the plan. Raises ``InvalidJob`` when the file is there already."""
+        """Writes the plan. Raises ``InvalidJob`` when the file is there already, and for functions without a name."""
+        for call in (call for node in decode_plan(self._text).nodes for call in calls(node)):
+            unnamed = UNNAMED.by_name.get(call.function)
+            if unnamed is not None:
+                raise InvalidJob(
+                    f"the plan calls the function {unnamed.name}, which has no name in it: name it with create_temporary_function(), and "
+                    "call it by that name"
+                )
         try:
             with Path(file).open("x") as target:
                 target.write(self._text)
@@ -545,9 +636,7 @@ class StreamTableEnvironment(TableEnvironment):
                 "to_data_stream() takes a table without updates: to_changelog_stream() is not supported yet"
             )
         ends: list[DataStream] = []
-        translate(
-            plan, self._env, self._sources(self._env), lambda node, stream: ends.append(stream), self._time_zone()
-        )
+        self._translate(plan, self._env, lambda node, stream: ends.append(stream), self._time_zone())
         return ends[0]
 
     @property

@@ -298,7 +298,7 @@ def to_java(values: Sequence[object], planner: Planner) -> list[Any]:
     return [_to_java(value, planner) for value in values]
 
 
-def java_type(data_type: DataType, planner: Planner) -> Any:
+def java_type(data_type: DataType | str, planner: Planner) -> Any:
     """Flink's ``DataType``."""
     types = planner.jvm.org.apache.flink.table.types
     loader = planner.jvm.java.lang.Thread.currentThread().getContextClassLoader()

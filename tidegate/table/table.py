@@ -9,8 +9,9 @@ from tidegate.connectors.tabular import to_frame
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table.descriptors import TableDescriptor
 from tidegate.table.expression import Expression
-from tidegate.table.expressions import col, to_java_expressions
+from tidegate.table.expressions import col, to_java_expressions, with_columns
 from tidegate.table.table_result import TableResult
+from tidegate.table.udf import UserDefinedFunctionWrapper
 from tidegate.table.window import GroupWindow, OverWindow
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class _Query:
     def _table(self, method: str, *arguments: object, fields: tuple[object, ...] | None = None) -> Table:
         made = self._asked(method, *arguments, fields=fields)
         return Table(lambda: made, self._t_env)
+
+
+def _of_rows(func: Expression | UserDefinedFunctionWrapper) -> Expression:
+    return func.of_rows()(with_columns(col("*"))) if isinstance(func, UserDefinedFunctionWrapper) else func
 
 
 class Table(_Query):
@@ -204,13 +209,13 @@ class Table(_Query):
         """Leaves columns out."""
         return self._table("dropColumns", fields=fields)
 
-    def map(self, func: Expression) -> Table:
-        """The fields of the row that a function gives."""
-        return self._table("map", func)
+    def map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
+        """The fields of the row that a function gives; one made by ``udf`` is called with the whole row."""
+        return self._table("map", _of_rows(func))
 
-    def flat_map(self, func: Expression) -> Table:
-        """The rows that a table function gives."""
-        return self._table("flatMap", func)
+    def flat_map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
+        """The rows that a table function gives; one made by ``udtf`` is called with the whole row."""
+        return self._table("flatMap", _of_rows(func))
 
     def get_column_names(self) -> list[str]:
         """Returns the names of the columns. This method is tidegate's own."""

@@ -113,7 +113,9 @@ def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.Record
                 f"operator '{operator}': column '{wanted.name}' is {found.type}, declared is {wanted.type}: cast it, or "
                 "correct the schema"
             )
-    return data if data.schema is schema else pa.RecordBatch.from_arrays(data.columns, schema=schema)
+    if data.schema is schema or not data.num_columns:  # rows without columns are as many as they were
+        return data
+    return pa.RecordBatch.from_arrays(data.columns, schema=schema)
 
 
 def _failing_row(expressions: Sequence[Expression], data: pa.RecordBatch) -> tuple[dict[str, FieldValue], ...]:

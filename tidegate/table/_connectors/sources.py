@@ -11,7 +11,7 @@ from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
@@ -66,9 +66,7 @@ class PickedColumns:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         found = [batch.column(i).cast(field.type) for i, field in zip(self._positions, self._schema, strict=True)]
-        if not found:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(found, schema=self._schema)
+        return batch_of(found, self._schema, batch.num_rows)
 
 
 def _read(

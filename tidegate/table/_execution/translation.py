@@ -16,6 +16,7 @@ from tidegate.functions.sql.scalar import (
     CompiledProjection,
     EvaluationContext,
     arrow_schema,
+    batch_of,
     compile_filter,
     compile_projection,
 )
@@ -27,6 +28,7 @@ from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
+from tidegate.table._execution.python_nodes import PYTHON, Functions, python_stream
 from tidegate.table._execution.relational import RELATIONAL, dealt_by, has_row_kinds, relational, table_schema
 
 Sources: TypeAlias = Callable[[Node], DataStream]
@@ -44,14 +46,20 @@ _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
 """None of the nodes that there are asks for the time, and batches end by themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
-    plan_nodes.DropUpdateBefore1,
+    *PYTHON, plan_nodes.DropUpdateBefore1,
 )  # fmt: skip
 
 
 def translate(
-    plan: ExecNodeGraph, env: StreamExecutionEnvironment, sources: Sources, sinks: Sinks, time_zone: str = "UTC"
+    plan: ExecNodeGraph,
+    env: StreamExecutionEnvironment,
+    sources: Sources,
+    sinks: Sinks,
+    time_zone: str = "UTC",
+    functions: Functions | None = None,
 ) -> None:
     """Adds the operators of a plan to ``env``: a scan becomes what ``sources`` gives for it, a sink what ``sinks`` does with its rows.
+    ``functions``: those of users, by the names that the plan has.
 
     Raises ``UnsupportedPlan``, naming each node without an operator, or the function that is missing.
     """
@@ -77,6 +85,8 @@ def translate(
             return _values(node, env)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
+        if isinstance(node, PYTHON):
+            return python_stream(node, read[0], types[0], time_zone, functions or {})
         if isinstance(node, (*_CALCS, *_EXPANDS, *_CORRELATES)):
             return _calc(node, read[0], types[0], time_zone)
         if isinstance(node, _UNIONS):
@@ -140,10 +150,7 @@ class CalcFunction:
         kinds = []
         if has_kinds(batch.schema):
             kinds, schema = [batch.columns[-1]], with_kinds(schema)
-        made = [
-            pa.RecordBatch.from_arrays([*projection.evaluate(batch), *kinds], schema=schema)
-            for projection in projections
-        ]
+        made = [batch_of([*projection.evaluate(batch), *kinds], schema, batch.num_rows) for projection in projections]
         if len(made) == 1:
             return made[0]
         each_row = np.arange(len(made) * batch.num_rows).reshape(len(made), -1).T.ravel()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.model.errors import TidegateError
 from tidegate.table._connectors.registry import check_table, is_bounded
+from tidegate.table._planner.functions import UNNAMED, java_function
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -39,11 +40,16 @@ class _Module(_JavaObject):
         self._planner = planner
         self._factory = _Factory(planner)
 
-    def listFunctions(self, *unused: object) -> Any:
-        return self._planner.jvm.java.util.HashSet()
+    def listFunctions(self, includes_hidden: bool = False) -> Any:
+        names = self._planner.jvm.java.util.HashSet()
+        for name in UNNAMED.by_name if includes_hidden else ():
+            names.add(name)
+        return names
 
     def getFunctionDefinition(self, name: str) -> Any:
-        return self._planner.jvm.java.util.Optional.empty()
+        optional = self._planner.jvm.java.util.Optional
+        found = UNNAMED.by_name.get(str(name).lower())
+        return optional.empty() if found is None else optional.of(java_function(self._planner, found))
 
     def getTableSourceFactory(self) -> Any:
         return self._planner.jvm.java.util.Optional.of(self._factory)

@@ -8,7 +8,7 @@ batch. What cannot be computed is refused when it is compiled.
 Which values a function gives for nulls, extremes and errors is Flink's; ``tests/unit`` replays what Flink 2.3 gave.
 """
 
-from tidegate.functions.sql.scalar.arrow_types import arrow_schema, arrow_type
+from tidegate.functions.sql.scalar.arrow_types import arrow_schema, arrow_type, batch_of
 from tidegate.functions.sql.scalar.compiler import (
     CompiledExpression,
     CompiledFilter,
@@ -17,7 +17,7 @@ from tidegate.functions.sql.scalar.compiler import (
     compile_filter,
     compile_projection,
 )
-from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction
+from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction, TypedFunction
 
 __all__ = [
     "CompiledExpression",
@@ -26,8 +26,10 @@ __all__ = [
     "EvaluationContext",
     "EvaluationError",
     "PythonFunction",
+    "TypedFunction",
     "arrow_schema",
     "arrow_type",
+    "batch_of",
     "compile_expression",
     "compile_filter",
     "compile_projection",

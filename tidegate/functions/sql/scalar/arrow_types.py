@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -46,6 +47,13 @@ def arrow_schema(type: RowType) -> pa.Schema:
     """Returns a schema with a field for each field of a row. Every field is nullable: NOT NULL is checked by those who promise it.
     Raises ``UnsupportedPlan`` as ``arrow_type`` does."""
     return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in type.fields])
+
+
+def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Returns a batch of ``count`` rows, also without columns."""
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
 def time_unit(type: LogicalType) -> str:

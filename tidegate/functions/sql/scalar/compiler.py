@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar import functions
 from tidegate.functions.sql.scalar.arrow_types import RowType, arrow_type
-from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction
+from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError, PythonFunction, TypedFunction
 from tidegate.functions.sql.scalar.literals import literal_scalar, literal_value
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Operand, Rows, ScalarCall, as_array
 from tidegate.plan.errors import UnsupportedPlan
@@ -137,11 +137,13 @@ class _Compiler:
         return Operand(field.with_nullable(field.nullable or row.type.nullable), evaluate, may_fail=row.may_fail)
 
     def _call(self, rex: RexCall) -> Operand:
+        if rex.function == "$AS$1":  # a name says nothing of the value
+            return self.operand(rex.operands[0])
         operands = tuple(self.operand(operand) for operand in rex.operands)
         if rex.type is None:
             raise UnsupportedPlan(f"the function {rex.function} is not supported in an expression over rows")
         call = ScalarCall(rex.function, rex.type, operands, self._context)
-        if rex.internal_name is None and not rex.is_built_in:
+        if not rex.is_built_in or rex.function in self._context.functions:
             return _shared(_registered(call))
         found = functions.FUNCTIONS.get(rex.function)
         if found is None:
@@ -201,11 +203,19 @@ def _shared(operand: Operand) -> Operand:
 
 def _registered(call: ScalarCall) -> Operand:
     """A call of a function that the program registered."""
-    function: PythonFunction | None = call.context.functions.get(call.name)
+    function = call.context.functions.get(call.name)
     if function is None:
         known = ", ".join(sorted(call.context.functions)) or "none"
         raise UnsupportedPlan(f"the function {call.name} is not registered; registered are: {known}")
-    run, wanted, name = function, arrow_type(call.type), call.name
+    wanted, name = arrow_type(call.type), call.name
+    if isinstance(function, TypedFunction):
+        bound = function.bind([operand.type for operand in call.operands], call.type)
+
+        def evaluate_typed(rows: Rows) -> Datum:
+            return bound(rows.count, [operand.values(rows) for operand in call.operands])
+
+        return Operand(call.type, evaluate_typed, may_fail=True)
+    run: PythonFunction = function
 
     def evaluate(rows: Rows) -> Datum:
         result = as_array(run(*(operand.values(rows) for operand in call.operands)), rows.count)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from tidegate.model.errors import UserError
+from tidegate.plan.logical_types import LogicalType
 
 PythonFunction: TypeAlias = Callable[..., "pa.Array"]
 """A registered function: it takes an Arrow array for each argument, all of one length, and returns an array of that length."""
+
+
+@runtime_checkable
+class TypedFunction(Protocol):
+    """A registered function that asks for the types of a call."""
+
+    def bind(self, types: Sequence[LogicalType], result: LogicalType) -> Callable[[int, Sequence[pa.Array]], pa.Array]:
+        """The function for one call: of the number of rows and the arguments as arrays, an array of as many results of the type ``result``."""
 
 
 class EvaluationError(UserError):
@@ -42,5 +51,5 @@ class EvaluationContext:
 
     time_zone: str = "UTC"
     now_ms: Callable[[], int] = wall_clock_ms
-    functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    functions: Mapping[str, PythonFunction | TypedFunction] = field(default_factory=dict)
     watermark_ms: Callable[[], int | None] = no_watermark

@@ -1,0 +1,184 @@
+"""The nodes of a plan that call functions of users, on streams of Arrow batches. A further column behind those of the input holds the kinds of a
+changelog: rows keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.datastream.data_stream import DataStream
+from tidegate.functions.base import Function, RuntimeContext
+from tidegate.functions.sql.scalar import (
+    CompiledProjection,
+    EvaluationContext,
+    arrow_schema,
+    batch_of,
+    compile_projection,
+)
+from tidegate.model.errors import InvalidJob
+from tidegate.plan import UnsupportedPlan
+from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.expressions import Rex, RexCall
+from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.nodes import Node
+from tidegate.plan.support import calls
+from tidegate.table._execution.python_functions import PythonFunctions, TypedUserFunction, table_rows
+from tidegate.table.udf import UserDefinedFunctionWrapper
+
+Functions: TypeAlias = Mapping[str, UserDefinedFunctionWrapper]
+"""By the names that plans have, in small letters."""
+
+_CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
+_CORRELATES = (plan_nodes.PythonCorrelate1,)
+PYTHON = (*_CALCS, *_CORRELATES)
+
+
+def python_stream(
+    node: Node, stream: DataStream, input_type: LogicalType, time_zone: str, functions: Functions
+) -> DataStream:
+    """The operator of one of these nodes. Raises ``UnsupportedPlan`` for a function that is not there."""
+    used = {
+        call.function: _function(node, call.function, functions)
+        for call in calls(node)
+        if isinstance(call, RexCall) and not call.is_built_in
+    }
+    function: PythonCalc | PythonCorrelate
+    if isinstance(node, _CALCS):
+        function = PythonCalc(input_type, node.output_type, node.projection, time_zone, used)
+    else:
+        assert isinstance(node, _CORRELATES)
+        assert isinstance(node.function_call, RexCall)
+        function = PythonCorrelate(
+            input_type, node.output_type, node.function_call, node.join_type == "LEFT", time_zone, used
+        )
+    try:
+        function.compile()
+    except UnsupportedPlan as error:
+        raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
+    schema, given = arrow_schema(node.output_type), stream.get_type().arrow_schema()
+    if len(given) > len(input_type.fields):
+        schema = schema.append(given.field(len(given) - 1))
+    return stream.map_batches(function, schema).name(node.description)
+
+
+def _function(node: Node, name: str, functions: Functions) -> UserDefinedFunctionWrapper:
+    found = functions.get(name.lower())
+    if found is None:
+        known = ", ".join(sorted(functions)) or "none"
+        raise InvalidJob(
+            f"node {node.id}, {node.kind}: the function {name} is not there: name it with create_temporary_function() before the plan "
+            f"is run; named are: {known}"
+        )
+    return found
+
+
+class PythonCalc(Function):
+    """Computes columns with functions of users; compiled where it runs."""
+
+    def __init__(
+        self,
+        input_type: LogicalType,
+        output_type: LogicalType,
+        projection: tuple[Rex, ...],
+        time_zone: str,
+        functions: Functions,
+    ) -> None:
+        self._input_type, self._output_type = input_type, output_type
+        self._projection = projection
+        self._time_zone = time_zone
+        self._functions = PythonFunctions(functions)
+        self._compiled: CompiledProjection | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_compiled": None}
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Opens the functions."""
+        self._functions.open(runtime_context)
+
+    def close(self) -> None:
+        """Closes the functions."""
+        self._functions.close()
+
+    def compile(self) -> CompiledProjection:
+        """Raises ``UnsupportedPlan`` that names the function and its types."""
+        if self._compiled is None:
+            typed = {name: TypedUserFunction(wrapper) for name, wrapper in self._functions.wrappers.items()}
+            context = EvaluationContext(time_zone=self._time_zone, functions=typed)
+            self._compiled = compile_projection(self._projection, self._input_type, context)
+        return self._compiled
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return _batch(self.compile().evaluate(batch), batch, self._input_type, arrow_schema(self._output_type))
+
+
+class PythonCorrelate(Function):
+    """Each row with the rows that a table function of a user gives for it; ``is_left``: with nulls where that gives none."""
+
+    def __init__(
+        self,
+        input_type: LogicalType,
+        output_type: LogicalType,
+        call: RexCall,
+        is_left: bool,
+        time_zone: str,
+        functions: Functions,
+    ) -> None:
+        self._input_type, self._output_type = input_type, output_type
+        self._call = call
+        self._is_left = is_left
+        self._time_zone = time_zone
+        self._functions = PythonFunctions(functions)
+        self._arguments: CompiledProjection | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_arguments": None}
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Opens the function."""
+        self._functions.open(runtime_context)
+
+    def close(self) -> None:
+        """Closes the function."""
+        self._functions.close()
+
+    def compile(self) -> CompiledProjection:
+        """Raises ``UnsupportedPlan`` for arguments that cannot be computed."""
+        if self._arguments is None:
+            context = EvaluationContext(time_zone=self._time_zone)
+            self._arguments = compile_projection(self._call.operands, self._input_type, context)
+        return self._arguments
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        wrapper = self._functions.wrappers[self._call.function]
+        arguments = self.compile()
+        assert self._call.type is not None
+        run = table_rows(wrapper, arguments.types, self._call.type)
+        numbers, rows = run(batch.num_rows, arguments.evaluate(batch))
+        places = pa.array(np.arange(len(rows)), pa.int64())
+        if self._is_left:
+            counts = np.bincount(numbers.to_numpy(), minlength=batch.num_rows)
+            none = np.flatnonzero(counts == 0)
+            all_numbers = np.concatenate([numbers.to_numpy(), none])
+            order = np.argsort(all_numbers, kind="stable")
+            places = pa.array(np.where(order < len(rows), order, -1), pa.int64())
+            places = pc.if_else(pc.less(places, 0), None, places)
+            numbers = pa.array(all_numbers[order], pa.int64())
+        given = batch.take(numbers)
+        columns = [*given.columns[: len(self._input_type.fields)], *rows.take(places).flatten()]
+        return _batch(columns, given, self._input_type, arrow_schema(self._output_type))
+
+
+def _batch(
+    columns: list[pa.Array], given: pa.RecordBatch, input_type: LogicalType, schema: pa.Schema
+) -> pa.RecordBatch:
+    made = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    if given.num_columns > len(input_type.fields):
+        return pa.RecordBatch.from_arrays(
+            [*made, given.columns[-1]], schema=schema.append(given.schema.field(given.num_columns - 1))
+        )
+    return batch_of(made, schema, given.num_rows)
