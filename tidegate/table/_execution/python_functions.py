@@ -31,7 +31,7 @@ from tidegate.table.udf import FunctionContext, UserDefinedFunction, UserDefined
 
 _OURS = os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep
 _CALLS_AT_ONCE = 10
-"""Of an asynchronous function: Flink's ``table.exec.async-scalar.max-concurrent-operations``."""
+"""How many calls of an asynchronous function wait together: Flink's ``table.exec.async-scalar.max-concurrent-operations``."""
 
 
 class PythonFunctions(Function):
@@ -175,7 +175,7 @@ class BoundFunction:
 def table_rows(
     wrapper: UserDefinedFunctionWrapper, types: Sequence[LogicalType], result: LogicalType
 ) -> Callable[[int, Sequence[pa.Array]], tuple[pa.Array, pa.Array]]:
-    """Of a table function: from the columns of its arguments, the number of the row for each row that it gives, and those as structs."""
+    """Returns what calls a table function with columns: it gives the number of the input row for each row of the result, and the result as structs."""
     call = method_of(wrapper)
 
     def run(count: int, columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
