@@ -123,6 +123,7 @@ TOPICS: dict[str, str] = {
     "Tables": """
         tidegate.table
         tidegate.table.expressions
+        tidegate.table.udf
         tidegate.table.window
     """,
     "PyFlink's other modules": """

@@ -9,9 +9,9 @@ from tests.architecture.source import name_of, python_files, tree_of
 
 PYFLINK = {
     "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
-    "CsvRowSerializationSchema", "DeserializationSchema", "EnvironmentSettings", "Expression", "FileSink", "FileSource",
+    "CsvRowSerializationSchema", "DeserializationSchema", "EnvironmentSettings", "Expression", "FileSink", "FileSource", "FunctionContext",
     "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Over", "Partitioner",
-    "RollingPolicy", "SerializationSchema", "Session", "Source", "SourceReader", "SourceSplit", "State",
+    "RollingPolicy", "ScalarFunction", "SerializationSchema", "Session", "Source", "SourceReader", "SourceSplit", "State",
 }  # fmt: skip
 """PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""
 BOTH_SIDES = {

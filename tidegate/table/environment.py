@@ -33,12 +33,11 @@ from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, read_table
 from tidegate.table._execution.elements import table_of
 from tidegate.table._execution.translation import Sinks, translate
-from tidegate.table._planner.functions import UNNAMED, java_function
 from tidegate.table.descriptors import TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
-from tidegate.table.udf import UserDefinedFunctionWrapper, function_named, wrapped
+from tidegate.table.udf import UNNAMED, UserDefinedFunctionWrapper, function_named, wrapped
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -127,7 +126,9 @@ class TableEnvironment:
         if self._made is None:
             from tidegate.table._planner.environments import make_table_environment
 
-            self._made = make_table_environment(self.planner, self._options, is_streaming=self._settings.is_streaming)
+            self._made = make_table_environment(
+                self.planner, self._options, is_streaming=self._settings.is_streaming, functions=UNNAMED
+            )
         return self._made
 
     def row_type(self, j_resolved_schema: Any) -> LogicalType:
@@ -243,7 +244,7 @@ class TableEnvironment:
         make."""
         made = wrapped(function)
         with self.planner.errors():
-            self._j_tenv.createTemporarySystemFunction(name, java_function(self.planner, made))
+            self._j_tenv.createTemporarySystemFunction(name, made.to_java(self.planner))
         self._functions[name.lower()] = made
 
     register_function = create_temporary_system_function
@@ -252,7 +253,7 @@ class TableEnvironment:
         """Names a function in a catalog and database. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
         made = wrapped(function)
         with self.planner.errors():
-            self._j_tenv.createTemporaryFunction(path, java_function(self.planner, made))
+            self._j_tenv.createTemporaryFunction(path, made.to_java(self.planner))
         self._functions[self._function_path(path)] = made
 
     def drop_temporary_system_function(self, name: str) -> bool:

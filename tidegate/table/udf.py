@@ -13,143 +13,69 @@ They run in the process of their subtask, on the batches of the calculation arou
 
 from __future__ import annotations
 
-import abc
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tidegate.functions.base import RuntimeContext
-from tidegate.metrics import MetricGroup
 from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType, RowType
-from tidegate.table._planner.functions import UNNAMED
-from tidegate.table.expression import Expression, static_call
+from tidegate.table._execution.user_functions import (
+    FUNC_TYPES,
+    AsyncScalarFunction,
+    FunctionContext,
+    ScalarFunction,
+    TableFunction,
+    TypedUserCode,
+    Types,
+    UserDefinedFunction,
+    types_of,
+)
+from tidegate.table.expression import Expression, java_type, static_call
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
 __all__ = ["AsyncScalarFunction", "FunctionContext", "ScalarFunction", "TableFunction", "udf", "udtf"]
 
-FUNC_TYPES = ("general", "pandas", "arrow")
-
-Types: TypeAlias = "Sequence[DataType | str] | DataType | str"
+_CLASSES = {"scalar": "PythonScalarFunction", "async": "PythonAsyncScalarFunction", "table": "PythonTableFunction"}
 
 
-class FunctionContext:
-    """What a function learns of the subtask in which it runs, in ``open``."""
+class Unnamed:
+    """Functions that are called without a name in a catalog, such as ``add(col("a"))``, under names of ours, of which every environment knows."""
 
-    def __init__(self, runtime_context: RuntimeContext) -> None:
-        self._runtime = runtime_context
+    def __init__(self) -> None:
+        self.by_name: dict[str, UserDefinedFunctionWrapper] = {}
+        """By the name that a plan has."""
+        self._names: dict[int, str] = {}
 
-    def get_metric_group(self) -> MetricGroup:
-        """Returns the metrics of the operator."""
-        return self._runtime.get_metrics_group()
+    def name_of(self, function: UserDefinedFunctionWrapper) -> str:
+        """Its name, given at the first call. It ends in ``*`` and a number, which no name of a user does."""
+        name = self._names.get(id(function))
+        if name is None:
+            name = self._names[id(function)] = f"{function.name.lower()}*{len(self._names) + 1}"
+            self.by_name[name] = function
+        return name
 
-    def get_job_parameter(self, key: str, default_value: str) -> str:
-        """Returns a global job parameter (``pipeline.global-job-parameters``), or the default."""
-        return self._runtime.get_job_parameter(key, default_value)
+    def names(self) -> list[str]:
+        """All of them."""
+        return list(self.by_name)
 
-    def get_task_name(self) -> str:
-        """Returns the name of the task."""
-        return self._runtime.get_task_name()
-
-    def get_task_name_with_subtasks(self) -> str:
-        """Returns the name of the task with the number of the subtask, from 1: ``Calc (3/6)``."""
-        return self._runtime.get_task_name_with_subtasks()
-
-    def get_number_of_parallel_subtasks(self) -> int:
-        """Returns the parallelism of the task."""
-        return self._runtime.get_number_of_parallel_subtasks()
-
-    def get_max_number_of_parallel_subtasks(self) -> int:
-        """Returns the maximum parallelism of the task."""
-        return self._runtime.get_max_number_of_parallel_subtasks()
-
-    def get_index_of_this_subtask(self) -> int:
-        """Returns the number of the subtask, from 0."""
-        return self._runtime.get_index_of_this_subtask()
-
-    def get_attempt_number(self) -> int:
-        """Returns the number of the attempt, from 0."""
-        return self._runtime.get_attempt_number()
+    def definition(self, name: str, planner: Planner) -> Any:
+        """Flink's definition of the function with a name; ``None``: there is none."""
+        found = self.by_name.get(name.lower())
+        return None if found is None else found.to_java(planner)
 
 
-class UserDefinedFunction(abc.ABC):  # noqa: B024  (its methods are hooks)
-    """What functions with a state of their own have in common."""
-
-    def open(self, function_context: FunctionContext) -> None:  # noqa: B027  (optional hook)
-        """Before the first call, in the subtask."""
-
-    def close(self) -> None:  # noqa: B027  (optional hook)
-        """After the last call."""
-
-    def is_deterministic(self) -> bool:
-        """Whether the same arguments always give the same result; ``False``: the planner does not compute calls in advance."""
-        return True
+UNNAMED = Unnamed()
 
 
-class ScalarFunction(UserDefinedFunction):
-    """One value from the values of a row."""
-
-    @abc.abstractmethod
-    def eval(self, *args: Any) -> Any:
-        """The result for the arguments, which are ``None`` where a column is null."""
-
-
-class AsyncScalarFunction(UserDefinedFunction):
-    """As ``ScalarFunction``; calls for several rows wait at the same time."""
-
-    @abc.abstractmethod
-    async def eval(self, *args: Any) -> Any:
-        """The result for the arguments."""
-
-
-class TableFunction(UserDefinedFunction):
-    """Any number of rows from the values of a row."""
-
-    @abc.abstractmethod
-    def eval(self, *args: Any) -> Any:
-        """An iterable of rows: tuples or ``Row``; where there is one column, also its values."""
-
-
-class UserDefinedFunctionWrapper:
+class UserDefinedFunctionWrapper(TypedUserCode):
     """A function with its types, as ``udf`` and ``udtf`` make it. Called with expressions it is one."""
 
-    def __init__(
-        self,
-        func: Callable[..., Any] | UserDefinedFunction,
-        input_types: Types | None,
-        result_type: DataType | str,
-        func_type: str,
-        deterministic: bool | None,
-        name: str | None,
-    ) -> None:
-        if inspect.isclass(func) or not (isinstance(func, UserDefinedFunction) or callable(func)):
-            raise TypeError(f"Invalid function: not a function or callable (__call__ is not defined): {type(func)}")
-        if func_type not in FUNC_TYPES:
-            raise ValueError(f"The func_type must be one of 'general, pandas, arrow', got {func_type}.")
-        if isinstance(func, UserDefinedFunction):
-            own = func.is_deterministic()
-            if deterministic is not None and deterministic != own:
-                raise ValueError(f"Inconsistent deterministic: {deterministic} and {own}")
-            deterministic = own
-        self.func = func
-        self.input_types = _types(input_types)
-        self.result_type = result_type
-        self.func_type = func_type
-        self.deterministic = deterministic is not False
-        self.name: str = name or str(getattr(func, "__name__", type(func).__name__))
-        self.takes_row = False
-        """Whether it is called with one ``Row`` of all arguments (``Table.map``)."""
-        self._alias_names: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """``scalar``, ``async`` or ``table``."""
-        raise NotImplementedError
+    _alias_names: tuple[str, ...] = ()
 
     def __call__(self, *args: object) -> Expression:
         def make(planner: Planner) -> Any:
@@ -168,6 +94,25 @@ class UserDefinedFunctionWrapper:
         made = type(self)(self.func, None, self.result_type, self.func_type, self.deterministic, self.name)
         made._alias_names, made.takes_row = self._alias_names, True
         return made
+
+    def to_java(self, planner: Planner) -> Any:
+        """Flink's definition of it; the function itself does not go to Java."""
+        python = planner.jvm.org.apache.flink.table.functions.python
+        kind = python.PythonFunctionKind.GENERAL if self.func_type == "general" else python.PythonFunctionKind.PANDAS
+        inputs = None
+        if self.input_types is not None:
+            types = [java_type(type, planner) for type in self.input_types]
+            inputs = planner.array(planner.jvm.org.apache.flink.table.types.DataType, types)
+        return getattr(python, _CLASSES[self.kind])(
+            self.name,
+            b"-",
+            inputs,
+            java_type(self.result_type, planner),
+            kind,
+            self.deterministic,
+            self.takes_row,
+            python.PythonEnv(python.PythonEnv.ExecType.PROCESS),
+        )
 
 
 class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
@@ -287,24 +232,11 @@ def _make_udtf(f: Any, *, result_types: Types | None, **given: Any) -> UserDefin
     ):
         row: DataType | str = result_types
     else:
-        columns = _types(result_types)
+        columns = types_of(result_types)
         if not columns:
             raise TypeError(f"Invalid result_type: result_type should be DataType or str but is {result_types}")
         row = f"ROW<{', '.join(f'`f{index}` {column}' for index, column in enumerate(columns))}>"
     return UserDefinedTableFunctionWrapper(f, result_type=row, func_type="general", **given)
-
-
-def _types(types: Types | None) -> tuple[DataType | str, ...] | None:
-    if types is None:
-        return None
-    if isinstance(types, RowType):
-        found: list[Any] = types.field_types()
-    else:
-        found = [types] if isinstance(types, DataType | str) else list(types)
-    for type in found:
-        if not isinstance(type, DataType | str):
-            raise TypeError(f"Invalid input_type: input_type should be DataType or str but contains {type}")
-    return tuple(found)
 
 
 def _is_coroutine(func: object) -> bool:

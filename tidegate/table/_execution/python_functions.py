@@ -27,7 +27,7 @@ from tidegate.functions.sql.scalar import arrow_type
 from tidegate.model.errors import SchemaMismatch, TidegateError, UserFunctionError
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.table._execution.rows import column_values
-from tidegate.table.udf import FunctionContext, UserDefinedFunction, UserDefinedFunctionWrapper
+from tidegate.table._execution.user_functions import FunctionContext, TypedUserCode, UserDefinedFunction
 
 _OURS = os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep
 _CALLS_AT_ONCE = 10
@@ -37,7 +37,7 @@ _CALLS_AT_ONCE = 10
 class PythonFunctions(Function):
     """The functions that an operator calls, by the names of the plan; opened and closed with it."""
 
-    def __init__(self, wrappers: Mapping[str, UserDefinedFunctionWrapper]) -> None:
+    def __init__(self, wrappers: Mapping[str, TypedUserCode]) -> None:
         self.wrappers = dict(wrappers)
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -59,7 +59,7 @@ class PythonFunctions(Function):
 class TypedUserFunction:
     """A function of scalars as compiled expressions take it."""
 
-    def __init__(self, wrapper: UserDefinedFunctionWrapper) -> None:
+    def __init__(self, wrapper: TypedUserCode) -> None:
         self._wrapper = wrapper
 
     def bind(self, types: Sequence[LogicalType], result: LogicalType) -> BoundFunction:
@@ -70,7 +70,7 @@ class TypedUserFunction:
 class BoundFunction:
     """A function of scalars with the types of one call: it takes an array for each argument, and gives one."""
 
-    def __init__(self, wrapper: UserDefinedFunctionWrapper, types: Sequence[LogicalType], result: LogicalType) -> None:
+    def __init__(self, wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType) -> None:
         self._wrapper = wrapper
         self._types = tuple(types)
         self._result = result
@@ -173,7 +173,7 @@ class BoundFunction:
 
 
 def table_rows(
-    wrapper: UserDefinedFunctionWrapper, types: Sequence[LogicalType], result: LogicalType
+    wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType
 ) -> Callable[[int, Sequence[pa.Array]], tuple[pa.Array, pa.Array]]:
     """Returns what calls a table function with columns: it gives the number of the input row for each row of the result, and the result as structs."""
     call = method_of(wrapper)
@@ -196,7 +196,7 @@ def table_rows(
     return run
 
 
-def method_of(wrapper: UserDefinedFunctionWrapper) -> Callable[..., Any]:
+def method_of(wrapper: TypedUserCode) -> Callable[..., Any]:
     """What is called: ``eval``, or the function itself."""
     func = wrapper.func
     return func.eval if isinstance(func, UserDefinedFunction) else func  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def pandas_of(column: pa.Array) -> Any:
     return column.to_pandas()
 
 
-def array_of(wrapper: UserDefinedFunctionWrapper, values: list[Any], type: LogicalType) -> pa.Array:
+def array_of(wrapper: TypedUserCode, values: list[Any], type: LogicalType) -> pa.Array:
     """The results as a column. Raises ``SchemaMismatch`` for the first that is not of the declared type."""
     wanted = arrow_type(type)
     try:
@@ -307,7 +307,7 @@ def _plain_row(value: Any, type: LogicalType) -> tuple[Any, ...]:
 class _Named:
     """Around a call of a user's function without a row."""
 
-    def __init__(self, wrapper: UserDefinedFunctionWrapper, method: str, given: str = "") -> None:
+    def __init__(self, wrapper: TypedUserCode, method: str, given: str = "") -> None:
         self._wrapper = wrapper
         self._method = method
         self._given = given
@@ -324,7 +324,7 @@ class _Named:
 
 
 def user_error(
-    wrapper: UserDefinedFunctionWrapper, error: Exception, row: tuple[Any, ...] | None = None, where: str = ""
+    wrapper: TypedUserCode, error: Exception, row: tuple[Any, ...] | None = None, where: str = ""
 ) -> TidegateError:
     """What to raise instead of what the function raised."""
     if isinstance(error, TidegateError):
@@ -343,7 +343,7 @@ def user_error(
     return raised
 
 
-def _mismatch(wrapper: UserDefinedFunctionWrapper, what: str) -> SchemaMismatch:
+def _mismatch(wrapper: TypedUserCode, what: str) -> SchemaMismatch:
     func = wrapper.func
     code = getattr(func.eval if isinstance(func, UserDefinedFunction) else func, "__code__", None)  # type: ignore[attr-defined]
     place = f" ({code.co_filename}, line {code.co_firstlineno})" if inspect.iscode(code) else ""

@@ -27,9 +27,9 @@ from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.table._execution.python_functions import PythonFunctions, TypedUserFunction, table_rows
-from tidegate.table.udf import UserDefinedFunctionWrapper
+from tidegate.table._execution.user_functions import TypedUserCode
 
-Functions: TypeAlias = Mapping[str, UserDefinedFunctionWrapper]
+Functions: TypeAlias = Mapping[str, TypedUserCode]
 """By the names that plans have, in small letters."""
 
 _CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
@@ -65,7 +65,7 @@ def python_stream(
     return stream.map_batches(function, schema).name(node.description)
 
 
-def _function(node: Node, name: str, functions: Functions) -> UserDefinedFunctionWrapper:
+def _function(node: Node, name: str, functions: Functions) -> TypedUserCode:
     found = functions.get(name.lower())
     if found is None:
         known = ", ".join(sorted(functions)) or "none"

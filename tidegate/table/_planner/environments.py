@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.table._planner.session import Planner
-from tidegate.table._planner.tables import make_module
+from tidegate.table._planner.tables import Functions, NoFunctions, make_module
 
 _ALWAYS = {
     "table.plan.compile.catalog-objects": "ALL",  # a plan holds its tables, so that it runs without a catalog
@@ -16,7 +16,9 @@ _ALWAYS = {
 }
 
 
-def make_table_environment(planner: Planner, options: Mapping[str, str], *, is_streaming: bool) -> Any:
+def make_table_environment(
+    planner: Planner, options: Mapping[str, str], *, is_streaming: bool, functions: Functions | None = None
+) -> Any:
     """A new ``TableEnvironment`` of Java's, which asks us for every table. Raises ``PlannerUnavailable``."""
     with planner.errors():
         configuration = planner.jvm.org.apache.flink.configuration.Configuration()
@@ -25,5 +27,5 @@ def make_table_environment(planner: Planner, options: Mapping[str, str], *, is_s
         builder = planner.api.EnvironmentSettings.newInstance().withConfiguration(configuration)
         settings = (builder.inStreamingMode() if is_streaming else builder.inBatchMode()).build()
         environment = planner.api.TableEnvironment.create(settings)
-        environment.loadModule("tidegate", make_module(planner))
+        environment.loadModule("tidegate", make_module(planner, functions or NoFunctions()))
         return environment

@@ -5,11 +5,11 @@ The planner learns what a connector can do (changes, keys, projections); nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.model.errors import TidegateError
 from tidegate.table._connectors.registry import check_table, is_bounded
-from tidegate.table._planner.functions import UNNAMED, java_function
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -30,26 +30,48 @@ class _JavaObject:
         return self is other
 
 
-def make_module(planner: Planner) -> object:
+class Functions(Protocol):
+    """Functions that the planner finds by names of ours."""
+
+    def names(self) -> Sequence[str]:
+        """All of them."""
+
+    def definition(self, name: str, planner: Planner) -> Any:
+        """Flink's definition of the function with a name; ``None``: there is none."""
+
+
+class NoFunctions:
+    """There are none."""
+
+    def names(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def definition(self, name: str, planner: Planner) -> Any:
+        """``None``."""
+        return None
+
+
+def make_module(planner: Planner, functions: Functions) -> object:
     """For ``loadModule``."""
-    return _Module(planner)
+    return _Module(planner, functions)
 
 
 class _Module(_JavaObject):
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, functions: Functions) -> None:
         self._planner = planner
+        self._functions = functions
         self._factory = _Factory(planner)
 
     def listFunctions(self, includes_hidden: bool = False) -> Any:
         names = self._planner.jvm.java.util.HashSet()
-        for name in UNNAMED.by_name if includes_hidden else ():
+        for name in self._functions.names() if includes_hidden else ():
             names.add(name)
         return names
 
     def getFunctionDefinition(self, name: str) -> Any:
         optional = self._planner.jvm.java.util.Optional
-        found = UNNAMED.by_name.get(str(name).lower())
-        return optional.empty() if found is None else optional.of(java_function(self._planner, found))
+        return optional.ofNullable(self._functions.definition(str(name), self._planner))
 
     def getTableSourceFactory(self) -> Any:
         return self._planner.jvm.java.util.Optional.of(self._factory)

@@ -1,0 +1,143 @@
+"""What users write as functions of tables, and such a function with its types, as the operators have it."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tidegate.functions.base import RuntimeContext
+from tidegate.metrics import MetricGroup
+from tidegate.records.data_types import DataType, RowType
+
+FUNC_TYPES = ("general", "pandas", "arrow")
+
+Types: TypeAlias = "Sequence[DataType | str] | DataType | str"
+
+
+class FunctionContext:
+    """What a function learns of the subtask in which it runs, in ``open``."""
+
+    def __init__(self, runtime_context: RuntimeContext) -> None:
+        self._runtime = runtime_context
+
+    def get_metric_group(self) -> MetricGroup:
+        """Returns the metrics of the operator."""
+        return self._runtime.get_metrics_group()
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Returns a global job parameter (``pipeline.global-job-parameters``), or the default."""
+        return self._runtime.get_job_parameter(key, default_value)
+
+    def get_task_name(self) -> str:
+        """Returns the name of the task."""
+        return self._runtime.get_task_name()
+
+    def get_task_name_with_subtasks(self) -> str:
+        """Returns the name of the task with the number of the subtask, from 1: ``Calc (3/6)``."""
+        return self._runtime.get_task_name_with_subtasks()
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Returns the parallelism of the task."""
+        return self._runtime.get_number_of_parallel_subtasks()
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Returns the maximum parallelism of the task."""
+        return self._runtime.get_max_number_of_parallel_subtasks()
+
+    def get_index_of_this_subtask(self) -> int:
+        """Returns the number of the subtask, from 0."""
+        return self._runtime.get_index_of_this_subtask()
+
+    def get_attempt_number(self) -> int:
+        """Returns the number of the attempt, from 0."""
+        return self._runtime.get_attempt_number()
+
+
+class UserDefinedFunction(abc.ABC):  # noqa: B024  (its methods are hooks)
+    """What functions with a state of their own have in common."""
+
+    def open(self, function_context: FunctionContext) -> None:  # noqa: B027  (optional hook)
+        """Before the first call, in the subtask."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """After the last call."""
+
+    def is_deterministic(self) -> bool:
+        """Whether the same arguments always give the same result; ``False``: the planner does not compute calls in advance."""
+        return True
+
+
+class ScalarFunction(UserDefinedFunction):
+    """One value from the values of a row."""
+
+    @abc.abstractmethod
+    def eval(self, *args: Any) -> Any:
+        """The result for the arguments, which are ``None`` where a column is null."""
+
+
+class AsyncScalarFunction(UserDefinedFunction):
+    """As ``ScalarFunction``; calls for several rows wait at the same time."""
+
+    @abc.abstractmethod
+    async def eval(self, *args: Any) -> Any:
+        """The result for the arguments."""
+
+
+class TableFunction(UserDefinedFunction):
+    """Any number of rows from the values of a row."""
+
+    @abc.abstractmethod
+    def eval(self, *args: Any) -> Any:
+        """An iterable of rows: tuples or ``Row``; where there is one column, also its values."""
+
+
+class TypedUserCode:
+    """A function with its types."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any] | UserDefinedFunction,
+        input_types: Types | None,
+        result_type: DataType | str,
+        func_type: str,
+        deterministic: bool | None,
+        name: str | None,
+    ) -> None:
+        if inspect.isclass(func) or not (isinstance(func, UserDefinedFunction) or callable(func)):
+            raise TypeError(f"Invalid function: not a function or callable (__call__ is not defined): {type(func)}")
+        if func_type not in FUNC_TYPES:
+            raise ValueError(f"The func_type must be one of 'general, pandas, arrow', got {func_type}.")
+        if isinstance(func, UserDefinedFunction):
+            own = func.is_deterministic()
+            if deterministic is not None and deterministic != own:
+                raise ValueError(f"Inconsistent deterministic: {deterministic} and {own}")
+            deterministic = own
+        self.func = func
+        self.input_types = types_of(input_types)
+        self.result_type = result_type
+        self.func_type = func_type
+        self.deterministic = deterministic is not False
+        self.name: str = name or str(getattr(func, "__name__", type(func).__name__))
+        self.takes_row = False
+        """Whether it is called with one ``Row`` of all arguments (``Table.map``)."""
+
+    @property
+    def kind(self) -> str:
+        """``scalar``, ``async`` or ``table``."""
+        raise NotImplementedError
+
+
+def types_of(types: Types | None) -> tuple[DataType | str, ...] | None:
+    """The types that were given, singly or together. Raises ``TypeError``."""
+    if types is None:
+        return None
+    if isinstance(types, RowType):
+        found: list[Any] = types.field_types()
+    else:
+        found = [types] if isinstance(types, DataType | str) else list(types)
+    for type in found:
+        if not isinstance(type, DataType | str):
+            raise TypeError(f"Invalid input_type: input_type should be DataType or str but contains {type}")
+    return tuple(found)
