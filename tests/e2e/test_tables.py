@@ -109,6 +109,42 @@ def test_a_script_runs_up_to_its_error_and_its_plan_runs_alone(tmp_path: Path) -
     assert sorted(written) == [["1", "a;b"], ["11", "c"], ["2", ""]]
 
 
+_STREAMS = """
+from tidegate.common import Row, Types, WatermarkStrategy
+from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
+from tidegate.table import Schema, StreamTableEnvironment
+from tidegate.table.expressions import col
+
+class Field(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value[1]
+
+class Times(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield f"{value[0]} at {ctx.timestamp()}"
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+t_env = StreamTableEnvironment.create(env)
+rows = env.from_collection([Row("a", 1000), Row("b", 2000), Row("c", 3000)], Types.ROW_NAMED(["name", "ms"], [Types.STRING(), Types.LONG()]))
+timed = rows.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Field()))
+t_env.create_temporary_view("v", timed, col("name"), col("ms"), col("t").rowtime)
+print(sorted(row[0] for row in t_env.execute_sql("SELECT UPPER(name) FROM v WHERE ms > 1000").collect()))
+back = t_env.to_data_stream(t_env.sql_query("SELECT UPPER(name) AS n, t FROM v WHERE ms > 1000"))
+back.process(Times(), Types.STRING()).print()
+env.execute()
+"""
+
+
+def test_streams_and_tables_are_one_job_with_its_event_time(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_STREAMS)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["['B', 'C']", "B at 2000", "C at 3000"]
+
+
 _CHANGELOGS = """
 from tidegate.table import EnvironmentSettings, TableEnvironment
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import pyarrow as pa
 
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.common.externalresource import ExternalResourceInfo
@@ -66,6 +68,14 @@ class Function(ABC):  # noqa: B024  (its methods are hooks)
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """After the last record, also when the subtask failed."""
+
+
+@runtime_checkable
+class TimedBatches(Protocol):
+    """A function of record batches (``map_batches``) that says what the event time of the rows is that it made."""
+
+    def event_time(self, batch: pa.RecordBatch) -> pa.Array:
+        """The time of each row of a batch that the function returned, in ms since 1970, int64."""
 
 
 class ReduceFunction(Function):

@@ -30,6 +30,8 @@ class Schema:
     computed: tuple[tuple[str, str | Expression], ...] = ()
     watermarks: tuple[tuple[str, str | Expression], ...] = ()
     key: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, DataType | str, str | None, bool], ...] = ()
+    """Name, type, metadata key (``None``: the name), and whether it is only read."""
 
     @staticmethod
     def new_builder() -> SchemaBuilder:
@@ -54,6 +56,12 @@ class Schema:
                     f"column {name!r}: {kind!r} is a type of streams; tables have DataTypes, such as DataTypes.INT()"
                 )
             builder.column(name, java_type(kind, planner) if isinstance(kind, DataType) else kind)
+        for name, data_type, metadata_key, is_virtual in self.metadata:
+            given = java_type(data_type, planner)
+            if metadata_key is None:
+                builder.columnByMetadata(name, given, is_virtual)
+            else:
+                builder.columnByMetadata(name, given, metadata_key, is_virtual)
         for name, expression in self.computed:
             builder.columnByExpression(name, _java(expression, planner))
         for name, expression in self.watermarks:
@@ -71,6 +79,7 @@ class SchemaBuilder:
         self._computed: list[tuple[str, str | Expression]] = []
         self._watermarks: list[tuple[str, str | Expression]] = []
         self._key: tuple[str, ...] = ()
+        self._metadata: list[tuple[str, DataType | str, str | None, bool]] = []
 
     def column(self, column_name: str, data_type: ColumnType) -> SchemaBuilder:
         """Adds a column. Raises ``InvalidJob`` for what is not a type."""
@@ -99,11 +108,19 @@ class SchemaBuilder:
         self._computed += unresolved_schema.computed
         self._watermarks += unresolved_schema.watermarks
         self._key = unresolved_schema.key or self._key
+        self._metadata += unresolved_schema.metadata
         return self
 
     def column_by_expression(self, column_name: str, expr: str | Expression) -> SchemaBuilder:
         """Adds a computed column, behind those that are stored."""
         self._computed.append((column_name, expr))
+        return self
+
+    def column_by_metadata(
+        self, column_name: str, data_type: DataType | str, metadata_key: str | None = None, is_virtual: bool = False
+    ) -> SchemaBuilder:
+        """Adds a column of what a connector knows of a row beside its fields, behind those that are stored: of a stream, its ``rowtime``."""
+        self._metadata.append((column_name, data_type, metadata_key, is_virtual))
         return self
 
     def watermark(self, column_name: str, watermark_expr: str | Expression) -> SchemaBuilder:
@@ -117,10 +134,12 @@ class SchemaBuilder:
         return self
 
     def build(self) -> Schema:
-        """Returns the schema. Raises ``InvalidJob`` when it has no column."""
-        if not self._columns and not self._computed:
+        """Returns the schema. Raises ``InvalidJob`` when it says nothing."""
+        if not (self._columns or self._computed or self._metadata or self._watermarks or self._key):
             raise InvalidJob("a table needs at least one column")
-        return Schema(dict(self._columns), tuple(self._computed), tuple(self._watermarks), self._key)
+        return Schema(
+            dict(self._columns), tuple(self._computed), tuple(self._watermarks), self._key, tuple(self._metadata)
+        )
 
 
 @dataclass(frozen=True)

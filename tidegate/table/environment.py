@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tidegate.common.configuration import Configuration
 from tidegate.common.job_client import JobClient
 from tidegate.common.row import Row, RowKind
+from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.connectors.tabular import PandasFrame, PandasSchema, pandas_table
 from tidegate.datastream._streams.closeable_iterator import execute_and_collect
 from tidegate.datastream.data_stream import DataStream
@@ -28,13 +30,16 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.records.data_types import RowType
-from tidegate.table._connectors.registry import COLLECT, ROWS
+from tidegate.table._connectors.registry import COLLECT, ROWS, STREAM
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, read_table
-from tidegate.table._execution.elements import table_of
+from tidegate.table._connectors.streams import ROWTIME_UTC, StreamTable, WithEventTime, fields_of, places_of
+from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.translation import Sinks, translate
-from tidegate.table.descriptors import TableDescriptor
+from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.expression import Expression, named_field
+from tidegate.table.expressions import col
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
 from tidegate.table.udf import UNNAMED, UserDefinedFunctionWrapper, function_named, wrapped
@@ -101,7 +106,7 @@ class TableEnvironment:
         self._settings = settings
         self._options: dict[str, str] = {**(options or {}), **settings.options}
         self._made: Any = None
-        self._given: dict[str, pa.Table] = {}
+        self._given: dict[str, pa.Table | StreamTable] = {}
         self._functions: dict[str, UserDefinedFunctionWrapper] = {}
         self._numbers = itertools.count(1)
 
@@ -170,7 +175,7 @@ class TableEnvironment:
     def create_temporary_view(self, view_path: str, table_or_data_stream: Table) -> None:
         """Names a query."""
         if not isinstance(table_or_data_stream, Table):
-            raise InvalidJob("create_temporary_view() takes a Table; a table of a stream is not supported yet")
+            raise InvalidJob("create_temporary_view() takes a Table; StreamTableEnvironment takes a DataStream, too")
         with self.planner.errors():
             self._j_tenv.createTemporaryView(view_path, table_or_data_stream._j_table)
 
@@ -468,8 +473,6 @@ class TableEnvironment:
         self._given[number] = rows
         planner = self.planner
         with planner.errors():
-            from tidegate.table._execution.elements import sql_type
-
             builder = planner.api.Schema.newBuilder()
             for field in rows.schema:
                 builder.column(field.name, sql_type(field))
@@ -620,9 +623,98 @@ class StreamTableEnvironment(TableEnvironment):
         made._path = path
         return made
 
+    def from_data_stream(self, data_stream: DataStream, *fields_or_schema: Schema | Expression) -> Table:
+        """Returns the table of a stream, whose records are inserts.
+
+        A ``Schema`` names stored columns by the fields of the records, or none for all of them; adds computed ones; the metadata ``rowtime`` is the
+        timestamp of a record, and ``watermark("...", "SOURCE_WATERMARK()")`` passes the stream's watermarks on. Expressions name the fields, by their
+        names, or else in order: ``col("a").alias("b")``, ``col("t").rowtime``, ``col("p").proctime``.
+
+        Raises ``InvalidJob`` for records of unknown type and for a field that the stream does not have."""
+        if len(fields_or_schema) == 1 and isinstance(fields_or_schema[0], Schema):
+            return self._table_of_stream(data_stream, fields_or_schema[0], None)
+        if not fields_or_schema:
+            return self._table_of_stream(data_stream, Schema(), None)
+        names = fields_of(data_stream).names
+        fields = [named_field(field, self.planner) for field in fields_or_schema]
+        stored = [field for field in fields if field.kind == "column"]
+        by_name = any(field.source in names for field in stored)
+        if not by_name and len(stored) > len(names):
+            raise InvalidJob(
+                f"from_data_stream(): {len(stored)} names for the {len(names)} fields of the stream: {', '.join(names)}"
+            )
+        places = places_of([field.source for field in stored], names) if by_name else tuple(range(len(stored)))
+        types = fields_of(data_stream)
+        schema = Schema(
+            columns={field.name: sql_type(types.field(place)) for field, place in zip(stored, places, strict=True)},
+            metadata=tuple((f.name, "TIMESTAMP(3)", ROWTIME_UTC, True) for f in fields if f.kind == "rowtime"),
+            computed=tuple((f.name, "PROCTIME()") for f in fields if f.kind == "proctime"),
+            watermarks=tuple((f.name, "SOURCE_WATERMARK()") for f in fields if f.kind == "rowtime"),
+        )
+        made = self._table_of_stream(data_stream, schema, places)
+        order = [field.name for field in fields]
+        return made if made.get_column_names() == order else made.select(*map(col, order))
+
+    def create_temporary_view(
+        self, view_path: str, table_or_data_stream: Table | DataStream, *fields_or_schema: Schema | Expression
+    ) -> None:
+        """Names a query, or the table of a stream, as ``from_data_stream`` makes it."""
+        if isinstance(table_or_data_stream, DataStream):
+            table_or_data_stream = self.from_data_stream(table_or_data_stream, *fields_or_schema)
+        super().create_temporary_view(view_path, table_or_data_stream)
+
+    def to_append_stream(self, table: Table, type_info: TypeInformation | None = None) -> DataStream:
+        """As ``to_data_stream``; with ``type_info``, records of that type: a row, a tuple, or the value of the one column."""
+        stream = self.to_data_stream(table)
+        if type_info is None:
+            return stream
+        width = len(stream.get_type().arrow_schema())
+        if isinstance(type_info, TupleTypeInfo):
+            return stream.map(tuple, type_info)
+        if isinstance(type_info, RowTypeInfo):
+            return stream.map(_same_row, type_info)
+        if width != 1:
+            raise InvalidJob(f"to_append_stream(): {type_info!r} is of one value, and the table has {width} columns")
+        return stream.map(_only_value, type_info)
+
+    def to_changelog_stream(self, table: Table, target_schema: Schema | None = None) -> DataStream:
+        """Rows with their kinds, as a stream of the environment. Raises ``UnsupportedPlan`` for a table with updates, which do not run yet."""
+        if target_schema is not None:
+            raise InvalidJob("to_changelog_stream() takes no target_schema yet: cast the columns in the query")
+        return self.to_data_stream(table)
+
+    def from_changelog_stream(self, data_stream: DataStream, *unused: object) -> Table:
+        """Refused: streams of changes cannot be read as tables yet."""
+        raise InvalidJob("from_changelog_stream() is not supported yet: from_data_stream() takes streams of inserts")
+
+    def _table_of_stream(self, stream: DataStream, schema: Schema, places: tuple[int, ...] | None) -> Table:
+        fields = fields_of(stream)
+        if stream.get_execution_environment() is not self._env:
+            raise InvalidJob(
+                "from_data_stream(): the stream is of another environment than this StreamTableEnvironment"
+            )
+        if not schema.columns:
+            schema = replace(schema, columns={field.name: sql_type(field) for field in fields})
+        if places is None:
+            places = places_of(schema.columns, fields.names)
+        number = str(next(self._numbers))
+        self._given[number] = StreamTable(stream, places)
+        planner = self.planner
+        with planner.errors():
+            target = planner.api.TableDescriptor.forConnector(STREAM).schema(schema.to_java(planner))
+            made = self._from(target.option("number", number).build())
+        return Table(lambda: made, self)
+
+    def _new_environment(self) -> StreamExecutionEnvironment:
+        made = super()._new_environment()
+        made._last_id = self._env._last_id  # its jobs may read streams of the environment
+        made._python_files = dict(self._env._python_files)
+        return made
+
     def to_data_stream(self, table: Table) -> DataStream:
         """Rows with the names of the columns, as a stream of the environment: of a ``datagen`` table that has a name, generated by one
-        subtask, and of any table whose plan has inserts only. Raises ``UnsupportedPlan`` for what cannot be run yet."""
+        subtask, and of any table whose plan has inserts only. One column of event time is that of the stream's records, and watermarks
+        pass. Raises ``UnsupportedPlan`` for what cannot be run yet."""
         descriptor = self._descriptors.get(getattr(table, "_path", ""))
         if descriptor is not None and descriptor.connector == "datagen" and descriptor.columns is not None:
             schema = descriptor.columns.arrow_schema()
@@ -634,11 +726,15 @@ class StreamTableEnvironment(TableEnvironment):
         sink = plan.sinks[0]
         if isinstance(sink, plan_nodes.Sink2) and tuple(sink.input_changelog_mode) != ("INSERT",):
             raise UnsupportedPlan(
-                "to_data_stream() takes a table without updates: to_changelog_stream() is not supported yet"
+                "a stream of a table is of inserts, and this table has updates: write it to a table that takes them, or collect() it"
             )
         ends: list[DataStream] = []
         self._translate(plan, self._env, lambda node, stream: ends.append(stream), self._time_zone())
-        return ends[0]
+        schema = table._j_table.getResolvedSchema()
+        times = [i for i, kind in enumerate(schema.getColumnDataTypes()) if "*ROWTIME*" in str(kind)]
+        if len(times) != 1:
+            return ends[0]
+        return ends[0].map_batches(WithEventTime(times[0]), ends[0].get_type()).name("Event time")
 
     @property
     def _j_tenv(self) -> Any:
@@ -650,6 +746,14 @@ class StreamTableEnvironment(TableEnvironment):
                     with self.planner.errors():
                         made.createTemporaryTable(path, descriptor.to_java(self.planner))
         return made
+
+
+def _same_row(row: Row) -> Row:
+    return row
+
+
+def _only_value(row: Row) -> object:
+    return row[0]
 
 
 def _type_text(j_type: Any) -> str:

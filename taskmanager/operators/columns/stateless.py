@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from tidegate.functions.base import TimedBatches
 from tidegate.functions.expressions import Expression
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import FieldValue
@@ -63,8 +64,8 @@ class FilterColumnsOperator(Operator):
 
 
 class MapBatchesOperator(FunctionOperatorBase):
-    """A function of whole record batches. Rows keep their timestamps when their number stays the same; otherwise the
-    result has none, and event time must be assigned behind."""
+    """A function of whole record batches. Rows keep their timestamps when their number stays the same, or have those that
+    the function says (``TimedBatches``); otherwise the result has none, and event time must be assigned behind."""
 
     works_on = "arrow"
 
@@ -87,7 +88,10 @@ class MapBatchesOperator(FunctionOperatorBase):
             raise SchemaMismatch(
                 f"operator '{self._name}': the function returned {type(result).__name__}, not a pyarrow.RecordBatch"
             )
-        stamps = batch.timestamps if result.num_rows == len(batch) else None
+        if isinstance(self._func, TimedBatches):
+            stamps = self._func.event_time(result)
+        else:
+            stamps = batch.timestamps if result.num_rows == len(batch) else None
         if result.num_rows:
             self.context.output.emit(ArrowBatch(conform(result, self._schema, self._name), stamps))
 

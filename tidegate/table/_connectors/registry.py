@@ -45,6 +45,8 @@ COLLECT = "tidegate-collect"
 """The sink of ``execute()`` and ``SELECT``."""
 ROWS = "tidegate-rows"
 """The rows that ``from_elements`` and ``from_pandas`` were given."""
+STREAM = "tidegate-stream"
+"""A stream that ``from_data_stream`` was given."""
 
 CONNECTORS = {
     made.name: made
@@ -69,9 +71,10 @@ CONNECTORS = {
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
+        Connector(STREAM, True, False, required=frozenset({"number"})),
     )
 }  # fmt: skip
-_OURS = (COLLECT, ROWS)
+_OURS = (COLLECT, ROWS, STREAM)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

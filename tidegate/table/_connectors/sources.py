@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,12 +18,16 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
-from tidegate.table._connectors.registry import ROWS, check_table
+from tidegate.table._connectors.registry import ROWS, STREAM, check_table
+from tidegate.table._connectors.streams import StreamTable, read_stream
 from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
 
+Given: TypeAlias = "Mapping[str, pa.Table | StreamTable]"
+"""The rows of ``from_elements`` and the streams of ``from_data_stream``, by their number."""
 
-def read_table(env: StreamExecutionEnvironment, node: Node, given: Mapping[str, pa.Table]) -> DataStream:
-    """The stream of a scan. ``given``: the rows of ``from_elements``, by their number. Raises ``InvalidJob`` for what the table cannot do."""
+
+def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> DataStream:
+    """The stream of a scan. Raises ``InvalidJob`` for what the table cannot do."""
     assert isinstance(node, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
     source = node.scan_table_source
     table = source.table.resolved_table
@@ -31,6 +36,14 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Mapping[str, 
             f"node {node.id}: the plan does not hold the table {source.table.name}: compile it with its options"
         )
     check_table(source.table.name, table.options, is_source=True)
+    if table.options["connector"] == STREAM:
+        stream_table = given.get(table.options["number"])
+        if not isinstance(stream_table, StreamTable):
+            raise InvalidJob(f"the stream of {source.table.name} is one of another program: it is not in the plan")
+        keys = [
+            key for ability in source.abilities if isinstance(ability, ReadingMetadata) for key in ability.metadata_keys
+        ]
+        return read_stream(env, node, source.table.name, stream_table, keys)
     physical = physical_type(table)
     schema = arrow_schema(physical)
     columns = list(range(len(schema)))
@@ -74,7 +87,7 @@ def _read(
     name: str,
     options: Mapping[str, str],
     schema: pa.Schema,
-    given: Mapping[str, pa.Table],
+    given: Given,
 ) -> DataStream:
     match options["connector"]:
         case "datagen":
@@ -84,7 +97,7 @@ def _read(
         case connector:
             assert connector == ROWS
             rows = given.get(options["number"])
-            if rows is None:
+            if not isinstance(rows, pa.Table):
                 raise InvalidJob(f"the rows of {name} were given by another program: they are not in the plan")
             return env.from_collection(rows.cast(schema)).name(name)
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.model.errors import TidegateError
-from tidegate.table._connectors.registry import check_table, is_bounded
+from tidegate.table._connectors.registry import STREAM, check_table, is_bounded
+from tidegate.table._connectors.streams import ROWTIME, ROWTIME_UTC
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -98,6 +99,8 @@ class _Factory(_JavaObject):
 
     def createDynamicTableSource(self, context: Any) -> object:
         changes = self._checked(context, is_source=True)
+        if _options(context)["connector"] == STREAM:
+            return _StreamSource(self._planner, changes, True)
         return _Source(self._planner, changes, is_bounded(_options(context)))
 
     def createDynamicTableSink(self, context: Any) -> object:
@@ -154,6 +157,33 @@ class _Source(_JavaObject):
         implements = (
             f"{_CONNECTOR}.source.ScanTableSource",
             f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
+        )
+
+
+class _StreamSource(_Source):
+    """A stream of the program: its timestamps are metadata, and its watermarks go on."""
+
+    def listReadableMetadata(self) -> Any:
+        types = self._planner.api.DataTypes
+        found = self._planner.jvm.java.util.HashMap()
+        found.put(ROWTIME, types.TIMESTAMP_LTZ(3).notNull())
+        found.put(ROWTIME_UTC, types.TIMESTAMP(3).notNull())
+        return found
+
+    def applyReadableMetadata(self, keys: Any, produced: Any) -> None:
+        """The plan says which keys are read."""
+
+    def supportsMetadataProjection(self) -> bool:
+        return False
+
+    def applySourceWatermark(self) -> None:
+        """Those of the stream go on."""
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.source.ScanTableSource",
+            f"{_CONNECTOR}.source.abilities.SupportsReadingMetadata",
+            f"{_CONNECTOR}.source.abilities.SupportsSourceWatermark",
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.common.row import Row
 from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.datastream.data_stream import DataStream
@@ -44,7 +46,9 @@ def run(
     read = scan.scan_table_source.table.resolved_table
     assert read is not None
     assert read.options is not None
-    (batch,) = tables._given[read.options["number"]].combine_chunks().to_batches()
+    rows_of_program = tables._given[read.options["number"]]
+    assert isinstance(rows_of_program, pa.Table)
+    (batch,) = rows_of_program.combine_chunks().to_batches()
     for function in functions:
         if isinstance(function, Function):
             function.open(_Context(job_parameters or {}))  # type: ignore[arg-type]
