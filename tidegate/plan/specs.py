@@ -239,7 +239,7 @@ class JoinSpec(PlanPart, frozen=True):
 
 
 class IntervalBounds(PlanPart, frozen=True):
-    """Bounds of an interval join, in ms: left time + lower <= right time <= left time + upper."""
+    """Bounds of an interval join, in ms: right time + lower <= left time <= right time + upper."""
 
     is_event_time: bool
     left_lower_bound: int

@@ -14,7 +14,7 @@ from tidegate.taskmanager.operators.relational.base import RelationalOperator
 
 
 class GroupAggregate(RelationalOperator):
-    """State: the accumulator of a key (``CompiledAggregates``)."""
+    """State: the accumulator of a key (``CompiledAggregates``). ``folds``: of the changes of a key within a batch one is emitted (mini-batches)."""
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class GroupAggregate(RelationalOperator):
         *,
         generates_update_before: bool,
         retracts: bool,
+        folds: bool,
         ttl_ms: int,
     ) -> None:
         super().__init__(name, [grouping], schema, ttl_ms)
@@ -32,11 +33,15 @@ class GroupAggregate(RelationalOperator):
         self._aggregates = aggregates
         self._generates_update_before = generates_update_before
         self._retracts = retracts
+        self._folds = folds
+        self._touched: dict[Row, Any] = {}
+        """With ``folds``: the states of the keys of a batch."""
         self._shown: dict[Row, tuple[Any, ...]] = {}
         """The values that were shown last, by keys of a batch."""
 
     def begin_batch(self) -> None:
         self._shown.clear()
+        self._touched.clear()
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         added, aggregates = adds(kind), self._aggregates
@@ -46,18 +51,40 @@ class GroupAggregate(RelationalOperator):
                 return None
             state = aggregates.create()
         key = tuple([row[position] for position in self._grouping])
+        if self._folds:
+            return self._gathered(state, row, key, added, is_first)
         before = None if is_first else self._shown.get(key) or aggregates.values(state)
         aggregates.change(state, row, added)
         if self._retracts and state[0] == 0:
-            if before is not None:
-                out.append((DELETE, key + before))
             self._shown.pop(key, None)
+            self._tell(key, before, None, out)
             return None
         now = self._shown[key] = aggregates.values(state)
-        if before is None:
+        self._tell(key, before, now, out)
+        return state
+
+    def end_batch(self, out: list[Change]) -> None:
+        for key, state in self._touched.items():
+            now = None if state is None else self._aggregates.values(state)
+            self._tell(key, self._shown.get(key), now, out)
+
+    def _gathered(self, state: Any, row: Row, key: Row, added: bool, is_first: bool) -> Any:
+        """Takes a row without emitting anything before the end of the batch."""
+        if key not in self._touched and not is_first:
+            self._shown[key] = self._aggregates.values(state)
+        self._aggregates.change(state, row, added)
+        if self._retracts and state[0] == 0:
+            state = None
+        self._touched[key] = state
+        return state
+
+    def _tell(self, key: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
+        if now is None:
+            if before is not None:
+                out.append((DELETE, key + before))
+        elif before is None:
             out.append((INSERT, key + now))
         elif self._ttl_ms or before != now:
             if self._generates_update_before:
                 out.append((UPDATE_BEFORE, key + before))
             out.append((UPDATE_AFTER, key + now))
-        return state

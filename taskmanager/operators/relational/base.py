@@ -90,7 +90,9 @@ class RelationalOperator(KeyedOperator):
         changed: dict[Any, int] = {}
         out: list[Change] = []
         self.begin_batch()
+        backend = self._backend
         for (kind, row), key, group in zip(changes, keys, groups, strict=True):
+            backend.key, backend.group = key, group
             state = states.get(key, _UNREAD)
             if state is _UNREAD:
                 state = states[key] = self.read(group, key, now_ms)
@@ -101,6 +103,7 @@ class RelationalOperator(KeyedOperator):
         for key, group in changed.items():
             self.write(group, key, states[key], now_ms)
         self.clean(len(changes), now_ms)
+        self.end_batch(out)
         self.emit(out)
 
     def emit(self, out: Sequence[Change]) -> None:
@@ -119,6 +122,9 @@ class RelationalOperator(KeyedOperator):
 
     def begin_batch(self) -> None:
         """Called before the rows of a batch."""
+
+    def end_batch(self, out: list[Change]) -> None:
+        """Called behind the rows of a batch, when states are written. What is emitted is added to ``out``."""
 
     @abstractmethod
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import DELETE, INSERT, adds
-from tidegate.functions.sql.rows import Change, Row, batch_of
-from tidegate.functions.sql.scalar import CompiledFilter
+from tidegate.functions.sql.rows import Change, Row
 from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.matching import Matcher
 
 Found: TypeAlias = list[Any]
 """A row in state: ``[row, how often it is there, how many rows of the other side it has, time of the last write in ms]``."""
@@ -21,8 +21,7 @@ Side: TypeAlias = dict[Any, Found]
 class Join(RelationalOperator):
     """State: for each side the rows of a key.
 
-    ``join_keys``: pairs of positions that have to be equal; ``filter_nulls``: for each, whether null equals nothing. ``condition``: what else has to
-    hold, over rows of ``joined``. ``upsert_keys``: by side, the key of which there is one row at a time. ``widths``: numbers of columns.
+    ``matcher`` finds rows that join. ``upsert_keys``: by side, the key of which there is one row at a time. ``widths``: numbers of columns.
     """
 
     def __init__(
@@ -32,10 +31,7 @@ class Join(RelationalOperator):
         schema: pa.Schema,
         *,
         join_type: str,
-        join_keys: Sequence[tuple[int, int]],
-        filter_nulls: Sequence[bool],
-        condition: CompiledFilter | None,
-        joined: pa.Schema,
+        matcher: Matcher,
         widths: tuple[int, int],
         upsert_keys: Sequence[Sequence[int] | None],
         ttl_ms: Sequence[int],
@@ -44,13 +40,7 @@ class Join(RelationalOperator):
         self._sides_ttl = ttl_ms
         self._type = join_type
         self._is_outer = (join_type in ("LEFT", "FULL"), join_type in ("RIGHT", "FULL"))
-        self._strict = [
-            [pair[side] for pair, strict in zip(join_keys, filter_nulls, strict=True) if strict] for side in (0, 1)
-        ]
-        self._routed = set(zip(*keys, strict=True))
-        self._beyond = [pair for pair in join_keys if pair not in self._routed]
-        self._condition = condition
-        self._joined = joined
+        self._matcher = matcher
         self._widths = widths
         self._upsert_keys = upsert_keys
         self._now_ms = 0
@@ -93,17 +83,8 @@ class Join(RelationalOperator):
 
     def _matching(self, side: Side, row: Row, index: int) -> list[Found]:
         """The rows of the other side that join with a row."""
-        if any(row[position] is None for position in self._strict[index]):
-            return []
         found = list(side.values())
-        for pair in self._beyond:
-            value = row[pair[index]]
-            found = [old for old in found if old[0][pair[1 - index]] == value]
-        if self._condition is None or not found:
-            return found
-        pairs = [(INSERT, self._pair(row, old[0], index)) for old in found]
-        mask = self._condition.evaluate(batch_of(pairs, self._joined)).to_pylist()
-        return [old for old, matches in zip(found, mask, strict=True) if matches]
+        return [found[at] for at in self._matcher.positions(row, [old[0] for old in found], index)]
 
     def _identity(self, row: Row, index: int) -> Any:
         keys = self._upsert_keys[index]

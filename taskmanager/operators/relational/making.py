@@ -7,19 +7,47 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from tidegate.functions.sql.aggregates import compile_aggregates
+from tidegate.functions.sql.over_windows import over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
+from tidegate.functions.sql.time_windows import Span, attached_spans, spans_of
 from tidegate.model.errors import InvalidJob
 from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
 from tidegate.plan.logical_types import LogicalType, TimeKind
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import ConstantRange, Retract, UpdateFast
+from tidegate.plan.specs import (
+    ConstantRange,
+    GroupWindow,
+    JoinSpec,
+    Proctime,
+    Retract,
+    Rowtime,
+    SessionGroupWindow,
+    SessionWindow,
+    TimeAttributeWindowing,
+    UpdateFast,
+    Window,
+    WindowAttachedWindowing,
+    WindowEnd,
+    Windowing,
+    WindowStart,
+)
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
+from tidegate.taskmanager.operators.relational.interval_join import IntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
-from tidegate.taskmanager.operators.relational.ranks import Deduplicate, TopN
+from tidegate.taskmanager.operators.relational.matching import Matcher
+from tidegate.taskmanager.operators.relational.over import OverAggregate
+from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
+from tidegate.taskmanager.operators.relational.windows import (
+    Spans,
+    WindowAggregate,
+    WindowDeduplicate,
+    WindowJoin,
+    WindowTopN,
+)
 
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
@@ -40,6 +68,7 @@ def _group_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -
         schema,
         generates_update_before=node.generate_update_before,
         retracts=node.need_retraction,
+        folds=(node.configuration or {}).get("table.exec.mini-batch.enabled") == "true",
         ttl_ms=_ttl_ms(node, 0),
     )
 
@@ -65,6 +94,8 @@ def _deduplicate(name: str, options: RelationalOptions, schema: pa.Schema) -> Op
     assert isinstance(node, nodes.Deduplicate1)
     fields = options.row_types[0].fields
     times = [i for i, field in enumerate(fields) if field.type.kind is TimeKind.ROWTIME]
+    if node.is_rowtime and node.output_insert_only:
+        return FirstRow(name, node.unique_keys, schema, time=times[0])
     return Deduplicate(
         name,
         node.unique_keys,
@@ -100,22 +131,12 @@ def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     assert isinstance(node, nodes.Join1)
     spec = node.join_spec
     left, right = options.row_types
-    joined = LogicalType(left.root, fields=left.fields + right.fields)
-    condition = spec.non_equi_condition
-    columns = pa.schema(
-        [pa.field(f"f{i}", field.type) for i, field in enumerate([*arrow_schema(left), *arrow_schema(right)])]
-    )
     return Join(
         name,
         options.keys,
         schema,
         join_type=spec.join_type,
-        join_keys=list(zip(spec.left_keys, spec.right_keys, strict=True)),
-        filter_nulls=spec.filter_nulls,
-        condition=None
-        if condition is None
-        else compile_filter(condition, joined, EvaluationContext(options.time_zone)),
-        joined=columns,
+        matcher=_matcher(spec, options),
         widths=(len(left.fields), len(right.fields)),
         upsert_keys=[
             _shortest(node.left_upsert_keys, spec.left_keys),
@@ -125,16 +146,160 @@ def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     )
 
 
+def _matcher(spec: JoinSpec, options: RelationalOptions) -> Matcher:
+    left, right = options.row_types
+    joined = LogicalType(left.root, fields=left.fields + right.fields)
+    columns = [*arrow_schema(left), *arrow_schema(right)]
+    condition = spec.non_equi_condition
+    return Matcher(
+        list(zip(spec.left_keys, spec.right_keys, strict=True)),
+        list(zip(*options.keys, strict=True)),
+        spec.filter_nulls,
+        None if condition is None else compile_filter(condition, joined, EvaluationContext(options.time_zone)),
+        pa.schema([pa.field(f"f{i}", field.type) for i, field in enumerate(columns)]),
+    )
+
+
+def _window_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.WindowJoin1)
+    left, right = options.row_types
+    return WindowJoin(
+        name,
+        options.keys,
+        schema,
+        join_type=node.join_spec.join_type,
+        matcher=_matcher(node.join_spec, options),
+        widths=(len(left.fields), len(right.fields)),
+        spans=[_attached(node.left_windowing), _attached(node.right_windowing)],
+        is_event_time=node.left_windowing.is_rowtime,
+    )
+
+
+def _window_rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.WindowRank1)
+    assert isinstance(node.rank_range, ConstantRange)
+    return WindowTopN(
+        name,
+        node.partition_spec.fields,
+        schema,
+        order=node.sort_spec.fields,
+        ranks=(node.rank_range.start, node.rank_range.end),
+        outputs_number=node.output_row_number,
+        spans=[_attached(node.windowing)],
+        is_event_time=node.windowing.is_rowtime,
+    )
+
+
+def _window_deduplicate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.WindowDeduplicate1)
+    return WindowDeduplicate(
+        name,
+        node.partition_keys,
+        schema,
+        time=node.order_key,
+        keeps_last=node.keep_last_row,
+        spans=[_attached(node.windowing)],
+        is_event_time=node.windowing.is_rowtime,
+    )
+
+
+def _attached(windowing: Windowing) -> Spans:
+    assert isinstance(windowing, WindowAttachedWindowing)
+    return attached_spans(windowing)
+
+
+def _interval_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.IntervalJoin1)
+    spec, bounds = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
+    left, right = options.row_types
+    return IntervalJoin(
+        name,
+        options.keys,
+        schema,
+        join_type=spec.join_type,
+        matcher=_matcher(spec, options),
+        times=(bounds.left_time_index, bounds.right_time_index),
+        before=-bounds.left_lower_bound,
+        after=bounds.left_upper_bound,
+        widths=(len(left.fields), len(right.fields)),
+        is_event_time=bounds.is_event_time,
+    )
+
+
+def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.OverAggregate1)
+    (group,) = node.over_spec.groups
+    row_type = over_row_type(node.over_spec, options.row_types[0])
+    constants = over_constants(node.over_spec)
+    preceding = over_preceding(node.over_spec)
+    time = group.order_by.fields[0].index
+    is_event_time = options.row_types[0].fields[time].type.kind is TimeKind.ROWTIME
+    return OverAggregate(
+        name,
+        node.over_spec.partition.fields,
+        compile_aggregates(group.agg_calls, row_type, preceding is not None, name),
+        schema,
+        time=time if is_event_time else None,
+        is_rows=group.is_rows,
+        preceding=preceding,
+        constants=constants,
+    )
+
+
 def _shortest(keys: Sequence[tuple[int, ...]], join_keys: Sequence[int]) -> tuple[int, ...] | None:
     """The key by which rows of a side are kept: one within the join's keys where there is one; ``None``: there is no key."""
     within = [key for key in keys if set(key) <= set(join_keys)]
     return min(within or keys, key=len, default=None)
 
 
+def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, (nodes.WindowAggregate1, nodes.GroupWindowAggregate1))
+    time: int | None = None
+    spans = attached = None
+    if isinstance(node, nodes.GroupWindowAggregate1):
+        window: Window | GroupWindow = node.window
+        spans = spans_of(node.window)
+        if node.window.time_field.field_type.kind is TimeKind.ROWTIME:
+            time = node.window.time_field.field_index
+    else:
+        window = node.windowing.window
+        if isinstance(node.windowing, WindowAttachedWindowing):
+            attached = attached_spans(node.windowing)
+        else:
+            assert isinstance(node.windowing, TimeAttributeWindowing)
+            spans = spans_of(window)
+            time = node.windowing.time_attribute_index if node.windowing.is_rowtime else None
+    return WindowAggregate(
+        name,
+        node.grouping,
+        compile_aggregates(node.agg_calls, options.row_types[0], bool(node.need_retraction), name),
+        schema,
+        time=time,
+        spans=spans,
+        attached=attached,
+        merges=attached is None and isinstance(window, (SessionWindow, SessionGroupWindow)),
+        properties=[_PROPERTIES[type(found.property)] for found in node.named_window_properties],
+    )
+
+
+_PROPERTIES: dict[type, Callable[[Span], int | None]] = {
+    WindowStart: lambda span: span[0],
+    WindowEnd: lambda span: span[1],
+    Rowtime: lambda span: span[1] - 1,
+    Proctime: lambda span: None,
+}
+
+
 def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.WatermarkAssigner1)
-    return WatermarkAssigner(node.watermark_expr, options.row_types[0], options.time_zone)
+    return WatermarkAssigner(node.watermark_expr, node.rowtime_field_index, options.row_types[0], options.time_zone)
 
 
 def _ttl_ms(node: Node, index: int) -> int:
@@ -150,6 +315,13 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.Rank1: _rank,
     nodes.Limit1: _rank,
     nodes.SortLimit1: _rank,
+    nodes.WindowAggregate1: _window_aggregate,
+    nodes.GroupWindowAggregate1: _window_aggregate,
+    nodes.WindowJoin1: _window_join,
+    nodes.WindowRank1: _window_rank,
+    nodes.WindowDeduplicate1: _window_deduplicate,
+    nodes.IntervalJoin1: _interval_join,
+    nodes.OverAggregate1: _over_aggregate,
     nodes.WatermarkAssigner1: _watermark_assigner,
 }
 

@@ -13,6 +13,7 @@ from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDAT
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.plan.specs import SortField
 from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
 class Deduplicate(RelationalOperator):
@@ -48,6 +49,28 @@ class Deduplicate(RelationalOperator):
             out.append((UPDATE_BEFORE, state))
         out.append((UPDATE_AFTER, row))
         return row
+
+
+class FirstRow(TimedOperator):
+    """The first row of a key by event time, emitted when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). State: ``[row,
+    whether it was emitted]``."""
+
+    def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int) -> None:
+        super().__init__(name, [keys], schema, is_event_time=True)
+        self._time = time
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        time = row[self._time]
+        if time is None or time <= self.now() or (state is not None and (state[1] or state[0][self._time] <= time)):
+            return KEEP
+        self.register(time)
+        return [row, False]
+
+    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
+        if not state[1] and state[0][self._time] <= time_ms:
+            out.append((INSERT, state[0]))
+            state[1] = True
+        return state
 
 
 def sort_key(fields: Sequence[SortField]) -> Any:

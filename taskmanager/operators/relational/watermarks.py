@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.functions.sql.scalar import EvaluationContext, compile_expression
+from tidegate.functions.sql.scalar import EvaluationContext, EvaluationError, compile_expression
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import PipelineOptions
@@ -22,8 +22,9 @@ class WatermarkAssigner(Operator):
 
     works_on = "arrow"
 
-    def __init__(self, expression: Rex, row: LogicalType, zone: str) -> None:
+    def __init__(self, expression: Rex, time: int, row: LogicalType, zone: str) -> None:
         self._expression = compile_expression(expression, row, EvaluationContext(time_zone=zone))
+        self._time = time
         self._last = NO_WATERMARK
         self._interval_ms = 0
 
@@ -35,6 +36,11 @@ class WatermarkAssigner(Operator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
         data = batch.data
+        if data.columns[self._time].null_count:
+            name = data.schema.names[self._time]
+            raise EvaluationError(
+                f"the event time {name!r} of a row is null: RowTime field should not be null, please convert it to a non-null long value."
+            )
         times = self._expression.evaluate(data)
         ms = pc.fill_null(times.cast(pa.timestamp("ms", times.type.tz), safe=False).view(pa.int64()), NO_WATERMARK)
         reached = np.maximum.accumulate(ms.to_numpy())

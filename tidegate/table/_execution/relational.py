@@ -10,12 +10,14 @@ import pyarrow as pa
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.aggregates import compile_aggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
-from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
+from tidegate.functions.sql.over_windows import over_constants, over_preceding, over_row_type
+from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_expression, compile_filter
+from tidegate.functions.sql.time_windows import WindowedRows, attached_spans, spans_of
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.logical_types import LogicalType, TimeKind, TypeRoot
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import ConstantRange
+from tidegate.plan.specs import ConstantRange, JoinSpec, OverSpec, SessionWindow, WindowAttachedWindowing, Windowing
 from tidegate.records.arrow_type import ArrowTypeInfo
 
 Keys: TypeAlias = Sequence[Sequence[int]]
@@ -79,14 +81,102 @@ def _rank_keys(node: Node) -> Keys:
 
 def _join_keys(node: Node) -> Keys:
     """Pairs of keys whose columns stand in no other pair."""
-    assert isinstance(node, plan_nodes.Join1)
+    spec = join_spec(node)
     left: list[int] = []
     right: list[int] = []
-    for one, other in zip(node.join_spec.left_keys, node.join_spec.right_keys, strict=True):
+    for one, other in zip(spec.left_keys, spec.right_keys, strict=True):
         if one not in left and other not in right:
             left.append(one)
             right.append(other)
     return tuple(left), tuple(right)
+
+
+def _over_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.OverAggregate1)
+    return (node.over_spec.partition.fields,)
+
+
+def _window_rank_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.WindowRank1)
+    return (node.partition_spec.fields,)
+
+
+def _window_deduplicate_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.WindowDeduplicate1)
+    return (node.partition_keys,)
+
+
+def _window_keys(node: Node) -> Keys:
+    assert isinstance(node, (plan_nodes.WindowAggregate1, plan_nodes.GroupWindowAggregate1))
+    return (node.grouping,)
+
+
+def join_spec(node: Node) -> JoinSpec:
+    """The specification of a node that joins."""
+    if isinstance(node, plan_nodes.IntervalJoin1):
+        return node.interval_join_spec.join_spec
+    assert isinstance(node, (plan_nodes.Join1, plan_nodes.WindowJoin1))
+    return node.join_spec
+
+
+def as_one_phase(local: Node, last: Node) -> Node:
+    """The node that does at once what two phases do: rows of the first one's input in, rows of the second one out."""
+    if isinstance(last, plan_nodes.GlobalGroupAggregate1):
+        assert isinstance(local, plan_nodes.LocalGroupAggregate1)
+        return _group_aggregate(last, local.grouping, retracts=last.need_retraction)
+    assert isinstance(local, plan_nodes.LocalWindowAggregate1)
+    assert isinstance(last, plan_nodes.GlobalWindowAggregate1)
+    return plan_nodes.WindowAggregate1(
+        id=last.id,
+        output_type=last.output_type,
+        description=last.description,
+        input_properties=last.input_properties,
+        configuration=last.configuration,
+        grouping=local.grouping,
+        agg_calls=last.agg_calls,
+        windowing=local.windowing,
+        named_window_properties=last.named_window_properties,
+        need_retraction=last.need_retraction,
+    )
+
+
+def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Node]:
+    """The two aggregates that a first phase, an incremental aggregate and a second phase do in three steps."""
+    assert isinstance(local, plan_nodes.LocalGroupAggregate1)
+    assert isinstance(between, plan_nodes.IncrementalGroupAggregate1)
+    assert isinstance(last, plan_nodes.GlobalGroupAggregate1)
+    partial = plan_nodes.GroupAggregate1(
+        id=between.id,
+        output_type=last.local_agg_input_row_type,
+        description=between.description,
+        input_properties=between.input_properties,
+        configuration=between.configuration,
+        grouping=local.grouping,
+        agg_calls=between.partial_original_agg_calls,
+        agg_call_need_retractions=between.partial_agg_call_need_retractions,
+        generate_update_before=True,
+        need_retraction=between.partial_agg_need_retraction,
+        state=between.state,
+    )
+    return partial, _group_aggregate(last, between.final_agg_grouping, retracts=True)
+
+
+def _group_aggregate(
+    last: plan_nodes.GlobalGroupAggregate1, grouping: tuple[int, ...], *, retracts: bool
+) -> plan_nodes.GroupAggregate1:
+    return plan_nodes.GroupAggregate1(
+        id=last.id,
+        output_type=last.output_type,
+        description=last.description,
+        input_properties=last.input_properties,
+        configuration=last.configuration,
+        grouping=grouping,
+        agg_calls=last.agg_calls,
+        agg_call_need_retractions=tuple(retracts or needs for needs in last.agg_call_need_retractions),
+        generate_update_before=last.generate_update_before,
+        need_retraction=retracts,
+        state=last.state,
+    )
 
 
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
@@ -94,6 +184,13 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.ChangelogNormalize1: _unique_keys,
     plan_nodes.Join1: _join_keys,
     plan_nodes.Deduplicate1: _unique_keys,
+    plan_nodes.WindowAggregate1: _window_keys,
+    plan_nodes.GroupWindowAggregate1: _window_keys,
+    plan_nodes.WindowRank1: _window_rank_keys,
+    plan_nodes.WindowDeduplicate1: _window_deduplicate_keys,
+    plan_nodes.WindowJoin1: _join_keys,
+    plan_nodes.IntervalJoin1: _join_keys,
+    plan_nodes.OverAggregate1: _over_keys,
     plan_nodes.Rank1: _rank_keys,
     plan_nodes.Limit1: _rank_keys,
     plan_nodes.SortLimit1: _rank_keys,
@@ -102,8 +199,10 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
 
 
 def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
+    if isinstance(node, TIMED):
+        return False
     if isinstance(node, plan_nodes.Deduplicate1):
-        return not node.output_insert_only
+        return node.keep_last_row or (node.is_rowtime and not node.output_insert_only)
     if isinstance(node, plan_nodes.Join1):
         return node.join_spec.join_type not in ("INNER", "SEMI") or any(map(has_row_kinds, inputs))
     return True
@@ -118,22 +217,100 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str) -> None
             compile_aggregates(node.agg_calls, row_types[0], node.agg_call_need_retractions, where)
         if isinstance(node, plan_nodes.ChangelogNormalize1) and node.filter_condition is not None:
             compile_filter(node.filter_condition, row_types[0], context)
-        if isinstance(node, plan_nodes.Join1) and node.join_spec.non_equi_condition is not None:
+        if isinstance(node, _JOINS) and (condition := join_spec(node).non_equi_condition) is not None:
             left, right = row_types
             joined = LogicalType(left.root, fields=left.fields + right.fields)
-            compile_filter(node.join_spec.non_equi_condition, joined, context)
-        if isinstance(node, plan_nodes.Rank1):
+            compile_filter(condition, joined, context)
+        if isinstance(node, plan_nodes.OverAggregate1):
+            _check_over(node.over_spec, row_types[0], where)
+        for windowing in _windowings(node):
+            _check_zone(windowing.time_attribute_type, time_zone)
+            if isinstance(windowing, WindowAttachedWindowing):
+                attached_spans(windowing)
+        if isinstance(node, plan_nodes.WindowAggregate1):
+            compile_aggregates(node.agg_calls, row_types[0], bool(node.need_retraction), where)
+        if isinstance(node, plan_nodes.GroupWindowAggregate1):
+            compile_aggregates(node.agg_calls, row_types[0], node.need_retraction, where)
+            _check_zone(node.window.time_field.field_type, time_zone)
+            spans_of(node.window)
+        if isinstance(node, (plan_nodes.Rank1, plan_nodes.WindowRank1)):
             if node.rank_type != "ROW_NUMBER":
                 raise UnsupportedPlan(f"{node.rank_type} is not supported")
             if not isinstance(node.rank_range, ConstantRange):
                 raise UnsupportedPlan(f"a rank of the kind {type(node.rank_range).__name__} is not supported")
-        if (
-            isinstance(node, plan_nodes.Deduplicate1)
-            and node.is_rowtime
-            and not node.keep_last_row
-            and node.output_insert_only
-        ):
-            raise UnsupportedPlan("the first row by event time is not supported yet")
     except UnsupportedPlan as error:
         message = error.message.removeprefix(f"{where}: ")
         raise UnsupportedPlan(f"{where}: {message}: {node.description}") from error
+
+
+def _check_zone(time: LogicalType, time_zone: str) -> None:
+    if time.root is TypeRoot.TIMESTAMP_LTZ and time_zone not in ("UTC", "Etc/UTC", "GMT", "Z"):
+        raise UnsupportedPlan(
+            f"windows of {time} in the time zone {time_zone} are not supported: set table.local-time-zone to UTC"
+        )
+
+
+def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
+    """The rows of a stream with watermarks between them. Raises ``UnsupportedPlan`` as ``relational`` does."""
+    assert isinstance(node, plan_nodes.WatermarkAssigner1)
+    try:
+        compile_expression(node.watermark_expr, row_type, EvaluationContext(time_zone))
+    except UnsupportedPlan as error:
+        raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
+    env = stream.get_execution_environment()
+    options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
+    inputs = (stream._values_transformation(),)
+    return DataStream(env, env.add_operator("relational", node.description, options, stream.get_type(), inputs))
+
+
+TIMED = (
+    plan_nodes.WindowAggregate1,
+    plan_nodes.GroupWindowAggregate1,
+    plan_nodes.GlobalWindowAggregate1,
+    plan_nodes.WindowRank1,
+    plan_nodes.WindowDeduplicate1,
+    plan_nodes.WindowJoin1,
+    plan_nodes.IntervalJoin1,
+    plan_nodes.OverAggregate1,
+)
+"""Nodes that emit inserts when time has come."""
+_JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1)
+
+
+def asks_for_time(node: Node) -> bool:
+    """Whether the operator of a node needs watermarks."""
+    return isinstance(node, TIMED) or (isinstance(node, plan_nodes.Deduplicate1) and bool(node.output_insert_only))
+
+
+def _windowings(node: Node) -> Sequence[Windowing]:
+    if isinstance(node, plan_nodes.WindowJoin1):
+        return node.left_windowing, node.right_windowing
+    windowed = (plan_nodes.WindowAggregate1, plan_nodes.WindowRank1, plan_nodes.WindowDeduplicate1)
+    return (node.windowing,) if isinstance(node, windowed) else ()
+
+
+def _check_over(spec: OverSpec, row_type: LogicalType, where: str) -> None:
+    (group,) = spec.groups
+    preceding = over_preceding(spec)
+    over_constants(spec)
+    compile_aggregates(group.agg_calls, over_row_type(spec, row_type), preceding is not None, where)
+    time = row_type.fields[group.order_by.fields[0].index].type
+    if time.kind is TimeKind.PROCTIME and not group.is_rows and preceding is not None:
+        raise UnsupportedPlan("an OVER window of a span of processing time is not supported")
+
+
+def windowed(node: Node, stream: DataStream, time_zone: str) -> DataStream:
+    """Rows once for each of their windows, with its start, end and time. Raises ``UnsupportedPlan``."""
+    assert isinstance(node, plan_nodes.WindowTableFunction1)
+    windowing = node.windowing
+    where = f"node {node.id}, {node.kind}"
+    if isinstance(windowing.window, SessionWindow) or not windowing.is_rowtime:
+        what = "sessions" if windowing.is_rowtime else "windows of processing time"
+        raise UnsupportedPlan(f"{where}: rows of {what} without an aggregate are not supported: {node.description}")
+    try:
+        _check_zone(windowing.time_attribute_type, time_zone)
+    except UnsupportedPlan as error:
+        raise UnsupportedPlan(f"{where}: {error.message}: {node.description}") from error
+    schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
+    made = WindowedRows(windowing.window, windowing.time_attribute_index, schema)
+    return stream.map_batches(made, schema).name(node.description)

@@ -29,7 +29,18 @@ from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
 from tidegate.table._execution.python_nodes import PYTHON, Functions, python_stream
-from tidegate.table._execution.relational import RELATIONAL, dealt_by, has_row_kinds, relational, table_schema
+from tidegate.table._execution.relational import (
+    RELATIONAL,
+    as_one_phase,
+    as_two_aggregates,
+    asks_for_time,
+    assigned_watermarks,
+    dealt_by,
+    has_row_kinds,
+    relational,
+    table_schema,
+    windowed,
+)
 
 Sources: TypeAlias = Callable[[Node], DataStream]
 Sinks: TypeAlias = Callable[[Node, DataStream], None]
@@ -43,10 +54,12 @@ _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
 _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
-"""None of the nodes that there are asks for the time, and batches end by themselves."""
+"""Watermarks are made where a node asks for the time, and batches end by themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
-    *PYTHON, plan_nodes.DropUpdateBefore1,
+    *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
+    plan_nodes.WindowTableFunction1, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
+    plan_nodes.GlobalGroupAggregate1,
 )  # fmt: skip
 
 
@@ -71,6 +84,7 @@ def translate(
     if missing:
         raise UnsupportedPlan("the statement cannot be run:\n  " + "\n  ".join(missing))
     streams: dict[int, DataStream] = {}
+    has_time = any(map(asks_for_time, plan.nodes))
 
     def stream_of(node: Node) -> DataStream:
         if node.id not in streams:
@@ -83,6 +97,16 @@ def translate(
             return sources(node)
         if isinstance(node, _VALUES):
             return _values(node, env)
+        if isinstance(node, (plan_nodes.GlobalWindowAggregate1, plan_nodes.GlobalGroupAggregate1)):
+            (first,) = plan.inputs(inputs[0].id)
+            if isinstance(first, plan_nodes.IncrementalGroupAggregate1):
+                (local,) = plan.inputs(plan.inputs(first.id)[0].id)
+                partial, node = as_two_aggregates(local, first, node)
+                (rows,) = plan.inputs(local.id)
+                stream = relational(partial, [stream_of(rows)], [rows.output_type], time_zone)
+                return relational(node, [stream], [partial.output_type], time_zone)
+            inputs = plan.inputs(first.id)
+            node = as_one_phase(first, node)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
         if isinstance(node, PYTHON):
@@ -92,8 +116,10 @@ def translate(
         if isinstance(node, _UNIONS):
             has_updates = any(map(has_row_kinds, read))
             schema = table_schema(node.output_type, has_updates=has_updates)
-            first, *others = [_renamed(stream, schema) for stream in read]
-            return first.union(*others)
+            union, *others = [_renamed(stream, schema) for stream in read]
+            return union.union(*others)
+        if isinstance(node, plan_nodes.WindowTableFunction1):
+            return windowed(node, read[0], time_zone)
         if isinstance(node, _EXCHANGES):
             return _exchanged(node, read[0])
         if isinstance(node, plan_nodes.DropUpdateBefore1):
@@ -102,6 +128,8 @@ def translate(
         if type(node) in RELATIONAL:
             return relational(node, read, types, time_zone)
         assert isinstance(node, _TRANSPARENT)
+        if isinstance(node, plan_nodes.WatermarkAssigner1) and has_time:
+            return assigned_watermarks(node, read[0], types[0], time_zone)
         return read[0]
 
     for node in plan.sinks:

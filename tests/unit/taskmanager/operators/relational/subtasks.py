@@ -61,19 +61,29 @@ class Subtasks:
         batch = batch_of(changes, self.schemas[index])
         columns = [batch.column(position) for position in self._keys[index]]
         groups = key_groups(hash_columns(columns), MAX_PARALLELISM).tolist() if columns else [0] * len(changes)
-        came: list[Change] = []
         for subtask, running in enumerate(self.running):
             mine = [
                 i for i, group in enumerate(groups) if subtask_of(group, MAX_PARALLELISM, len(self.running)) == subtask
             ]
             if mine:
                 running.operator.process(ArrowBatch(batch.take(pa.array(mine))), index)
+        return self._emitted()
+
+    def _emitted(self) -> list[Change]:
+        came: list[Change] = []
+        for running in self.running:
             for emitted in running.out.batches:
                 assert isinstance(emitted, ArrowBatch)
                 came += changes_of(emitted.data)
             running.out.batches.clear()
         self.changes += came
         return came
+
+    def watermark(self, ms: int) -> list[Change]:
+        """Event time of all inputs of all subtasks; returns what was emitted."""
+        for running in self.running:
+            running.operator.on_watermark(ms)
+        return self._emitted()
 
     def rescale(self, parallelism: int) -> None:
         """All subtasks write a snapshot and end; so many others start from it."""

@@ -247,3 +247,17 @@ def test_an_upsert_changelog_gets_its_earlier_values() -> None:
     subtasks.rescale(3)
     assert subtasks.feed([(3, (1, None)), (3, (1, "r")), (3, (2, None))]) == [(3, (1, "r"))]
     subtasks.close()
+
+
+def test_a_mini_batch_gives_one_change_of_each_key() -> None:
+    node = msgspec.structs.replace(group_aggregate((0,)), configuration={"table.exec.mini-batch.enabled": "true"})
+    subtasks = Subtasks(node, [ROWS], [[0]], 1)
+    taken: list[Change] = [(0, ("a", 1, True)), (0, ("b", 5, True)), (0, ("a", 2, True))]
+    assert subtasks.feed(taken) == [(0, ("a", 2, 2, 3, 1, 1, 2, 2, 3)), (0, ("b", 1, 1, 5, 5, 5, 5, 1, 5))]
+    assert subtasks.feed(
+        [(3, ("b", 5, True)), (0, ("a", 3, None)), (3, ("a", 3, None)), (0, ("c", 1, True)), (3, ("c", 1, True))]
+    ) == [
+        (3, ("b", 1, 1, 5, 5, 5, 5, 1, 5)),
+    ]
+    assert [kind for kind, _ in subtasks.feed([(3, ("a", 1, True)), (0, ("a", 9, True))])] == [1, 2]
+    subtasks.close()

@@ -18,8 +18,14 @@ from tidegate.plan import UnsupportedPlan
 _CONFIGURATION = {"pipeline.auto-watermark-interval": "1 ms"}
 """As it was recorded."""
 _OWN_ORDER = {
+    "agg-mini-batch-two-phase": "keys of a mini-batch come in the order of Flink's hash table",
     "join-cross-cdc": "one file reaches both sides of a join through aggregates and exchanges: the order is that of Flink's buffers",
+    "join-interval-left": "two files are read side by side",
     "join-nonequi": "rows that match one row come in the order of Flink's hash table",
+    **dict.fromkeys(
+        ("window-grouping-sets", "window-hop", "window-join", "window-legacy-tumble", "window-tumble-offset"),
+        "windows of several keys that end together come in the order of Flink's timers",
+    ),
 }
 """Statements whose changelogs were always the same in Flink, by an order of its own: the rows that are left are compared."""
 

@@ -1,0 +1,46 @@
+"""The rows that an OVER aggregate takes, from the specification in a plan."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidegate.functions.sql.rows import Row, changes_of
+from tidegate.functions.sql.scalar import compile_projection
+from tidegate.plan.errors import UnsupportedPlan
+from tidegate.plan.expressions import BoundedWindow, CurrentRow, RexInputRef, UnboundedPreceding, python_value
+from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
+from tidegate.plan.specs import OverSpec
+
+
+def over_row_type(spec: OverSpec, row_type: LogicalType) -> LogicalType:
+    """Returns the type of rows with the constants behind them."""
+    constants = [Field(f"constant{i}", literal.type) for i, literal in enumerate(spec.constants)]
+    return LogicalType(row_type.root, fields=(*row_type.fields, *constants))
+
+
+def over_constants(spec: OverSpec) -> Row:
+    """Returns the values of the constants. Raises ``UnsupportedPlan`` for a literal that is not supported."""
+    if not spec.constants:
+        return ()
+    one = pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=["unused"])
+    columns = compile_projection(spec.constants, LogicalType(TypeRoot.ROW)).evaluate(one)
+    names = [f"f{i}" for i in range(len(columns))]
+    return changes_of(pa.RecordBatch.from_arrays(columns, names=names))[0][1]
+
+
+def over_preceding(spec: OverSpec) -> int | None:
+    """Returns how many rows, or ms, before the current row are taken; ``None``: all. Raises ``UnsupportedPlan`` for other windows than those that end
+    with the current row."""
+    (group,) = spec.groups
+    if not isinstance(group.upper_bound, CurrentRow):
+        raise UnsupportedPlan("an OVER window that ends behind the current row is not supported")
+    match group.lower_bound:
+        case UnboundedPreceding():
+            return None
+        case CurrentRow():
+            return 0
+        case BoundedWindow(offset=RexInputRef(input_index=index), is_preceding=True):
+            literal = spec.constants[index - spec.original_input_fields]
+            return int(str(python_value(literal.value, literal.type)))
+        case _:
+            raise UnsupportedPlan("an OVER window that begins behind the current row is not supported")

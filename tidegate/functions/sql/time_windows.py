@@ -1,0 +1,112 @@
+"""Which windows of time a row belongs to, and rows with their windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from tidegate.functions.sql.changelog import has_kinds
+from tidegate.plan.errors import UnsupportedPlan
+from tidegate.plan.specs import (
+    CumulativeWindow,
+    GroupWindow,
+    HoppingWindow,
+    SessionGroupWindow,
+    SessionWindow,
+    SlidingGroupWindow,
+    TumblingWindow,
+    Window,
+    WindowAttachedWindowing,
+    duration_ms,
+)
+
+Span: TypeAlias = tuple[int, int]
+"""Start and end of a window in ms, the end exclusive."""
+
+
+def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
+    """Returns what gives the windows of a time in ms; of sessions the window of one row alone. Raises ``UnsupportedPlan`` for windows of counts."""
+    match window:
+        case SessionWindow() | SessionGroupWindow():
+            gap = duration_ms(window.gap)
+            return lambda ms: ((ms, ms + gap),)
+        case TumblingWindow():
+            return _sliding(duration_ms(window.size), duration_ms(window.size), _offset(window))
+        case HoppingWindow():
+            return _sliding(duration_ms(window.size), duration_ms(window.slide), _offset(window))
+        case CumulativeWindow():
+            return _cumulative(duration_ms(window.max_size), duration_ms(window.step), _offset(window))
+    if not window.is_time_window:
+        raise UnsupportedPlan("windows of counts are not supported")
+    size = _ms(window.size)
+    return _sliding(size, _ms(window.slide) if isinstance(window, SlidingGroupWindow) else size, 0)
+
+
+def start_of(window: Window, end: int) -> int:
+    """Returns the start of the window that ends then. Raises ``UnsupportedPlan`` for sessions, whose length is not known."""
+    match window:
+        case TumblingWindow() | HoppingWindow():
+            return end - duration_ms(window.size)
+        case CumulativeWindow():
+            size = duration_ms(window.max_size)
+            return end - 1 - (end - 1 - _offset(window)) % size
+        case _:
+            raise UnsupportedPlan("rows of a session without its start are not supported")
+
+
+def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any]], Sequence[Span]]:
+    """Returns what gives the window that a row has in its columns."""
+    first, last, window = windowing.window_start, windowing.window_end, windowing.window
+    if first >= 0:
+        return lambda row: ((row[first], row[last]),)
+    start_of(window, 0)
+    return lambda row: ((start_of(window, row[last]), row[last]),)
+
+
+class WindowedRows:
+    """Rows once for each of their windows, with its start, end and last ms behind their columns. A row without a time is in none."""
+
+    def __init__(self, window: Window, time: int, schema: pa.Schema) -> None:
+        self._window, self._time, self._schema = window, time, schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        spans = spans_of(self._window)
+        times = batch.columns[self._time].view(pa.int64()).to_pylist()
+        found = [(row, span) for row, ms in enumerate(times) if ms is not None for span in sorted(spans(ms))]
+        rows = pa.array([row for row, _ in found], pa.int64())
+        columns = [column.take(rows) for column in batch.columns]
+        kinds = [columns.pop()] if has_kinds(self._schema) else []
+        bounds = [[span[0] for _, span in found], [span[1] for _, span in found], [span[1] - 1 for _, span in found]]
+        kind = [field.type for field in self._schema][len(columns) : len(columns) + 3]
+        columns += [pa.array(values, pa.int64()).view(type) for values, type in zip(bounds, kind, strict=True)]
+        return pa.RecordBatch.from_arrays([*columns, *kinds], schema=self._schema)
+
+
+def _offset(window: TumblingWindow | HoppingWindow | CumulativeWindow) -> int:
+    return 0 if window.offset is None else duration_ms(window.offset)
+
+
+def _ms(length: str | int) -> int:
+    return duration_ms(length) if isinstance(length, str) else length
+
+
+def _sliding(size: int, slide: int, offset: int) -> Callable[[int], Sequence[Span]]:
+    def spans(ms: int) -> list[Span]:
+        last = ms - (ms - offset) % slide
+        return [(start, start + size) for start in range(last, ms - size, -slide)]
+
+    return spans
+
+
+def _cumulative(size: int, step: int, offset: int) -> Callable[[int], Sequence[Span]]:
+    def spans(ms: int) -> list[Span]:
+        start = ms - (ms - offset) % size
+        first = start + ((ms - start) // step + 1) * step
+        return [(start, end) for end in range(first, start + size + 1, step)]
+
+    return spans
+
+
+__all__ = ["Span", "WindowedRows", "attached_spans", "spans_of", "start_of"]
