@@ -15,7 +15,7 @@ from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
-class IntervalJoin(TimedOperator):
+class TableIntervalJoin(TimedOperator):
     """``before`` and ``after``, in ms: the time of a left row is at least that of the right one minus ``before``, and at most it plus ``after``.
 
     State: for each side ``[time, row, whether it has joined]``. A row goes, with nulls on the other side in an outer join, when nothing can join with it

@@ -34,7 +34,7 @@ from tidegate.plan.specs import (
 )
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
-from tidegate.taskmanager.operators.relational.interval_join import IntervalJoin
+from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
@@ -216,7 +216,7 @@ def _interval_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
     assert isinstance(node, nodes.IntervalJoin1)
     spec, bounds = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
     left, right = options.row_types
-    return IntervalJoin(
+    return TableIntervalJoin(
         name,
         options.keys,
         schema,
