@@ -1,4 +1,4 @@
-"""A job of two vertices with an exchange by key between them, whose subtasks do next to nothing once they run.
+"""A job of two vertices with an exchange by key between them, whose subtasks do nothing for a while once they run.
 
 Arguments: parallelism.
 """
@@ -13,7 +13,7 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.number_seq import NumberSequenceSource
 from tidegate.datastream.functions import MapFunction
 
-PERIOD_S = 0.5
+PERIOD_S = 20.0
 ENDLESS = 10**12
 
 
