@@ -39,7 +39,7 @@ from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
-from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize
+from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
 from tidegate.taskmanager.operators.relational.windows import (
     Spans,
@@ -86,6 +86,14 @@ def _changelog_normalize(name: str, options: RelationalOptions, schema: pa.Schem
         rows=arrow_schema(options.row_types[0]),
         generates_update_before=node.generate_update_before,
         ttl_ms=_ttl_ms(node, 0),
+    )
+
+
+def _upsert_materialize(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.Sink2)
+    return UpsertMaterialize(
+        name, options.keys[0], schema, upsert_key=node.input_upsert_key or (), ttl_ms=_ttl_ms(node, 0)
     )
 
 
@@ -309,6 +317,7 @@ def _ttl_ms(node: Node, index: int) -> int:
 
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {
     nodes.GroupAggregate1: _group_aggregate,
+    nodes.Sink2: _upsert_materialize,
     nodes.ChangelogNormalize1: _changelog_normalize,
     nodes.Join1: _join,
     nodes.Deduplicate1: _deduplicate,

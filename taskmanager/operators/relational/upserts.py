@@ -56,20 +56,38 @@ class ChangelogNormalize(RelationalOperator):
 
 
 class UpsertMaterialize(RelationalOperator):
-    """State: the rows of a key in the order in which they came. The newest is what the table has."""
+    """State: the rows of a key in the order in which they came. The newest is what the table has (Flink: ``SinkUpsertMaterializer.java``).
+    ``upsert_key``: the key of the query, of which there is one row at a time."""
+
+    def __init__(
+        self, name: str, keys: Sequence[int], schema: pa.Schema, *, upsert_key: Sequence[int], ttl_ms: int
+    ) -> None:
+        super().__init__(name, [keys], schema, ttl_ms)
+        self._upsert_key = upsert_key
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
+        at = self._place(rows, row)
         if adds(kind):
             out.append((UPDATE_AFTER if rows else INSERT, row))
-            rows.append(row)
+            if self._upsert_key and at is not None:
+                rows[at] = row
+            else:
+                rows.append(row)
             return rows
-        if row not in rows:
-            return rows or None
-        at = rows.index(row)
+        if at is None:
+            return KEEP
         del rows[at]
         if not rows:
             out.append((DELETE, row))
-        elif at == len(rows):
+            return None
+        if at == len(rows):
             out.append((UPDATE_AFTER, rows[-1]))
-        return rows or None
+        return rows
+
+    def _place(self, rows: Sequence[Row], row: Row) -> int | None:
+        key = self._upsert_key
+        if not key:
+            return rows.index(row) if row in rows else None
+        wanted = [row[position] for position in key]
+        return next((at for at, old in enumerate(rows) if [old[position] for position in key] == wanted), None)

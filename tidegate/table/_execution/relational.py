@@ -179,8 +179,26 @@ def _group_aggregate(
     )
 
 
+def materialized(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
+    """What a sink takes: where rows of several keys of the query have one primary key, the newest of them."""
+    if isinstance(node, plan_nodes.Sink2) and node.require_upsert_materialize:
+        return relational(node, [stream], [row_type], time_zone)
+    return stream
+
+
+def _primary_key(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.Sink2)
+    table = node.dynamic_table_sink.table
+    schema = None if table.resolved_table is None else table.resolved_table.schema
+    if schema is None or schema.primary_key is None:
+        raise UnsupportedPlan(f"node {node.id}, {node.kind}: the plan does not hold the primary key of {table.name}")
+    names = [column.name for column in schema.columns if column.kind == "PHYSICAL"]
+    return ([names.index(column) for column in schema.primary_key.columns],)
+
+
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.GroupAggregate1: _group_keys,
+    plan_nodes.Sink2: _primary_key,
     plan_nodes.ChangelogNormalize1: _unique_keys,
     plan_nodes.Join1: _join_keys,
     plan_nodes.Deduplicate1: _unique_keys,

@@ -37,6 +37,7 @@ from tidegate.table._execution.relational import (
     assigned_watermarks,
     dealt_by,
     has_row_kinds,
+    materialized,
     relational,
     table_schema,
     windowed,
@@ -135,7 +136,8 @@ def translate(
     for node in plan.sinks:
         if not isinstance(node, _SINKS):
             raise InvalidJob(f"node {node.id}: {node.kind} is no sink, and nothing reads it")
-        sinks(node, stream_of(plan.inputs(node.id)[0]))
+        (found,) = plan.inputs(node.id)
+        sinks(node, materialized(node, stream_of(found), found.output_type, time_zone))
 
 
 class CalcFunction:

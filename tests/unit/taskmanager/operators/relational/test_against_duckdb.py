@@ -20,7 +20,14 @@ from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.plan import nodes
 from tidegate.plan.expressions import AggregateCall, RexCall, RexInputRef
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
-from tidegate.plan.specs import JoinSpec, StateMetadata
+from tidegate.plan.specs import (
+    ContextResolvedTable,
+    JoinSpec,
+    ResolvedCatalogTable,
+    ResolvedSchema,
+    StateMetadata,
+    TableSink,
+)
 
 INT, BIGINT = LogicalType(TypeRoot.INTEGER), LogicalType(TypeRoot.BIGINT)
 STRING, BOOLEAN = LogicalType(TypeRoot.VARCHAR, length=2147483647), LogicalType(TypeRoot.BOOLEAN)
@@ -260,4 +267,24 @@ def test_a_mini_batch_gives_one_change_of_each_key() -> None:
         (3, ("b", 1, 1, 5, 5, 5, 5, 1, 5)),
     ]
     assert [kind for kind, _ in subtasks.feed([(3, ("a", 1, True)), (0, ("a", 9, True))])] == [1, 2]
+    subtasks.close()
+
+
+@pytest.mark.parametrize("upsert_key", [(), (1,)])
+def test_a_primary_key_has_the_newest_of_the_rows_of_several_keys(upsert_key: tuple[int, ...]) -> None:
+    table = ContextResolvedTable("`c`.`d`.`t`", ResolvedCatalogTable(ResolvedSchema(())))
+    node = nodes.Sink2(
+        id=1,
+        output_type=LEFT,
+        description="Sink",
+        dynamic_table_sink=TableSink(table),
+        input_changelog_mode=("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"),
+        require_upsert_materialize=True,
+        input_upsert_key=upsert_key or None,
+    )
+    subtasks = Subtasks(node, [LEFT], [[0]], 2)
+    assert subtasks.feed([(0, (1, "p")), (0, (1, "q")), (3, (1, "p"))]) == [(0, (1, "p")), (2, (1, "q"))]
+    subtasks.rescale(3)
+    assert subtasks.feed([(0, (1, "r")), (3, (1, "r")), (3, (1, "x"))]) == [(2, (1, "r")), (2, (1, "q"))]
+    assert subtasks.feed([(3, (1, "q"))]) == [(3, (1, "q"))]
     subtasks.close()
