@@ -8,10 +8,12 @@ Only what plans knows Java; a compiled plan runs without it.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import pyarrow as pa
 
@@ -30,7 +32,7 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.records.data_types import RowType
-from tidegate.table._connectors.registry import COLLECT, ROWS, STREAM
+from tidegate.table._connectors.registry import COLLECT, ROWS, STREAM, nearest
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, read_table
 from tidegate.table._connectors.streams import ROWTIME_UTC, StreamTable, WithEventTime, fields_of, places_of
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledPlan", "StatementSet", "StreamTableEnvironment", "TableConfig", "TableEnvironment"]
 
 _TEXT = LogicalType(TypeRoot.VARCHAR, length=2147483647)
+_TIME_ZONE = "table.local-time-zone"
 _NOT_YET = {
     "CreateTableASOperation": "CREATE TABLE AS: create the table, then INSERT INTO it",
     "ReplaceTableAsOperation": "REPLACE TABLE AS: create the table, then INSERT INTO it",
@@ -481,6 +484,8 @@ class TableEnvironment:
         return Table(lambda: made, self)
 
     def _set_option(self, key: str, value: str) -> None:
+        if key == _TIME_ZONE:
+            check_time_zone(value)
         self._options[key] = value
         if self._made is not None:
             with self.planner.errors():
@@ -746,6 +751,18 @@ class StreamTableEnvironment(TableEnvironment):
                     with self.planner.errors():
                         made.createTemporaryTable(path, descriptor.to_java(self.planner))
         return made
+
+
+def check_time_zone(name: str) -> None:
+    """Raises ``InvalidJob`` for a name that is no time zone."""
+    if name == "default" or re.fullmatch(r"(UTC|GMT)?[+-]\d{1,2}(:\d\d)?", name):
+        return
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidJob(
+            f"{_TIME_ZONE}: there is no time zone '{name}'{nearest(name, available_timezones())}"
+        ) from None
 
 
 def _same_row(row: Row) -> Row:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, TidegateError
+from tidegate.model.units import parse_duration_ms, parse_size_bytes
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,46 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean '{found[0]}'?" if found else ""
 
 
+def _whole(least: int | None = None) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        if int(text) < (int(text) if least is None else least):
+            raise ValueError(text)
+
+    return check
+
+
+def _one_of(*words: str) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        if text.lower() not in words:
+            raise ValueError(text)
+
+    return check
+
+
+def _sign(text: str) -> None:
+    if len(text) != 1:
+        raise ValueError(text)
+
+
+_VALUES: dict[str, tuple[Callable[[str], object], str]] = {
+    "rows-per-second|sink\\.parallelism": (_whole(1), "a whole number from 1"),
+    "number-of-rows|fields\\..+\\.length": (_whole(0), "a whole number from 0"),
+    "fields\\..+\\.(start|end)": (_whole(), "a whole number"),
+    "fields\\..+\\.(min|max)": (float, "a number"),
+    "fields\\..+\\.kind": (_one_of("random", "sequence"), "one of random and sequence"),
+    "standard-error": (_one_of("true", "false"), "true or false"),
+    "csv\\.field-delimiter": (_sign, "one character"),
+    "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
+    "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
+}
+"""How the value of an option is checked, by a regular expression of its key."""
+
+
 def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> str:
     """Checks the options of a table that is read or written. Returns the changes that it has (append, upsert, all) or takes (those, or any).
 
-    Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is not there, and for one that is missing.
+    Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is not there, for one that is missing, and for a value
+    that it does not take.
     """
     connector = connector_of(table, options)
     if is_source and not connector.is_source:
@@ -117,6 +154,13 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
             f"Unsupported options found for '{connector.name}'{hint}\n\nUnsupported options:\n\n{chr(10).join(unknown)}\n\n"
             f"Supported options:\n\n{chr(10).join(sorted({*known, *connector.shown}))}"
         )
+    for key, text in options.items():
+        for pattern, (parse, what) in _VALUES.items():
+            if re.fullmatch(pattern, key):
+                try:
+                    parse(text)
+                except (ValueError, TidegateError):
+                    raise InvalidJob(f"Invalid value for option '{key}': '{text}' is not {what}") from None
     return "append" if is_source else connector.sink_changes
 
 

@@ -8,11 +8,12 @@ from typing import TextIO
 from tidegate.common.row import Row, RowKind
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
-from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.file_sink import FileSink, RollingPolicy
 from tidegate.connectors.print_sink import printing_place
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
+from tidegate.model.units import parse_duration_ms, parse_size_bytes
 from tidegate.model.values import StateValue
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
@@ -58,13 +59,21 @@ def _sink(options: Mapping[str, str], kind: LogicalType) -> Sink:
 
 def _files(options: Mapping[str, str]) -> FileSink:
     path = options["path"].removeprefix("file://")
+    default = RollingPolicy()
+    size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
+    rolling = RollingPolicy(
+        part_bytes=default.part_bytes if size is None else parse_size_bytes(size),
+        rollover_ms=default.rollover_ms if age is None else parse_duration_ms(age),
+    )
     match options["format"]:
         case "csv":
-            return FileSink.for_csv(path, header=False, delimiter=options.get("csv.field-delimiter", ","))
+            return FileSink.for_csv(
+                path, header=False, delimiter=options.get("csv.field-delimiter", ","), rolling=rolling
+            )
         case "json":
-            return FileSink.for_json_lines(path)
+            return FileSink.for_json_lines(path, rolling)
         case _:
-            return FileSink.for_parquet(path)
+            return FileSink.for_parquet(path, rolling)
 
 
 class TablePrintSink(Sink):

@@ -52,6 +52,14 @@ def test_statements_that_run_no_job_give_flinks_rows(tables: TableEnvironment) -
     assert tables.list_catalogs() == ["default_catalog"]
 
 
+def test_a_time_zone_that_is_not_there_is_refused_when_it_is_set(tables: TableEnvironment) -> None:
+    with pytest.raises(InvalidJob, match="there is no time zone 'Europe/Berln'; did you mean 'Europe/Berlin'\\?"):
+        tables.execute_sql("SET 'table.local-time-zone' = 'Europe/Berln'")
+    assert rows(tables, "SET") == []
+    with pytest.raises(InvalidJob, match="there is no time zone"):
+        tables.get_config().set_local_timezone("Mars")
+
+
 def test_explain_draws_the_plan(tables: TableEnvironment) -> None:
     ((text,),) = rows(tables, "EXPLAIN SELECT id + 1 FROM v WHERE name = 'a'")
     assert "== Optimized Execution Plan ==" in str(text)

@@ -30,6 +30,38 @@ def test_what_is_not_there_is_named(options: dict[str, str], is_source: bool, sa
     assert said in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("rows-per-second", "many", "a whole number from 1"),
+        ("rows-per-second", "0", "a whole number from 1"),
+        ("number-of-rows", "-1", "a whole number from 0"),
+        ("fields.a.length", "1.5", "a whole number from 0"),
+        ("fields.a.start", "x", "a whole number"),
+        ("fields.a.min", "x", "a number"),
+        ("fields.a.kind", "seq", "one of random and sequence"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_named(key: str, text: str, said: str) -> None:
+    with pytest.raises(InvalidJob, match=f"Invalid value for option '{key}': '{text}' is not {said}"):
+        check_table("t", {"connector": "datagen", key: text}, is_source=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"connector": "print", "standard-error": "perhaps"}, "'perhaps' is not true or false"),
+        ({"connector": "print", "sink.parallelism": "x"}, "'x' is not a whole number from 1"),
+        ({**FILES, "csv.field-delimiter": ";;"}, "';;' is not one character"),
+        ({**FILES, "sink.rolling-policy.file-size": "lots"}, "'lots' is not a size, such as 128MB"),
+        ({**FILES, "sink.rolling-policy.rollover-interval": "soon"}, "'soon' is not a duration, such as 30 min"),
+    ],
+)
+def test_a_value_that_an_option_of_a_sink_does_not_take_is_named(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidJob, match=said):
+        check_table("t", options, is_source=False)
+
+
 def test_files_take_inserts_only_and_print_takes_everything() -> None:
     assert check_table("t", FILES, is_source=False) == "append"
     assert check_table("t", {"connector": "print"}, is_source=False) == "any"
