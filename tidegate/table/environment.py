@@ -44,7 +44,7 @@ from tidegate.table.expression import Expression, named_field
 from tidegate.table.expressions import col
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
-from tidegate.table.udf import UNNAMED, UserDefinedFunctionWrapper, function_named, wrapped
+from tidegate.table.udf import UNNAMED, KnownFunctions, function_named, wrapped
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -110,7 +110,8 @@ class TableEnvironment:
         self._options: dict[str, str] = {**(options or {}), **settings.options}
         self._made: Any = None
         self._given: dict[str, pa.Table | StreamTable] = {}
-        self._functions: dict[str, UserDefinedFunctionWrapper] = {}
+        self._known = KnownFunctions(is_streaming=settings.is_streaming)
+        self._functions = self._known.named
         self._numbers = itertools.count(1)
 
     @staticmethod
@@ -135,7 +136,7 @@ class TableEnvironment:
             from tidegate.table._planner.environments import make_table_environment
 
             self._made = make_table_environment(
-                self.planner, self._options, is_streaming=self._settings.is_streaming, functions=UNNAMED
+                self.planner, self._options, is_streaming=self._settings.is_streaming, functions=self._known
             )
         return self._made
 
@@ -251,8 +252,11 @@ class TableEnvironment:
         """Names a function for all catalogs; it hides one of Flink's own with that name. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not
         make."""
         made = wrapped(function)
-        with self.planner.errors():
-            self._j_tenv.createTemporarySystemFunction(name, made.to_java(self.planner))
+        if self._settings.is_streaming or made.kind != "scalar":
+            with self.planner.errors():
+                self._j_tenv.createTemporarySystemFunction(name, made.to_java(self.planner))
+        else:
+            self._check_free(name)
         self._functions[name.lower()] = made
 
     register_function = create_temporary_system_function
@@ -260,6 +264,11 @@ class TableEnvironment:
     def create_temporary_function(self, path: str, function: object) -> None:
         """Names a function in a catalog and database. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
         made = wrapped(function)
+        if not self._settings.is_streaming and made.kind == "scalar":
+            name = self._function_path(path).split("`.`")[-1].rstrip("`")
+            self._check_free(name)
+            self._functions[name] = made
+            return
         with self.planner.errors():
             self._j_tenv.createTemporaryFunction(path, made.to_java(self.planner))
         self._functions[self._function_path(path)] = made
@@ -268,8 +277,7 @@ class TableEnvironment:
         """Forgets a name; ``False``: there was none."""
         with self.planner.errors():
             was_there = bool(self._j_tenv.dropTemporarySystemFunction(name))
-        self._functions.pop(name.lower(), None)
-        return was_there
+        return self._functions.pop(name.lower(), None) is not None or was_there
 
     def drop_temporary_function(self, path: str) -> bool:
         """Forgets a name; ``False``: there was none."""
@@ -285,6 +293,12 @@ class TableEnvironment:
     def list_user_defined_functions(self) -> list[str]:
         """Returns the names that were given to functions of users, sorted."""
         return sorted(map(str, self._j_tenv.listUserDefinedFunctions()))
+
+    def _check_free(self, name: str) -> None:
+        if name.lower() not in self._functions and name.lower() in map(str.lower, self.list_functions()):
+            raise InvalidJob(
+                f"there is a function {name} of Flink's own, which a function of yours hides in streaming mode alone: choose another name"
+            )
 
     def _function_path(self, path: str) -> str:
         """The name that a plan has for a function of a catalog."""
@@ -451,7 +465,7 @@ class TableEnvironment:
         return job
 
     def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
-        functions = {**UNNAMED.by_name, **self._functions}
+        functions = self._known.by_plan_name()
         translate(plan, env, lambda node: read_table(env, node, self._given), sinks, time_zone, functions)
 
     def _new_environment(self) -> StreamExecutionEnvironment:

@@ -59,17 +59,36 @@ class Unnamed:
             self.by_name[name] = function
         return name
 
+
+UNNAMED = Unnamed()
+
+
+class KnownFunctions:
+    """What the planner of one environment knows beside its catalogs: functions without a name, and in batch mode, whose plans hold no calls of
+    Python, the named ones too. Those are then functions of Flink's own to the planner, and their calls stay where they are."""
+
+    def __init__(self, *, is_streaming: bool) -> None:
+        self.named: dict[str, UserDefinedFunctionWrapper] = {}
+        """By the name that a plan has, in small letters."""
+        self._is_streaming = is_streaming
+
+    def by_plan_name(self) -> dict[str, UserDefinedFunctionWrapper]:
+        """All of them by the names of a plan, in small letters."""
+        found = {**UNNAMED.by_name, **self.named}
+        return found if self._is_streaming else {f"${name}$1": function for name, function in found.items()}
+
     def names(self) -> list[str]:
-        """All of them."""
-        return list(self.by_name)
+        """Those that a planner asks for."""
+        return [*UNNAMED.by_name, *(() if self._is_streaming else self.named)]
 
     def definition(self, name: str, planner: Planner) -> Any:
         """Flink's definition of the function with a name; ``None``: there is none."""
-        found = self.by_name.get(name.lower())
-        return None if found is None else found.to_java(planner)
-
-
-UNNAMED = Unnamed()
+        found = {**UNNAMED.by_name, **({} if self._is_streaming else self.named)}.get(name.lower())
+        if found is None:
+            return None
+        return (
+            found.to_java(planner) if self._is_streaming or found.kind != "scalar" else found.to_built_in(name, planner)
+        )
 
 
 class UserDefinedFunctionWrapper(TypedUserCode):
@@ -112,6 +131,25 @@ class UserDefinedFunctionWrapper(TypedUserCode):
             self.deterministic,
             self.takes_row,
             python.PythonEnv(python.PythonEnv.ExecType.PROCESS),
+        )
+
+    def to_built_in(self, name: str, planner: Planner) -> Any:
+        """A definition as Flink's own functions have one, by which a plan of batch mode holds its calls."""
+        functions = planner.jvm.org.apache.flink.table.functions
+        inference = planner.jvm.org.apache.flink.table.types.inference
+        inputs = inference.InputTypeStrategies.WILDCARD
+        if self.input_types is not None:
+            given = [inference.InputTypeStrategies.explicit(java_type(type, planner)) for type in self.input_types]
+            inputs = inference.InputTypeStrategies.sequence(planner.array(inference.ArgumentTypeStrategy, given))
+        return (
+            functions.BuiltInFunctionDefinition.newBuilder()
+            .name(name.lower())
+            .kind(functions.FunctionKind.SCALAR)
+            .inputTypeStrategy(inputs)
+            .outputTypeStrategy(inference.TypeStrategies.explicit(java_type(self.result_type, planner)))
+            .notDeterministic()  # else the planner would call it for constants
+            .runtimeProvided()
+            .build()
         )
 
 

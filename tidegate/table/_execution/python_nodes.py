@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.base import Function, RuntimeContext
 from tidegate.functions.sql.scalar import (
+    CompiledFilter,
     CompiledProjection,
     EvaluationContext,
     arrow_schema,
     batch_of,
+    compile_filter,
     compile_projection,
 )
 from tidegate.model.errors import InvalidJob
@@ -32,9 +34,10 @@ from tidegate.table._execution.user_functions import TypedUserCode
 Functions: TypeAlias = Mapping[str, TypedUserCode]
 """By the names that plans have, in small letters."""
 
-_CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
+_PYTHON_CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
+_CALCS = (*_PYTHON_CALCS, plan_nodes.Calc1, plan_nodes.BatchCalc1)
 _CORRELATES = (plan_nodes.PythonCorrelate1,)
-PYTHON = (*_CALCS, *_CORRELATES)
+PYTHON = (*_PYTHON_CALCS, *_CORRELATES)
 
 
 def python_stream(
@@ -44,11 +47,12 @@ def python_stream(
     used = {
         call.function: _function(node, call.function, functions)
         for call in calls(node)
-        if isinstance(call, RexCall) and not call.is_built_in
+        if isinstance(call, RexCall) and (not call.is_built_in or call.function.lower() in functions)
     }
     function: PythonCalc | PythonCorrelate
     if isinstance(node, _CALCS):
-        function = PythonCalc(input_type, node.output_type, node.projection, time_zone, used)
+        condition = None if isinstance(node, _PYTHON_CALCS) else node.condition
+        function = PythonCalc(input_type, node.output_type, node.projection, condition, time_zone, used)
     else:
         assert isinstance(node, _CORRELATES)
         assert isinstance(node.function_call, RexCall)
@@ -65,6 +69,11 @@ def python_stream(
     return stream.map_batches(function, schema).name(node.description)
 
 
+def calls_functions(node: Node, functions: Functions) -> bool:
+    """Whether a node calls a function of a user."""
+    return any(call.function.lower() in functions for call in calls(node))
+
+
 def _function(node: Node, name: str, functions: Functions) -> TypedUserCode:
     found = functions.get(name.lower())
     if found is None:
@@ -77,21 +86,22 @@ def _function(node: Node, name: str, functions: Functions) -> TypedUserCode:
 
 
 class PythonCalc(Function):
-    """Computes columns with functions of users; compiled where it runs."""
+    """Keeps the rows for which the condition holds and computes columns, with functions of users; compiled where it runs."""
 
     def __init__(
         self,
         input_type: LogicalType,
         output_type: LogicalType,
         projection: tuple[Rex, ...],
+        condition: Rex | None,
         time_zone: str,
         functions: Functions,
     ) -> None:
         self._input_type, self._output_type = input_type, output_type
-        self._projection = projection
+        self._projection, self._condition = projection, condition
         self._time_zone = time_zone
         self._functions = PythonFunctions(functions)
-        self._compiled: CompiledProjection | None = None
+        self._compiled: tuple[CompiledProjection, CompiledFilter | None] | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_compiled": None}
@@ -104,16 +114,20 @@ class PythonCalc(Function):
         """Closes the functions."""
         self._functions.close()
 
-    def compile(self) -> CompiledProjection:
+    def compile(self) -> tuple[CompiledProjection, CompiledFilter | None]:
         """Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
             typed = {name: TypedUserFunction(wrapper) for name, wrapper in self._functions.wrappers.items()}
             context = EvaluationContext(time_zone=self._time_zone, functions=typed)
-            self._compiled = compile_projection(self._projection, self._input_type, context)
+            kept = None if self._condition is None else compile_filter(self._condition, self._input_type, context)
+            self._compiled = compile_projection(self._projection, self._input_type, context), kept
         return self._compiled
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return _batch(self.compile().evaluate(batch), batch, self._input_type, arrow_schema(self._output_type))
+        projection, kept = self.compile()
+        if kept is not None:
+            batch = batch.filter(kept.evaluate(batch))
+        return _batch(projection.evaluate(batch), batch, self._input_type, arrow_schema(self._output_type))
 
 
 class PythonCorrelate(Function):

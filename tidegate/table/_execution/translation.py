@@ -28,7 +28,7 @@ from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
-from tidegate.table._execution.python_nodes import PYTHON, Functions, python_stream
+from tidegate.table._execution.python_nodes import PYTHON, Functions, calls_functions, python_stream
 from tidegate.table._execution.relational import (
     RELATIONAL,
     as_one_phase,
@@ -110,7 +110,7 @@ def translate(
             node = as_one_phase(first, node)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
-        if isinstance(node, PYTHON):
+        if isinstance(node, PYTHON) or (isinstance(node, _CALCS) and calls_functions(node, functions or {})):
             return python_stream(node, read[0], types[0], time_zone, functions or {})
         if isinstance(node, (*_CALCS, *_EXPANDS, *_CORRELATES)):
             return _calc(node, read[0], types[0], time_zone)

@@ -12,7 +12,7 @@ from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.base import Function
 from tidegate.plan import decode_plan
-from tidegate.plan.nodes import TableSourceScan2
+from tidegate.plan.nodes import BatchTableSourceScan1, TableSourceScan2
 from tidegate.table import Table, TableEnvironment
 from tidegate.table._connectors.registry import COLLECT
 from tidegate.table._execution.rows import rows_of
@@ -42,7 +42,7 @@ def run(
         functions.insert(0, at.options["func"])
         (at,) = at.inputs
         assert isinstance(at, OperatorTransformation)
-    (scan,) = (node for node in plan.nodes if isinstance(node, TableSourceScan2))
+    (scan,) = (node for node in plan.nodes if isinstance(node, TableSourceScan2 | BatchTableSourceScan1))
     read = scan.scan_table_source.table.resolved_table
     assert read is not None
     assert read.options is not None

@@ -401,6 +401,31 @@ def test_functions_are_created_by_sql(tables: TableEnvironment) -> None:
         tables.execute_sql("CREATE FUNCTION x AS 'org.example.F'")
 
 
+def test_scalar_functions_run_in_batch_mode(tables: TableEnvironment) -> None:
+    batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    batch.create_temporary_view("v", batch.from_elements(ROWS, ["id", "name", "price"]))
+    batch.create_temporary_system_function("Add2", add)
+    batch.create_temporary_function("mine", add)
+    query = "SELECT add2(id, 1) + 1, mine(add2(id, id), 1), UPPER(name) FROM v WHERE add2(id, 1) > 2"
+    assert sql(batch, query) == [(4, 5, "C"), (5, 7, None)]
+    assert sql(batch, "SELECT add2(1, 2) FROM v WHERE id = 1") == [(3,)], "the planner calls none"
+    view = batch.from_path("v")
+    assert run(batch, view.select(add(col("id"), 10))) == [(11,), (12,), (13,)]
+    with pytest.raises(InvalidStatement, match="Invalid function call:\nadd2"):
+        batch.sql_query("SELECT add2(name, 1) FROM v")
+    batch.create_temporary_function("split_words", split)
+    with pytest.raises(InvalidStatement, match="do not run in batch mode yet"):
+        batch.sql_query("SELECT w FROM v, LATERAL TABLE(split_words(name)) AS t(w, n)").explain()
+    with pytest.raises(
+        InvalidJob,
+        match="there is a function UPPER of Flink's own, which a function of yours hides in streaming mode alone",
+    ):
+        batch.create_temporary_system_function("UPPER", add)
+    assert batch.drop_temporary_system_function("add2")
+    with pytest.raises(InvalidStatement, match="No match found for function signature add2"):
+        batch.sql_query("SELECT add2(id, 1) FROM v")
+
+
 def test_functions_travel(tables: TableEnvironment) -> None:
     back = pickle.loads(cloudpickle.dumps(udf(lambda i: i + 1, result_type="BIGINT")))
     assert back.func(1) == 2
