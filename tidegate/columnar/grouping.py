@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from tidegate.columnar.aggregates.plan import AggregatePlan, PartialColumn
 from tidegate.columnar.aggregates.sketches import JOINT, joint_accumulator
-from tidegate.columnar.keys.codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
+from tidegate.columnar.keys.codes import Codes, KeyCodes, as_numpy, encode_keys, numbers_of
 from tidegate.columnar.keys.sorted_codes import SortedKeys
 from tidegate.columnar.numpy_column import NumpyColumn
-from tidegate.columnar.runs.memory import order_of_windows
+from tidegate.columnar.runs.memory import gathered
 
 
 class Accumulators:
@@ -71,8 +71,7 @@ class Accumulators:
             is_valid = as_numpy(column.is_valid())
             self._nulls[source] = self._nulls.get(source, 0) + np.bincount(codes[~is_valid], minlength=len(self.rows))
             codes, column = codes[is_valid], column.drop_null()
-        integers = integer_view(column)
-        return codes, as_numpy(column if integers is None else integers)
+        return codes, numbers_of(column)
 
     def _column(self, partial: PartialColumn, values: NumpyColumn, present: Codes) -> pa.Array:
         if partial.scatter in JOINT:
@@ -114,8 +113,7 @@ def reduce_sorted(partials: Sequence[PartialColumn], rows: SortedKeys, data: pa.
             assert column is not None
             if partial.source not in sorted_columns:
                 column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-                integers = integer_view(column)
-                sorted_columns[partial.source] = as_numpy(column if integers is None else integers).take(rows.order)
+                sorted_columns[partial.source] = numbers_of(column).take(rows.order)
             values = _reduced(partial, sorted_columns[partial.source], rows.starts)
         found.append(typed(values, partial.type))
     return found
@@ -123,7 +121,7 @@ def reduce_sorted(partials: Sequence[PartialColumn], rows: SortedKeys, data: pa.
 
 def group_windows(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
     """As ``group``, sorted by window. ``plan`` is one ``by_window``."""
-    return by_time(group(plan, data))
+    return gathered([group(plan, data)])
 
 
 def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
@@ -150,12 +148,6 @@ def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, pr
 def encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:
     """The keys of the plan as codes."""
     return encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
-
-
-def by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Sorted by window, which is column 0."""
-    order = order_of_windows(as_numpy(rows.column(0)))
-    return rows if order is None else rows.take(pa.array(order))
 
 
 def _reduced(partial: PartialColumn, values: NumpyColumn, starts: Codes) -> NumpyColumn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.columnar.keys.codes import as_numpy
 from tidegate.model.errors import SchemaMismatch
 from tidegate.records.batch import ArrowBatch
 
@@ -17,4 +16,5 @@ def timestamps_of(batch: ArrowBatch, operator: str) -> npt.NDArray[np.int64]:
             f"operator '{operator}': a row without a timestamp came to an event-time window: give the stream a "
             "WatermarkStrategy with a timestamp column or assigner before the window"
         )
-    return as_numpy(batch.timestamps)
+    times: npt.NDArray[np.int64] = batch.timestamps.to_numpy()
+    return times

@@ -71,6 +71,8 @@ class ColumnarWindowLocal(Operator):
         self._keys = tuple(keys)
         self._aggregates = aggregates
         self._plan: AggregatePlan | None = None
+        self._grouping: AggregatePlan
+        """The plan ``by_window``, set with it."""
         self._schema: pa.Schema | None = None
         self._dense: dict[int, _DenseWindow] = {}
         self._held: list[pa.RecordBatch] = []
@@ -110,12 +112,12 @@ class ColumnarWindowLocal(Operator):
                 for window, part, rows in self._by_window(plan, codes, data, stamps, first, last):
                     self._add_codes(plan, window, part, rows)
             case Strategy.GROUPED:
-                grouped = group_windows(plan.by_window(), self._with_windows(plan, data, stamps, first, last))
+                grouped = group_windows(self._grouping, self._with_windows(plan, data, stamps, first, last))
                 if not plan.is_joint:
                     self._chooser.on_grouped(data.num_rows, grouped.num_rows)
                 self._hold(grouped, first)
             case Strategy.UNGROUPED:
-                self._emit(ungrouped(plan.by_window(), self._with_windows(plan, data, stamps, first, last)))
+                self._emit(ungrouped(self._grouping, self._with_windows(plan, data, stamps, first, last)))
             case _:
                 assert_never(strategy)
         if self._held_rows > MAX_HELD_ROWS:
@@ -136,6 +138,7 @@ class ColumnarWindowLocal(Operator):
             if self._plan is not None:
                 self._flush(None)
             self._plan = plan_of_rows(self._name, self._keys, self._aggregates, schema, count_rows=True)
+            self._grouping = self._plan.by_window()
             self._schema = schema
         return self._plan
 

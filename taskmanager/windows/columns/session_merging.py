@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from tidegate.columnar.aggregates.names import HASH
 from tidegate.columnar.aggregates.plan import AggregatePlan
-from tidegate.columnar.grouping import Accumulators, by_time
+from tidegate.columnar.grouping import Accumulators
 from tidegate.columnar.keys.codes import Codes, as_numpy, encode_keys
-from tidegate.columnar.runs.memory import order_of_pairs, order_of_windows
+from tidegate.columnar.runs.memory import gathered, order_of_pairs, order_of_windows
 from tidegate.taskmanager.windows.state.sessions.rows import END, START, HashFilter, hashes_of
 
 Int64s = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ def merge_sessions(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.R
     coded = encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
     found = find_sessions(coded.codes, *_times(data))
     if len(found.starts) == data.num_rows:
-        return by_time(data)
+        return gathered([data])
     accumulators = Accumulators(plan, len(found.starts))
     accumulators.add(found.of_row, data)
     order = order_of_windows(found.ends)

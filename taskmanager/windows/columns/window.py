@@ -76,6 +76,8 @@ class ColumnarWindow(Operator):
         self.form = WindowFormat(name, WINDOW, inside, times, combined_by(aggregates), values)
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
+        self._grouping: AggregatePlan
+        """The plan ``by_window``, set with it."""
         self._merging: AggregatePlan | None = None
         self._dense: DenseWindows | None = None
         self._ended = NO_WATERMARK
@@ -102,9 +104,9 @@ class ColumnarWindow(Operator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
-        if not len(batch):
-            return
         data = batch.data
+        if not data.num_rows:
+            return
         times = as_numpy(data.column(WINDOW_START)) if self._takes_partials else timestamps_of(batch, self._name)
         windows = (times - self._offset_ms) // self._slide_ms
         if int(windows.min()) <= self._ended:
@@ -115,12 +117,12 @@ class ColumnarWindow(Operator):
                 return
         if self._plan is None:
             self._plan = self._learn(data.schema)
+            self._grouping = self._plan.by_window()
         if self._takes_partials:
             self._add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
         else:
-            data = input_rows(self._plan, data, times)
-            rows = with_windows(pa.array(windows), data, self._plan.inputs)
-            self._add(group_windows(self._plan.by_window(), rows))
+            rows = input_rows(self._plan, data, times).add_column(0, WINDOW, pa.array(windows))
+            self._add(group_windows(self._grouping, rows))
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
@@ -183,8 +185,9 @@ class ColumnarWindow(Operator):
 
     def _hold(self, partials: pa.RecordBatch) -> None:
         if self._dense is None:
-            self._dense = DenseWindows(self._merging_plan(partials.schema), self.context.resources.managed_memory_bytes)
-        rest = self._dense.add(partials, self._state.rows)
+            budget_bytes = self.context.resources.managed_memory_bytes
+            self._dense = DenseWindows(self._merging_plan(partials.schema), lambda: self._state.rows, budget_bytes)
+        rest = self._dense.add(partials)
         if rest is not None:
             self._state.add(rest)
 

@@ -72,7 +72,8 @@ class KeptChanges(Generic[AChange]):
         self._keep([one for one in self._kept if one.epoch >= epoch])
 
     @property
-    def _is_keeping(self) -> bool:
+    def is_keeping(self) -> bool:
+        """Returns whether changes are kept now."""
         return self._since is not None and self._since <= self._epoch
 
     def _add(self, change: AChange, state_rows: int) -> bool:
@@ -118,7 +119,7 @@ class Appended(KeptChanges[_Added]):
 
     def add(self, rows: pa.RecordBatch, state_rows: int) -> None:
         """``state_rows``: of the whole state, with these."""
-        if not self._is_keeping:
+        if not self.is_keeping:
             return
         windows = rows.column(0).to_numpy()
         is_worth_it = self._add(_Added(self._epoch, rows, int(windows.min()), int(windows.max())), state_rows)

@@ -131,7 +131,7 @@ class ColumnarWindowState:
         not those of what is there (a restored state of other aggregates, say); ``ConfigurationError`` when memory is too small for them;
         ``StorageError`` when what is over the limit cannot be written."""
         self._hold(partials)
-        if partials.num_rows:
+        if partials.num_rows and self._appended.is_keeping:
             self._appended.add(partials, self._buckets.rows)
 
     @property

@@ -46,20 +46,12 @@ class PartialColumn:
     scatter: Scatter
     source: str | None
     source_type: pa.DataType
+    type: pa.DataType = field(init=False, repr=False, compare=False)
+    """The Arrow type of the column: int64 of counts, the source's of minima and maxima, the widest of the source's kind (int64, uint64,
+    float64) of sums, and what ``sketches.state_type`` says of the others."""
 
-    @property
-    def type(self) -> pa.DataType:
-        """Returns the Arrow type of the column: int64 of counts, the source's of minima and maxima, the widest of the source's kind (int64,
-        uint64, float64) of sums, and what ``sketches.state_type`` says of the others."""
-        if self.scatter == "count":
-            return pa.int64()
-        if self.scatter in JOINT:
-            return state_type(self.scatter, self.source_type)
-        if self.scatter in ("min", "max"):
-            return self.source_type
-        if pa.types.is_floating(self.source_type):
-            return pa.float64()
-        return pa.uint64() if pa.types.is_unsigned_integer(self.source_type) else pa.int64()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", _partial_type(self.scatter, self.source_type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +77,20 @@ class AggregatePlan:
     results: tuple[ResultColumn, ...]
     columns: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def partial_schema(self) -> pa.Schema:
-        """Keys, then partial columns; what is kept for one window."""
+    partial_schema: pa.Schema = field(init=False, repr=False, compare=False)
+    """Keys, then partial columns; what is kept for one window."""
+    inputs: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The columns that it reads: keys, then what is aggregated."""
+    is_joint: bool = field(init=False, repr=False, compare=False)
+    """Some partial is more than a number."""
+
+    def __post_init__(self) -> None:
         keys = [pa.field(name, kind) for name, kind in zip(self.keys, self.key_types, strict=True)]
-        return pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
-
-    @property
-    def is_joint(self) -> bool:
-        """Some partial is more than a number."""
-        return any(partial.scatter in JOINT for partial in self.partials)
-
-    @property
-    def inputs(self) -> list[str]:
-        """The columns that it reads: keys, then what is aggregated."""
-        return list(dict.fromkeys([*self.keys, *(p.source for p in self.partials if p.source)]))
+        schema = pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
+        object.__setattr__(self, "partial_schema", schema)
+        inputs = dict.fromkeys([*self.keys, *(p.source for p in self.partials if p.source)])
+        object.__setattr__(self, "inputs", tuple(inputs))
+        object.__setattr__(self, "is_joint", any(partial.scatter in JOINT for partial in self.partials))
 
     def merging(self) -> AggregatePlan:
         """The plan that merges what this one makes."""
@@ -261,6 +252,18 @@ _SCATTERS: dict[str, Scatter] = {
 }
 
 JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile", "median"})
+
+
+def _partial_type(scatter: Scatter, source_type: pa.DataType) -> pa.DataType:
+    if scatter == "count":
+        return pa.int64()
+    if scatter in JOINT:
+        return state_type(scatter, source_type)
+    if scatter in ("min", "max"):
+        return source_type
+    if pa.types.is_floating(source_type):
+        return pa.float64()
+    return pa.uint64() if pa.types.is_unsigned_integer(source_type) else pa.int64()
 
 
 def _merging(scatter: Scatter) -> Scatter:

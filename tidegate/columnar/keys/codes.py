@@ -192,6 +192,12 @@ def as_numpy(column: pa.Array) -> NumpyColumn:
     return values
 
 
+def numbers_of(column: pa.Array) -> NumpyColumn:
+    """Returns the values of a column without nulls, one item each: dates and instants as the integers that they are inside."""
+    integers = integer_view(column)
+    return as_numpy(column if integers is None else integers)
+
+
 def normalise_floats(column: pa.Array) -> pa.Array:
     """One NaN. Nulls stay."""
     return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)

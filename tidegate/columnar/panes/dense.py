@@ -11,7 +11,7 @@ is here, which makes it the delta of an incremental checkpoint as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from tidegate.columnar.aggregates.plan import AggregatePlan
 from tidegate.columnar.grouping import identity, scatter, typed
-from tidegate.columnar.keys.codes import as_numpy, integer_view, range_decoder
+from tidegate.columnar.keys.codes import integer_view, numbers_of, range_decoder
 from tidegate.columnar.numpy_column import NumpyColumn
+from tidegate.columnar.runs.memory import windows_of
 
 MAX_PLACES = 1 << 22
 """A window has at most so many, each of 8 bytes for each column: with more, a scatter misses every cache."""
@@ -54,10 +55,12 @@ class _Window:
 
 
 class DenseWindows:
-    """``plan`` is one of partials ``by_window``; ``budget_bytes``: of the state's memory, 0: not bounded."""
+    """``plan`` is one of partials ``by_window``; ``budget_bytes``: of the state's memory, 0: not bounded. ``state_rows`` tells how many rows the
+    state holds."""
 
-    def __init__(self, plan: AggregatePlan, budget_bytes: int = 0) -> None:
+    def __init__(self, plan: AggregatePlan, state_rows: Callable[[], int], budget_bytes: int = 0) -> None:
         self._plan = plan
+        self._state_rows = state_rows
         self._limit_bytes = budget_bytes // BUDGET_SHARE or MAX_BYTES
         self._windows: dict[int, _Window] = {}
         self._last_rows = 0
@@ -75,18 +78,18 @@ class DenseWindows:
         """Returns the bytes of all arrays."""
         return sum(window.nbytes for window in self._windows.values())
 
-    def add(self, partials: pa.RecordBatch, state_rows: int) -> pa.RecordBatch | None:
-        """Adds the partials up, or returns them all, for the state to hold: where their keys lie too far apart, or memory is short.
-        ``state_rows``: how many rows the state holds."""
-        if self._integers is None or any(column.null_count for column in partials.columns[1:]):
+    def add(self, partials: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Adds the partials up, or returns them all, for the state to hold: where they are few, their keys lie too far apart, or memory is
+        short."""
+        if self._integers is None or partials.num_rows < MIN_ROWS:
             return partials
-        integers = integer_view(partials.column(1))
-        assert integers is not None
-        keys, numbers = as_numpy(integers), as_numpy(partials.column(0))
+        if any(column.null_count for column in partials.columns[1:]):
+            return partials
+        keys, numbers = numbers_of(partials.column(1)), windows_of(partials)
         low, high = int(keys.min()), int(keys.max())
         first, last = int(numbers.min()), int(numbers.max())
         if len(keys) < MIN_ROWS * (last - first + 1) or not self._is_narrow(
-            low, high, max(state_rows, self._last_rows)
+            low, high, max(self._state_rows(), self._last_rows)
         ):
             return partials
         opened = [number for number in range(first, last + 1) if number not in self._windows]
@@ -95,7 +98,7 @@ class DenseWindows:
         if any(not found.covers(low, high) for number, found in self._windows.items() if first <= number <= last):
             return partials
         codes = keys.astype(np.int64, copy=False)
-        columns = [_numbers(column) for column in partials.columns[2:]]
+        columns = [numbers_of(column) for column in partials.columns[2:]]
         if first == last:
             self._add(first, low, high, codes, columns)
             return None
@@ -148,8 +151,3 @@ class DenseWindows:
         )
         arrays = [pa.array(np.full(len(present), number, np.int64)), decode(present), *values]
         return pa.RecordBatch.from_arrays(arrays, schema=self._plan.partial_schema)
-
-
-def _numbers(column: pa.Array) -> NumpyColumn:
-    integers = integer_view(column)
-    return as_numpy(column if integers is None else integers)

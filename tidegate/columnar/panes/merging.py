@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.columnar.aggregates.plan import AggregatePlan
-from tidegate.columnar.grouping import by_time, encoded, group
+from tidegate.columnar.grouping import encoded, group
 from tidegate.columnar.keys.codes import KeyCodes
+from tidegate.columnar.runs.memory import gathered
 
 Windows = npt.NDArray[np.int64]
 
@@ -62,7 +63,7 @@ def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
 def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     coded = encoded(plan, rows)
-    return by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
+    return gathered([rows if _is_merged(plan, rows, coded) else group(plan, rows, coded)])
 
 
 def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:

@@ -33,7 +33,7 @@ class SessionChanges(KeptChanges[_Changed]):
 
     def add(self, rows: pa.RecordBatch, state_rows: int, row_bytes: float, *, are_gone: bool = False) -> None:
         """``state_rows``: of the whole state; ``row_bytes``: what one of them takes."""
-        if not self._is_keeping or not rows.num_rows:
+        if not self.is_keeping or not rows.num_rows:
             return
         is_worth_it = self._add(_Changed(self._epoch, rows, are_gone), state_rows)
         if not is_worth_it or (self._limit_bytes is not None and self._rows * row_bytes > self._limit_bytes):
