@@ -105,14 +105,15 @@ def _key_text(text: _Text) -> _Text:
 
 
 def _fields_text(kind: RowTypeInfo | TupleTypeInfo) -> Callable[[Sequence[FieldValue]], str]:
-    names = [f"{_string(name)}:" for name in kind.get_field_names()]
+    names = [f"{json_string(name)}:" for name in kind.get_field_names()]
     parts = list(zip(names, [_text_of(field) for field in kind.get_field_types()], strict=True))
     return lambda values: (
         "{" + ",".join([name + text(value) for (name, text), value in zip(parts, values, strict=True)]) + "}"
     )
 
 
-def _string(value: str) -> str:
+def json_string(value: str) -> str:
+    """Returns a text as a string of JSON, with the escapes that Jackson writes into bytes."""
     if _ESCAPED_OTHERWISE.search(value) is None:
         return encode_basestring(value)
     pieces = _ESCAPED_OTHERWISE.split(value)
@@ -143,8 +144,8 @@ def _instant(value: Instant) -> str:
 
 
 _BASIC: dict[BasicType, _Text] = {
-    BasicType.STRING: _string,
-    BasicType.CHAR: _string,
+    BasicType.STRING: json_string,
+    BasicType.CHAR: json_string,
     BasicType.BOOLEAN: lambda value: "true" if value else "false",
     BasicType.FLOAT: _number(float_text),
     BasicType.DOUBLE: _number(double_text),

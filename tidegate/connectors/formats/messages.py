@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +38,7 @@ from tidegate.records.record_codec import decode as decode_records
 from tidegate.records.record_codec import encode as encode_records
 from tidegate.records.record_copy import record_copy
 
+Counts: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
 """Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""
 
@@ -78,14 +81,30 @@ class DeserializationSchema(ABC):
     def decode(self, values: Values) -> pa.RecordBatch:
         """One row for each value, in order. Raises ``PoisonRecord``."""
 
+    def decode_rows(self, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
+        """Rows in the order of their values, and how many each value has: ``None`` where that is one. Raises ``PoisonRecord``."""
+        return self.decode(values), None
+
 
 def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
-    """Returns a row for each value. Raises ``PoisonRecord`` for the first value that ``schema`` raises for, whatever it raises, but for what a
+    """Returns a row for each value. Raises ``PoisonRecord`` as ``decoded_rows`` does, and for a value without a row."""
+    data, counts = decoded_rows(schema, values)
+    if counts is not None and not counts.all():
+        raise PoisonRecord(int((counts == 0).argmax()), "it has no row, where one is asked for")
+    return data
+
+
+def decoded_rows(schema: DeserializationSchema, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
+    """Returns the rows of the values, and how many each has, none or one: ``None`` where each has one. Raises ``PoisonRecord`` for a value with
+    several rows, between which no position of a split lies, and for the first value that ``schema`` raises for, whatever it raises, but for what a
     message cannot be the cause of: a registry that does not answer, say."""
     try:
-        data = schema.decode(values)
+        data, counts = schema.decode_rows(values)
         check_content(data, "messages")
-        return data
+        if counts is not None and (counts > 1).any():
+            index = int((counts > 1).argmax())
+            raise PoisonRecord(index, f"it has {counts[index]} rows: a message with several is not supported")
+        return data, counts
     except PoisonRecord:
         raise
     except (SchemaMismatch, CorruptData) as error:
@@ -103,7 +122,7 @@ def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
 def _first_poison(schema: DeserializationSchema, values: Values) -> PoisonRecord | None:
     for index in range(len(values)):
         try:
-            check_content(schema.decode(values[index : index + 1]), "the message")
+            check_content(schema.decode_rows(values[index : index + 1])[0], "the message")
         except PoisonRecord as poison:
             return PoisonRecord(index, poison.reason)
         except (SchemaMismatch, CorruptData) as error:

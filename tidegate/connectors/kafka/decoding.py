@@ -11,7 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.connectors.base import Split
-from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord, Values, decoded, objects
+from tidegate.connectors.formats.messages import (
+    DeserializationSchema,
+    PoisonRecord,
+    Values,
+    decoded,
+    decoded_rows,
+    objects,
+)
 from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, Tombstones, dead_letter
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.model.errors import CorruptData
@@ -126,7 +133,9 @@ class Decoding:
         next_offset, tombstones = int(taken.offsets[-1]) + 1, self._settings.tombstones
         gone = None if tombstones is None else tombstones_in(taken.values)
         if gone is None or not gone.any():
-            data = decoded(self._settings.decoder, taken.values)
+            data, counts = decoded_rows(self._settings.decoder, taken.values)
+            if counts is not None:
+                taken = replace(taken, offsets=taken.offsets.repeat(counts), stamps=taken.stamps.repeat(counts))
         else:
             data = self._live(taken.values, gone)
             if callable(tombstones):

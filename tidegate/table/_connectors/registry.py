@@ -9,14 +9,8 @@ from difflib import get_close_matches
 
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
-
-
-@dataclass(frozen=True)
-class Format:
-    """``options`` without the prefix of the format's name."""
-
-    name: str
-    options: frozenset[str] = frozenset()
+from tidegate.table._connectors import kafka
+from tidegate.table._formats.formats import TEXT_FORMATS
 
 
 @dataclass(frozen=True)
@@ -35,10 +29,8 @@ class Connector:
     shown: tuple[str, ...] = field(default=())
 
 
-FORMATS = {
-    made.name: made for made in (Format("json"), Format("csv", frozenset({"field-delimiter"})), Format("parquet"))
-}
-"""An option of Flink's that is not here is refused: what it asks for would not be done."""
+FORMATS: Mapping[str, frozenset[str]] = {**TEXT_FORMATS, "parquet": frozenset()}
+"""Their options, without the format's name in front. One of Flink's that is not here is refused: what it asks for would not be done."""
 
 _DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
 
@@ -68,7 +60,12 @@ CONNECTORS = {
             optional=frozenset(
                 {"sink.parallelism", "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval"}
             ),
-            formats=("json", "csv", "parquet"),
+            formats=("json", "csv", "raw", "parquet"),
+        ),
+        Connector(
+            "kafka", True, True,
+            required=frozenset({kafka.SERVERS}), optional=kafka.OPTIONS, patterns=(r"properties\..+",),
+            formats=("json", "csv", "raw"), shown=("properties.*",),
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
@@ -101,18 +98,18 @@ def _one_of(*words: str) -> Callable[[str], None]:
 
 
 def _sign(text: str) -> None:
-    if len(text) != 1:
+    if len(text) != 1 and not (len(text) == 2 and text.startswith("\\")):  # as in \t
         raise ValueError(text)
 
 
 _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
-    "rows-per-second|sink\\.parallelism": (_whole(1), "a whole number from 1"),
+    "rows-per-second|(sink|scan)\\.parallelism": (_whole(1), "a whole number from 1"),
     "number-of-rows|fields\\..+\\.length": (_whole(0), "a whole number from 0"),
     "fields\\..+\\.(start|end)": (_whole(), "a whole number"),
     "fields\\..+\\.(min|max)": (float, "a number"),
     "fields\\..+\\.kind": (_one_of("random", "sequence"), "one of random and sequence"),
     "standard-error": (_one_of("true", "false"), "true or false"),
-    "csv\\.field-delimiter": (_sign, "one character"),
+    "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
 }
@@ -138,13 +135,13 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
     known = {"connector", *connector.required, *connector.optional}
     patterns = connector.patterns
     if connector.formats:
-        chosen = options["format"]
+        chosen, prefix = format_of(table, options)
         if chosen not in connector.formats:
             raise InvalidJob(
                 f"Could not find any format '{chosen}' for the connector '{connector.name}'{nearest(chosen, connector.formats)}\n\n"
                 f"Available formats are:\n\n{chr(10).join(sorted(connector.formats))}"
             )
-        known |= {"format", *(f"{chosen}.{option}" for option in FORMATS[chosen].options)}
+        known |= {f"{prefix}format", *(f"{prefix}{chosen}.{option}" for option in FORMATS[chosen])}
     unknown = sorted(
         key for key in options if key not in known and not any(re.fullmatch(pattern, key) for pattern in patterns)
     )
@@ -164,8 +161,24 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
     return "append" if is_source else connector.sink_changes
 
 
+def format_of(table: str, options: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the name of a format, and what stands in front of its options: ``value.`` or nothing. Raises ``InvalidJob`` without one."""
+    for prefix in ("", "value."):
+        if f"{prefix}format" in options:
+            return options[f"{prefix}format"], prefix
+    raise InvalidJob(f"the table {table} has no option 'format': say WITH (..., 'format' = 'json')")
+
+
+def format_options(table: str, options: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """Returns the name of a format and the options of the table, with those of the format without what stands in front of its name."""
+    name, prefix = format_of(table, options)
+    return name, {key.removeprefix(prefix): value for key, value in options.items()} if prefix else options
+
+
 def is_bounded(options: Mapping[str, str]) -> bool:
     """Whether the rows of a table end."""
+    if options["connector"] == "kafka":
+        return kafka.is_bounded(options)
     if options["connector"] != "datagen":
         return True
     return "number-of-rows" in options or any(key.endswith(".end") for key in options)

@@ -19,9 +19,14 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.table._connectors.registry import check_table
+from tidegate.table._connectors.kafka import kafka_sink
+from tidegate.table._connectors.registry import check_table, format_options
 from tidegate.table._connectors.sources import PickedColumns, physical_type
 from tidegate.table._execution.rows import rows_of, value_text
+from tidegate.table._formats.formats import make_writing
+from tidegate.table._formats.lines import TableLinesEncoderFactory
+
+_SUFFIXES = {"json": ".jsonl", "raw": ".txt"}
 
 
 def write_table(node: Node, stream: DataStream) -> None:
@@ -41,23 +46,25 @@ def write_table(node: Node, stream: DataStream) -> None:
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = stream.map_batches(PickedColumns(list(range(len(schema))), schema), schema)
-    handle = stream.sink_to(_sink(table.options, kind)).name(node.description)
+    handle = stream.sink_to(_sink(name, table.options, kind)).name(node.description)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
 
 
-def _sink(options: Mapping[str, str], kind: LogicalType) -> Sink:
+def _sink(name: str, options: Mapping[str, str], kind: LogicalType) -> Sink:
     match options["connector"]:
         case "print":
             to_stderr = options.get("standard-error", "false").lower() == "true"
             return TablePrintSink(kind, options.get("print-identifier", ""), to_stderr)
         case "blackhole":
             return BlackHoleSink()
+        case "kafka":
+            return kafka_sink(options, make_writing(*format_options(name, options), kind))
         case _:
-            return _files(options)
+            return _files(name, options, kind)
 
 
-def _files(options: Mapping[str, str]) -> FileSink:
+def _files(name: str, options: Mapping[str, str], kind: LogicalType) -> FileSink:
     path = options["path"].removeprefix("file://")
     default = RollingPolicy()
     size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
@@ -65,15 +72,11 @@ def _files(options: Mapping[str, str]) -> FileSink:
         part_bytes=default.part_bytes if size is None else parse_size_bytes(size),
         rollover_ms=default.rollover_ms if age is None else parse_duration_ms(age),
     )
-    match options["format"]:
-        case "csv":
-            return FileSink.for_csv(
-                path, header=False, delimiter=options.get("csv.field-delimiter", ","), rolling=rolling
-            )
-        case "json":
-            return FileSink.for_json_lines(path, rolling)
-        case _:
-            return FileSink.for_parquet(path, rolling)
+    chosen = options["format"]
+    if chosen == "parquet":
+        return FileSink.for_parquet(path, rolling)
+    writing = make_writing(*format_options(name, options), kind)
+    return FileSink(path, TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}")), rolling)
 
 
 class TablePrintSink(Sink):

@@ -18,8 +18,11 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
-from tidegate.table._connectors.registry import ROWS, STREAM, check_table
+from tidegate.table._connectors.kafka import kafka_source
+from tidegate.table._connectors.registry import ROWS, STREAM, check_table, format_options
 from tidegate.table._connectors.streams import StreamTable, read_stream
+from tidegate.table._formats.formats import make_reading
+from tidegate.table._formats.lines import file_format
 from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
 
 Given: TypeAlias = "Mapping[str, pa.Table | StreamTable]"
@@ -52,7 +55,7 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
             columns = [columns[path[0]] for path in ability.projected_fields]
         elif not (isinstance(ability, ReadingMetadata) and not ability.metadata_keys):
             raise InvalidJob(f"node {node.id}: the table {source.table.name} does not support {type(ability).__name__}")
-    stream = _read(env, source.table.name, table.options, schema, given)
+    stream = _read(env, source.table.name, table.options, physical, given)
     produced = arrow_schema(node.output_type)
     if columns == list(range(len(schema))) and schema == produced:
         return stream
@@ -86,14 +89,19 @@ def _read(
     env: StreamExecutionEnvironment,
     name: str,
     options: Mapping[str, str],
-    schema: pa.Schema,
+    type: LogicalType,
     given: Given,
 ) -> DataStream:
+    schema = arrow_schema(type)
     match options["connector"]:
         case "datagen":
             return generated(env, name, schema, options)
         case "filesystem":
-            return env.from_source(_files(options, schema), WatermarkStrategy.no_watermarks(), name)
+            return env.from_source(_files(name, options, type), WatermarkStrategy.no_watermarks(), name)
+        case "kafka":
+            reading = make_reading(*format_options(name, options), type)
+            stream = env.from_source(kafka_source(options, reading), WatermarkStrategy.no_watermarks(), name)
+            return stream.set_parallelism(int(options["scan.parallelism"])) if "scan.parallelism" in options else stream
         case connector:
             assert connector == ROWS
             rows = given.get(options["number"])
@@ -110,14 +118,8 @@ def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, opt
     return env.from_source(source, WatermarkStrategy.no_watermarks(), name).force_non_parallel()
 
 
-def _files(options: Mapping[str, str], schema: pa.Schema) -> FileSource:
+def _files(name: str, options: Mapping[str, str], type: LogicalType) -> FileSource:
     path = options["path"].removeprefix("file://")
-    match options["format"]:
-        case "csv":
-            return FileSource.for_csv(
-                path, schema=schema, header=False, delimiter=options.get("csv.field-delimiter", ","), null_values=("",)
-            )
-        case "json":
-            return FileSource.for_json_lines(path, schema=schema)
-        case _:
-            return FileSource.for_parquet(path, schema=schema)
+    if options["format"] == "parquet":
+        return FileSource.for_parquet(path, schema=arrow_schema(type))
+    return FileSource((path,), file_format(make_reading(*format_options(name, options), type)))

@@ -1,0 +1,152 @@
+"""Options of tables of kafka on the source and the sink of the DataStream API. Names, defaults and refusals are those of Flink's connector."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import DeliveryGuarantee
+from tidegate.connectors.formats.messages import PoisonRecord, decoded_rows, encoded
+from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.model.errors import InvalidJob
+from tidegate.plan.logical_types import parse_type
+from tidegate.table._connectors.kafka import is_bounded, kafka_sink, kafka_source
+from tidegate.table._connectors.registry import check_table, format_options
+from tidegate.table._formats.formats import make_reading, make_writing
+from tidegate.table._formats.messages import TableDeserializer, TableSerializer
+
+TYPE = parse_type("ROW<`id` BIGINT, `name` STRING>")
+BASE = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "localhost:9092", "format": "json"}
+
+
+def source(**options: str) -> Any:
+    given = BASE | {key.replace("__", "-").replace("_", "."): text for key, text in options.items()}
+    given = {key: text for key, text in given.items() if text}
+    check_table("t", given, is_source=True)
+    return kafka_source(given, make_reading(*format_options("t", given), TYPE))
+
+
+def sink(**options: str) -> Any:
+    given = BASE | {key.replace("__", "-").replace("_", "."): text for key, text in options.items()}
+    check_table("t", given, is_source=False)
+    return kafka_sink(given, make_writing(*format_options("t", given), TYPE))
+
+
+def test_modes_of_startup() -> None:
+    assert source(properties_group_id="g").starting == KafkaOffsetsInitializer.committed_offsets()
+    reset = source(properties_group_id="g", properties_auto_offset_reset="earliest")
+    assert reset.starting == KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)
+    assert source(scan_startup_mode="earliest-offset").starting == KafkaOffsetsInitializer.earliest()
+    assert source(scan_startup_mode="latest-offset").starting == KafkaOffsetsInitializer.latest()
+    by_time = source(scan_startup_mode="timestamp", scan_startup_timestamp__millis="5")
+    assert by_time.starting == KafkaOffsetsInitializer.timestamp(5)
+    specific = source(
+        scan_startup_mode="specific-offsets",
+        scan_startup_specific__offsets="partition:0,offset:42;partition:1,offset:300",
+    )
+    assert specific.starting == KafkaOffsetsInitializer.offsets(
+        {KafkaTopicPartition("t", 0): 42, KafkaTopicPartition("t", 1): 300}
+    )
+
+
+def test_a_scan_ends_where_it_is_bounded() -> None:
+    earliest = {"scan_startup_mode": "earliest-offset"}
+    assert not source(**earliest).bounded
+    found = source(scan_bounded_mode="latest-offset", **earliest)
+    assert found.bounded
+    assert found.stopping == KafkaOffsetsInitializer.latest()
+    assert is_bounded({"scan.bounded.mode": "latest-offset"})
+    assert not is_bounded({"scan.bounded.mode": "unbounded"})
+
+
+def test_topics_properties_and_discovery() -> None:
+    found = source(
+        topic="a;b", scan_startup_mode="earliest-offset", properties_fetch_min_bytes="1",
+        scan_topic__partition__discovery_interval="10 s",
+    )  # fmt: skip
+    assert found.properties["fetch.min.bytes"] == "1"
+    assert found.discovery_ms == 10_000
+    assert found.servers == "localhost:9092"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "'properties.group.id' is required with scan.startup.mode = 'group-offsets'"),
+        (
+            {"scan_startup_mode": "first"},
+            "Invalid value for option 'scan.startup.mode': 'first'; it takes earliest-offset",
+        ),
+        ({"scan_startup_mode": "timestamp"}, "'scan.startup.timestamp-millis' is required"),
+        ({"scan_startup_mode": "specific-offsets", "scan_startup_specific__offsets": "0:42"}, "'partition:0,offset:42"),
+        ({"scan_startup_mode": "specific-offsets", "topic": "a;b"}, "goes with one topic, not with 2"),
+        ({"topic__pattern": "x.*", "scan_startup_mode": "earliest-offset"}, "exactly one has to be set, and both is"),
+        ({"topic": ""}, "exactly one has to be set, and none of them is"),
+        (
+            {"scan_startup_mode": "earliest-offset", "scan_bounded_mode": "earliest-offset"},
+            "option 'scan.bounded.mode'",
+        ),
+        ({"scan_topic__partition__discovery_interval": "soon", "scan_startup_mode": "latest-offset"}, "not a duration"),
+        (
+            {"properties_group_id": "g", "properties_auto_offset_reset": "first"},
+            "'properties.auto.offset.reset': 'first'",
+        ),
+        ({"scan_startup_modus": "x"}, "did you mean 'scan.startup.mode'?"),
+        ({"json_ignore__parse__error": "true"}, "did you mean 'json.ignore-parse-errors'?"),
+        ({"json_ignore__parse__errors": "yes", "scan_startup_mode": "latest-offset"}, "'yes'; it takes true or false"),
+        ({"format": "avro"}, "any format 'avro' for the connector 'kafka'"),
+    ],
+)
+def test_what_a_scan_does_not_take_is_refused_by_option(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        source(**options)
+    assert said in refused.value.message
+
+
+def test_sinks_write_at_least_once_unless_told_otherwise() -> None:
+    assert sink().guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+    exact = sink(sink_delivery__guarantee="exactly-once", sink_transactional__id__prefix="job")
+    assert exact.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sink_delivery__guarantee": "exactly-once"}, "sink.transactional-id-prefix must be specified"),
+        ({"sink_delivery__guarantee": "always"}, "at-least-once, exactly-once, none"),
+        ({"topic": "a;b"}, "has one topic"),
+    ],
+)
+def test_what_a_sink_does_not_take_is_refused_by_option(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        sink(**options)
+    assert said in refused.value.message
+
+
+def test_options_of_the_values_format_have_value_in_front() -> None:
+    given = {"value.format": "csv", "value.csv.field-delimiter": ";", "connector": "kafka"}
+    name, options = format_options("t", given)
+    reading = make_reading(name, options, TYPE)
+    assert reading.read(pa.array([b"1;a"], pa.binary()))[0].to_pylist() == [{"id": 1, "name": "a"}]
+
+
+def test_messages_without_a_row_are_left_out_and_those_with_several_are_refused() -> None:
+    schema = pickle.loads(pickle.dumps(TableDeserializer(make_reading("json", {}, TYPE))))
+    data, counts = decoded_rows(schema, pa.array([b'{"id": 1}', None, b"", b'{"id": 2}'], pa.binary()))
+    assert data.column("id").to_pylist() == [1, 2]
+    assert counts is not None
+    assert counts.tolist() == [1, 0, 0, 1]
+    with pytest.raises(PoisonRecord, match="it has 2 rows") as told:
+        decoded_rows(schema, pa.array([b'{"id": 1}', b'[{"id": 1}, {"id": 2}]'], pa.binary()))
+    assert told.value.index == 1
+
+
+def test_rows_are_messages() -> None:
+    schema = pickle.loads(pickle.dumps(TableSerializer(make_writing("json", {}, TYPE))))
+    batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}], pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    found = pa.array(encoded(schema, batch, Types.SCHEMA(batch.schema)), pa.binary())
+    assert found.to_pylist() == [b'{"id":1,"name":"a"}']

@@ -1,0 +1,90 @@
+"""Columns out of texts and values: what the formats of text share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.connectors.formats.messages import PoisonRecord, Values
+from tidegate.functions.sql.scalar import arrow_type
+from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.table._formats.times import TimestampStandard, timestamp_text
+
+TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+"""Nanoseconds of the units of timestamps."""
+_YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
+"""In seconds since 1970."""
+_ZEROS = r"(\.\d*[1-9])?\.?0+$"
+"""The zeros at the end of a fraction, and the whole of one that is zero."""
+_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+
+
+def cast_texts(type: LogicalType, column: pa.ChunkedArray, standard: TimestampStandard) -> pa.Array:
+    """A column that was read as text, or as its own type, as a column of ``type``, which is a DATE, TIMESTAMP or TIMESTAMP_LTZ in the first case.
+    Raises ``ArrowInvalid`` for text that Arrow does not read as Flink does."""
+    found = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    wanted = arrow_type(type)
+    if found.type == wanted:
+        return found
+    if type.root is TypeRoot.DATE:
+        return _matching(found, r"^\d{4}-\d\d-\d\d$").cast(wanted)
+    ends = "Z" if type.root is TypeRoot.TIMESTAMP_LTZ else ""
+    fraction = rf"(\.\d{{1,{_DIGITS[wanted.unit]}}})?"
+    texts = _matching(found, rf"^\d{{4}}-\d\d-\d\d{standard.separator}\d\d:\d\d:\d\d{fraction}{ends}$")
+    if ends:
+        texts = pc.utf8_slice_codeunits(texts, 0, -1)
+    return texts.cast(pa.timestamp(wanted.unit)).cast(wanted)
+
+
+def timestamp_texts(column: pa.Array, standard: TimestampStandard, ends: str = "") -> pa.Array:
+    """Returns the texts of timestamps, with ``ends`` behind each: by Arrow, but for years that do not have four digits."""
+    unit = column.type.unit
+    numbers = column.cast(pa.int64())
+    limits = pc.min_max(numbers)
+    per_second = 1_000_000_000 // UNIT_NS[unit]
+    if (
+        limits["min"].is_valid
+        and not _YEAR_0 * per_second <= limits["min"].as_py() <= limits["max"].as_py() < _YEAR_10000 * per_second
+    ):
+        nanos = UNIT_NS[unit]
+        texts = [
+            None if value is None else f"{timestamp_text(value * nanos, standard)}{ends}"
+            for value in numbers.to_pylist()
+        ]
+        return pa.array(texts, pa.string())
+    texts = numbers.cast(pa.timestamp(unit)).cast(pa.string())
+    texts = pc.replace_substring_regex(texts, _ZEROS, r"\1")
+    if standard is TimestampStandard.ISO_8601:
+        texts = pc.replace_substring(texts, " ", "T")
+    return pc.binary_join_element_wise(texts, pa.scalar(ends), "") if ends else texts
+
+
+def as_arrays(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array] | None:
+    """Returns the columns of rows, or ``None`` where a column does not hold a value."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    try:
+        return [pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)]
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+
+
+def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRecord:
+    """Returns the first message that has a value which its column does not hold: the year 1 in nanoseconds, say."""
+    if len(messages) == 1:
+        return PoisonRecord(0, "a value is not held by its column: it is out of the range of the type")
+    for index in range(len(messages)):
+        try:
+            read(messages[index : index + 1])
+        except PoisonRecord as poison:
+            return PoisonRecord(index, poison.reason)
+    raise AssertionError("each message can be read alone, and all of them cannot")
+
+
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    if not pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py():
+        raise pa.ArrowInvalid("a text in another form")
+    return texts

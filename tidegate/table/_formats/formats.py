@@ -1,0 +1,178 @@
+"""The formats of text by their names, and their options as Flink has them."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from tidegate.model.errors import InvalidJob
+from tidegate.plan.logical_types import LogicalType
+from tidegate.table._formats.csv_reading import CsvReading
+from tidegate.table._formats.csv_writing import CsvWriting
+from tidegate.table._formats.json_reading import JsonReading
+from tidegate.table._formats.json_writing import JsonWriting
+from tidegate.table._formats.raw import RawReading, RawWriting, check_raw
+from tidegate.table._formats.times import TimestampStandard
+
+Reading: TypeAlias = JsonReading | CsvReading | RawReading
+Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting
+
+TEXT_FORMATS: Final[Mapping[str, frozenset[str]]] = {
+    "json": frozenset(
+        {
+            "fail-on-missing-field",
+            "ignore-parse-errors",
+            "timestamp-format.standard",
+            "map-null-key.mode",
+            "map-null-key.literal",
+            "encode.decimal-as-plain-number",
+            "encode.ignore-null-fields",
+        }
+    ),
+    "csv": frozenset(
+        {
+            "field-delimiter",
+            "disable-quote-character",
+            "quote-character",
+            "allow-comments",
+            "ignore-parse-errors",
+            "array-element-delimiter",
+            "escape-character",
+            "null-literal",
+            "write-bigdecimal-in-scientific-notation",
+            "trim-spaces",
+            "ignore-trailing-unmappable",
+            "allow-trailing-comma",
+            "fail-on-missing-columns",
+            "empty-string-as-null",
+        }
+    ),
+    "raw": frozenset({"charset"}),
+}
+"""The options of each format, without its name in front."""
+
+
+def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType) -> Reading:
+    """``options``: of the table, with the format's name in front. Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
+    given = _Options(name, options)
+    match name:
+        case "json":
+            if given.flag("fail-on-missing-field") and given.flag("ignore-parse-errors"):
+                raise InvalidJob("fail-on-missing-field and ignore-parse-errors shouldn't both be true.")
+            return JsonReading(
+                row_type,
+                given.standard(),
+                fails_on_missing=given.flag("fail-on-missing-field"),
+                ignores_errors=given.flag("ignore-parse-errors"),
+            )
+        case "csv":
+            return CsvReading(
+                row_type,
+                given.delimiter(),
+                given.quote(),
+                given.character("escape-character"),
+                given.text("null-literal"),
+                given.text("array-element-delimiter", ";") or ";",
+                allows_comments=given.flag("allow-comments"),
+                ignores_errors=given.flag("ignore-parse-errors"),
+                trims=given.flag("trim-spaces"),
+                ignores_trailing=given.flag("ignore-trailing-unmappable"),
+                allows_trailing_delimiter=given.flag("allow-trailing-comma", default=True),
+                empty_is_null=given.flag("empty-string-as-null"),
+            )
+        case _:
+            check_raw(row_type)
+            return RawReading(row_type, given.charset())
+
+
+def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -> Writing:
+    """Raises ``InvalidJob`` as ``make_reading`` does."""
+    given = _Options(name, options)
+    match name:
+        case "json":
+            made = JsonWriting(
+                row_type,
+                given.standard(),
+                decimals_are_plain=given.flag("encode.decimal-as-plain-number"),
+                leaves_nulls_out=given.flag("encode.ignore-null-fields"),
+            )
+            made.check()
+            return made
+        case "csv":
+            csv = CsvWriting(
+                row_type,
+                given.delimiter(),
+                given.quote(),
+                given.character("escape-character"),
+                given.text("null-literal") or "",
+                given.text("array-element-delimiter", ";") or ";",
+                decimals_are_plain=not given.flag("write-bigdecimal-in-scientific-notation", default=True),
+            )
+            csv.check()
+            return csv
+        case _:
+            check_raw(row_type)
+            return RawWriting(row_type, given.charset())
+
+
+class _Options:
+    """The options of a format; each method raises ``InvalidJob`` for a value that it does not take."""
+
+    def __init__(self, name: str, options: Mapping[str, str]) -> None:
+        self._name = name
+        self._options = options
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        return self._options.get(f"{self._name}.{key}", default)
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        text = self.text(key)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise self._invalid(key, text, "true or false")
+        return text.lower() == "true"
+
+    def character(self, key: str, default: str | None = None) -> str | None:
+        text = self.text(key, default)
+        if text is not None and len(text) != 1:
+            raise self._invalid(key, text, "one character")
+        return text
+
+    def delimiter(self) -> str:
+        """``\\t`` may be written as two characters, as in Flink."""
+        text = self.text("field-delimiter", ",") or ""
+        unescaped = codecs.decode(text, "unicode_escape") if text.startswith("\\") and text != "\\" else text
+        if len(unescaped) != 1:
+            raise self._invalid("field-delimiter", text, "one character")
+        return unescaped
+
+    def quote(self) -> str | None:
+        if self.flag("disable-quote-character"):
+            if self.text("quote-character") is not None:
+                raise InvalidJob(
+                    "Format cannot define a quote character and disabled quote character at the same time."
+                )
+            return None
+        return self.character("quote-character", '"')
+
+    def standard(self) -> TimestampStandard:
+        return self._one_of("timestamp-format.standard", TimestampStandard.SQL.value, TimestampStandard)
+
+    def charset(self) -> str:
+        name = self.text("charset", "UTF-8") or "UTF-8"
+        try:
+            return codecs.lookup(name).name
+        except LookupError:
+            raise self._invalid("charset", name, "the name of a character set, such as UTF-8") from None
+
+    def _one_of(self, key: str, default: str, make: Callable[[str], TimestampStandard]) -> TimestampStandard:
+        text = self.text(key, default) or default
+        try:
+            return make(text)
+        except ValueError:
+            raise self._invalid(key, text, "SQL or ISO-8601") from None
+
+    def _invalid(self, key: str, text: str, wanted: str) -> InvalidJob:
+        return InvalidJob(f"Invalid value for option '{self._name}.{key}': {text!r}; it takes {wanted}")

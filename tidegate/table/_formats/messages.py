@@ -1,0 +1,39 @@
+"""The formats of tables as messages of brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.formats.messages import Counts, DeserializationSchema, SerializationSchema, Values
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.table._formats.formats import Reading, Writing
+
+
+@dataclass(frozen=True)
+class TableDeserializer(DeserializationSchema):
+    """Messages as rows of a table."""
+
+    reading: Reading
+    reads_tombstones = True
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.SCHEMA(arrow_schema(self.reading.row_type))
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        return self.reading.read(values)[0]
+
+    def decode_rows(self, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
+        return self.reading.read(values)
+
+
+@dataclass(frozen=True)
+class TableSerializer(SerializationSchema):
+    """Rows of a table as messages."""
+
+    writing: Writing
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray:
+        return pa.array(self.writing.messages(data), pa.binary())
