@@ -355,12 +355,9 @@ def _double_function(name: str, compute: Callable[..., Any], kind: KernelKind = 
         return elementwise(call, over)
 
 
-def _log(*values: Any) -> Any:
-    return np.log(values[-1]) if len(values) == 1 else np.log(values[1]) / np.log(values[0])
-
-
 def _each(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of the C library for each value: numpy's vectorised ones differ from Java's in the last bit."""
+    """A function of the C library for each value: numpy's vectorised ones differ from Java's in the last bit, by numpy's version and by the
+    processor's instructions."""
 
     def computed(*values: Any) -> Any:
         found = np.empty(len(values[0]))
@@ -387,24 +384,42 @@ def _power(base: Any, exponent: Any) -> Any:
     return approximate
 
 
+def _logarithm(function: Callable[[float], float]) -> Callable[..., Any]:
+    return _each(lambda value: -math.inf if value == 0.0 else function(value))
+
+
+_ln, _tan = _logarithm(math.log), _each(math.tan)
+
+
+def _exponential(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _log(*values: Any) -> Any:
+    return _ln(values[-1]) if len(values) == 1 else _ln(values[1]) / _ln(values[0])
+
+
 def _log2(value: Any) -> Any:
-    return np.log(value) / np.log(2.0)
+    return _ln(value) / math.log(2.0)
 
 
 for _name, _compute in (
     ("POWER", _power),
-    ("LN", np.log),
+    ("LN", _ln),
     ("LOG", _log),
-    ("LOG10", np.log10),
+    ("LOG10", _logarithm(math.log10)),
     ("LOG2", _log2),
-    ("EXP", np.exp),
+    ("EXP", _each(_exponential)),
     ("SIN", _each(math.sin)),
     ("COS", _each(math.cos)),
-    ("TAN", _each(math.tan)),
-    ("COT", lambda value: 1.0 / np.tan(value)),
+    ("TAN", _tan),
+    ("COT", lambda value: 1.0 / _tan(value)),
     ("ASIN", _each(math.asin)),
-    ("ACOS", np.arccos),
-    ("ATAN", np.arctan),
+    ("ACOS", _each(math.acos)),
+    ("ATAN", _each(math.atan)),
     ("ATAN2", _each(math.atan2)),
     ("SINH", _each(math.sinh)),
     ("COSH", _each(math.cosh)),

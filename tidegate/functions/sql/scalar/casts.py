@@ -26,6 +26,7 @@ from tidegate.functions.sql.scalar.kernels import (
     distinct,
     elementwise,
     from_numpy,
+    if_else,
     longs,
     null_mask,
     python_values,
@@ -283,7 +284,7 @@ def rescale(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if array.type.precision - array.type.scale >= whole:
         limit = Decimal(10) ** whole
         room = pc.less(pc.abs(array), pa.scalar(limit, pa.decimal256(whole + 1, 0)))
-        array = pc.if_else(room, array, pa.scalar(None, array.type))
+        array = if_else(room, array, pa.scalar(None, array.type))
     return array.cast(wanted)
 
 

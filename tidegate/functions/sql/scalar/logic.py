@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar.arrow_types import arrow_type
 from tidegate.functions.sql.scalar.casts import caster
-from tidegate.functions.sql.scalar.kernels import python_values
+from tidegate.functions.sql.scalar.kernels import if_else, python_values
 from tidegate.functions.sql.scalar.literals import literal_scalar, value_of
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Operand, Rows, ScalarCall, as_array, function
 from tidegate.plan.expressions import Bound, Sarg
@@ -141,7 +141,7 @@ def _is_distinct_call(call: ScalarCall) -> Evaluate:
 
     def evaluate(rows: Rows) -> Datum:
         a, b = left.values(rows), right.values(rows)
-        same = pc.if_else(pc.and_(a.is_valid(), b.is_valid()), compare(a, b), pc.equal(a.is_valid(), b.is_valid()))
+        same = if_else(pc.and_(a.is_valid(), b.is_valid()), compare(a, b), pc.equal(a.is_valid(), b.is_valid()))
         return same if is_negated else pc.invert(same)
 
     return evaluate
@@ -187,7 +187,7 @@ def evaluate_where(operand: Operand, rows: Rows, mask: pa.BooleanArray, type: pa
     if found.type != type:
         found = found.cast(type)
     places = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1)
-    return found.take(pc.if_else(mask, places, pa.scalar(None, pa.int64())))
+    return found.take(if_else(mask, places, pa.scalar(None, pa.int64())))
 
 
 @function("NOT")
@@ -254,7 +254,7 @@ def _choose(call: ScalarCall, conditions: Sequence[Operand], values: Sequence[Op
             masks = [condition.values(rows) for condition in conditions]
             if len(masks) == 1:
                 mask = pc.fill_null(masks[0], False)
-                return pc.if_else(mask, values[0].evaluate(rows), values[1].evaluate(rows))
+                return if_else(mask, values[0].evaluate(rows), values[1].evaluate(rows))
             struct = pa.StructArray.from_arrays(masks, names=[str(index) for index in range(len(masks))])
             return pc.case_when(struct, *(value.evaluate(rows) for value in values))
 
@@ -270,7 +270,7 @@ def _choose(call: ScalarCall, conditions: Sequence[Operand], values: Sequence[Op
             is_open = pc.and_not(is_open, taken)
         found = evaluate_where(values[-1], rows, is_open, wanted)
         for taken, part in parts:
-            found = pc.if_else(taken, part, found)
+            found = if_else(taken, part, found)
         return found
 
     return in_turn
@@ -298,7 +298,7 @@ def _coalesce_call(call: ScalarCall) -> Evaluate:
         found = operands[0].values(rows)
         for operand in operands[1:]:
             missing = found.is_null()
-            found = pc.if_else(missing, evaluate_where(operand, rows, missing, wanted), found)
+            found = if_else(missing, evaluate_where(operand, rows, missing, wanted), found)
         return found
 
     return in_turn
@@ -316,7 +316,7 @@ def _nullif_call(call: ScalarCall) -> Evaluate:
 
     def evaluate(rows: Rows) -> Datum:
         value = left.evaluate(rows)
-        return pc.if_else(pc.fill_null(compare(value, right.evaluate(rows)), False), missing, value)
+        return if_else(pc.fill_null(compare(value, right.evaluate(rows)), False), missing, value)
 
     return evaluate
 
@@ -333,7 +333,7 @@ def _greatest_call(call: ScalarCall) -> Evaluate:
         found = operands[0].values(rows)
         for operand in operands[1:]:
             other = operand.values(rows)
-            found = pc.if_else(compare(other, found), other, found)
+            found = if_else(compare(other, found), other, found)
         return found
 
     return evaluate
@@ -392,7 +392,7 @@ def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: Sca
 
     def any_of(datum: Datum) -> Datum:
         if not tests:
-            return pc.if_else(pc.is_valid(datum), False, pa.scalar(None, pa.bool_()))
+            return if_else(pc.is_valid(datum), False, pa.scalar(None, pa.bool_()))
         return reduce(pc.or_, (test(datum) for test in tests))
 
     return any_of
@@ -401,7 +401,7 @@ def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: Sca
 def _in_range(ends: Sequence[tuple[Comparison, pa.Scalar]]) -> Callable[[Datum], Datum]:
     def test(datum: Datum) -> Datum:
         if not ends:
-            return pc.if_else(pc.is_valid(datum), True, pa.scalar(None, pa.bool_()))
+            return if_else(pc.is_valid(datum), True, pa.scalar(None, pa.bool_()))
         return reduce(pc.and_, (compare(datum, end) for compare, end in ends))
 
     return test
@@ -413,7 +413,7 @@ def _is_in(points: Sequence[pa.Scalar], common: LogicalType) -> Callable[[Datum]
     options = pa.array([point.as_py() for point in points], arrow_type(common))
 
     def test(datum: Datum) -> Datum:
-        return pc.if_else(pc.is_valid(datum), pc.is_in(datum, value_set=options), pa.scalar(None, pa.bool_()))
+        return if_else(pc.is_valid(datum), pc.is_in(datum, value_set=options), pa.scalar(None, pa.bool_()))
 
     return test
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar.casts import caster, list_offsets
 from tidegate.functions.sql.scalar.context import EvaluationError
-from tidegate.functions.sql.scalar.kernels import by_value, elementwise, python_values
+from tidegate.functions.sql.scalar.kernels import by_value, elementwise, if_else, python_values
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, KernelKind, Rows, ScalarCall, function
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 
@@ -152,7 +152,7 @@ def _missing_item(type: LogicalType) -> Any:
 def _element(lists: pa.Array, index: int) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     starts = list_offsets(lists).slice(0, len(lists))
-    places = pc.if_else(pc.greater(lengths, index), pc.add(starts, index), pa.scalar(None, pa.int32()))
+    places = if_else(pc.greater(lengths, index), pc.add(starts, index), pa.scalar(None, pa.int32()))
     return lists.flatten().take(places)
 
 

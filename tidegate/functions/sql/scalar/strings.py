@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar.casts import caster
 from tidegate.functions.sql.scalar.context import EvaluationError
-from tidegate.functions.sql.scalar.kernels import arrow_kernel, by_value, elementwise
+from tidegate.functions.sql.scalar.kernels import arrow_kernel, by_value, elementwise, if_else
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, KernelKind, Rows, ScalarCall, as_array, function
 from tidegate.functions.sql.scalar.texts import formatter
 from tidegate.plan.logical_types import LogicalType, TypeRoot
@@ -109,9 +109,7 @@ def _substring_call(call: ScalarCall) -> Evaluate:
             end = None if stop is None else start + stop
             wanted = call.arrow
             if end == start:
-                return arrow_kernel(
-                    call, lambda datum, *rest: pc.if_else(pc.is_valid(datum), "", pa.scalar(None, wanted))
-                )
+                return arrow_kernel(call, lambda datum, *rest: if_else(pc.is_valid(datum), "", pa.scalar(None, wanted)))
             return lambda rows: pc.utf8_slice_codeunits(text.evaluate(rows), start, end)
 
     def cut(value: Any, position: int, length: int | None = None) -> Any:
@@ -159,7 +157,7 @@ def _concat_ws_call(call: ScalarCall) -> Evaluate:
 
     def joined(separator: pa.Array, *parts: pa.Array) -> pa.Array:
         found = pc.binary_join_element_wise(*parts, pc.fill_null(separator, ""), null_handling="skip")
-        return pc.if_else(separator.is_valid(), found, pa.scalar(None, pa.string()))
+        return if_else(separator.is_valid(), found, pa.scalar(None, pa.string()))
 
     return elementwise(call, joined)
 
