@@ -8,7 +8,7 @@ docs/state-format.md has the layout of each state.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -50,6 +50,11 @@ class StateOfKey:
             self._table.delete(group, (key, None))
         else:
             self._table.write(group, (key, None), value if self._ttl is None else (value, now_ms))
+
+    def entries(self) -> Iterator[tuple[int, Any, Any]]:
+        """Group, key and value of all that is there; for states without a time to live."""
+        for group, (key, _namespace), value in self._table.entries():
+            yield group, key, value
 
     def clean(self, rows: int, now_ms: int) -> None:
         """Removes some of what has expired."""

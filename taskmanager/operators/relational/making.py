@@ -34,6 +34,7 @@ from tidegate.plan.specs import (
 )
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
+from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.matching import Matcher
@@ -132,6 +133,25 @@ def _rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
         retracts=isinstance(strategy, Retract),
         ttl_ms=_ttl_ms(node, 0),
     )
+
+
+def _final_rows(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    match node:
+        case nodes.Sort1():
+            return FinalRows(name, (), schema, order=node.order_by.fields)
+        case nodes.BatchSort1():
+            return FinalRows(name, (), schema, order=node.sort_spec.fields)
+        case nodes.BatchSortLimit1():
+            order = node.sort_spec.fields
+            return FinalRows(name, (), schema, order=order, first=node.limit_start, last=node.limit_end)
+        case nodes.BatchLimit1():
+            return FinalRows(name, (), schema, first=node.limit_start, last=node.limit_end)
+        case nodes.BatchHashAggregate1() | nodes.BatchSortAggregate1() if not options.keys[0]:
+            aggregates = compile_aggregates(node.agg_calls, options.row_types[0], False, name)
+            return FinalRows(name, (), schema, if_none=aggregates.values(aggregates.create()))
+        case _:
+            return FinalRows(name, options.keys[0], schema)
 
 
 def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
@@ -332,6 +352,14 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.IntervalJoin1: _interval_join,
     nodes.OverAggregate1: _over_aggregate,
     nodes.WatermarkAssigner1: _watermark_assigner,
+    nodes.Sort1: _final_rows,
+    nodes.BatchSort1: _final_rows,
+    nodes.BatchSortLimit1: _final_rows,
+    nodes.BatchLimit1: _final_rows,
+    nodes.BatchHashAggregate1: _final_rows,
+    nodes.BatchSortAggregate1: _final_rows,
+    nodes.BatchHashJoin1: _final_rows,
+    nodes.BatchNestedLoopJoin1: _final_rows,
 }
 
 

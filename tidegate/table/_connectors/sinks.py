@@ -43,12 +43,17 @@ def write_table(node: Node, stream: DataStream) -> None:
         raise InvalidJob(f"node {node.id}: writing the table {name} with {what} is not supported yet")
     kind = physical_type(table)
     schema = arrow_schema(kind)
+    is_non_parallel = stream._transformation.is_non_parallel
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = stream.map_batches(PickedColumns(list(range(len(schema))), schema), schema)
+        if is_non_parallel:
+            stream.force_non_parallel()
     handle = stream.sink_to(_sink(name, table.options, kind)).name(node.description)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
+    elif is_non_parallel:  # as in Flink: rows that have an order keep it
+        handle.set_parallelism(1)
 
 
 def _sink(name: str, options: Mapping[str, str], kind: LogicalType) -> Sink:

@@ -196,6 +196,69 @@ def _primary_key(node: Node) -> Keys:
     return ([names.index(column) for column in schema.primary_key.columns],)
 
 
+def _no_keys(node: Node) -> Keys:
+    return ((),)
+
+
+def _batch_group_keys(node: Node) -> Keys:
+    assert isinstance(node, BATCH_AGGREGATES)
+    return (range(len(node.grouping) + len(node.aux_grouping)),)
+
+
+def _batch_join_keys(node: Node) -> Keys:
+    """By the keys of the left side, where no join makes them null."""
+    assert isinstance(node, BATCH_JOINS)
+    join = as_stream_join(node)
+    left, _ = _join_keys(join)
+    return ((),) if join.join_spec.join_type in ("FULL", "RIGHT") else (left,)
+
+
+def as_stream_join(node: Node) -> plan_nodes.Join1:
+    """The streaming node of a join of batch mode."""
+    if isinstance(node, plan_nodes.BatchHashJoin1):
+        spec = node.join_spec
+    else:
+        assert isinstance(node, plan_nodes.BatchNestedLoopJoin1)
+        spec = JoinSpec(node.join_type, (), (), (), node.condition)
+    return plan_nodes.Join1(
+        id=node.id,
+        output_type=node.output_type,
+        description=node.description,
+        input_properties=node.input_properties,
+        configuration=node.configuration,
+        join_spec=spec,
+    )
+
+
+def as_stream_aggregate(node: Node) -> plan_nodes.GroupAggregate1:
+    """The streaming node of an aggregate of batch mode in one phase, whose input has inserts only."""
+    assert isinstance(node, BATCH_AGGREGATES)
+    return plan_nodes.GroupAggregate1(
+        id=node.id,
+        output_type=node.output_type,
+        description=node.description,
+        input_properties=node.input_properties,
+        configuration=node.configuration,
+        grouping=node.grouping + node.aux_grouping,
+        agg_calls=node.agg_calls,
+        agg_call_need_retractions=(False,) * len(node.agg_calls),
+        generate_update_before=True,
+        need_retraction=False,
+    )
+
+
+BATCH_AGGREGATES = (plan_nodes.BatchHashAggregate1, plan_nodes.BatchSortAggregate1)
+BATCH_JOINS = (plan_nodes.BatchHashJoin1, plan_nodes.BatchNestedLoopJoin1)
+FINAL: dict[type[Node], Callable[[Node], Keys]] = {
+    plan_nodes.Sort1: _no_keys,
+    plan_nodes.BatchSort1: _no_keys,
+    plan_nodes.BatchSortLimit1: _no_keys,
+    plan_nodes.BatchLimit1: _no_keys,
+    **dict.fromkeys(BATCH_AGGREGATES, _batch_group_keys),
+    **dict.fromkeys(BATCH_JOINS, _batch_join_keys),
+}
+"""Nodes that emit the rows that are left when their input ends; of batch mode's aggregates and joins, behind the operator of streaming mode."""
+
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.GroupAggregate1: _group_keys,
     plan_nodes.Sink2: _primary_key,
@@ -212,12 +275,13 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.Rank1: _rank_keys,
     plan_nodes.Limit1: _rank_keys,
     plan_nodes.SortLimit1: _rank_keys,
+    **FINAL,
 }
 """By node: how its inputs are dealt."""
 
 
 def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
-    if isinstance(node, TIMED):
+    if isinstance(node, (*TIMED, *FINAL)):
         return False
     if isinstance(node, plan_nodes.Deduplicate1):
         return node.keep_last_row or (node.is_rowtime and not node.output_insert_only)

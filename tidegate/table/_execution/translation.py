@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -28,10 +29,15 @@ from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
+from tidegate.table._connectors.registry import STREAM, is_bounded
 from tidegate.table._execution.python_nodes import PYTHON, Functions, calls_functions, python_stream
 from tidegate.table._execution.relational import (
+    BATCH_AGGREGATES,
+    BATCH_JOINS,
     RELATIONAL,
     as_one_phase,
+    as_stream_aggregate,
+    as_stream_join,
     as_two_aggregates,
     asks_for_time,
     assigned_watermarks,
@@ -54,6 +60,9 @@ _EXCHANGES = (plan_nodes.Exchange1, plan_nodes.BatchExchange1)
 _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
 _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
+_LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
+_ORDERS = (plan_nodes.Sort1, plan_nodes.BatchSort1, *_LIMITS)
+_ROW_BY_ROW = (*_CALCS, *_CORRELATES, *_EXPANDS)
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
 """Watermarks are made where a node asks for the time, and batches end by themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
@@ -92,7 +101,34 @@ def translate(
             streams[node.id] = make(node)
         return streams[node.id]
 
+    def ends(node: Node) -> bool:
+        return _is_bounded(node) if isinstance(node, _SCANS) else all(map(ends, plan.inputs(node.id)))
+
+    def batch_aggregate(node: Node) -> DataStream:
+        """In one phase, and the rows that are left at its end."""
+        assert isinstance(node, BATCH_AGGREGATES)
+        (first,) = plan.inputs(node.id)
+        if node.is_merge:
+            while not isinstance(first, BATCH_AGGREGATES):
+                (first,) = plan.inputs(first.id)
+            node = replace(node, grouping=first.grouping, aux_grouping=first.aux_grouping, agg_calls=first.agg_calls)
+            (first,) = plan.inputs(first.id)
+        stream = relational(as_stream_aggregate(node), [stream_of(first)], [first.output_type], time_zone)
+        return relational(node, [stream], [first.output_type], time_zone)
+
     def make(node: Node) -> DataStream:
+        stream = made(node)
+        if isinstance(node, _ROW_BY_ROW) and is_ordered(node):
+            stream.force_non_parallel()
+        return stream
+
+    def is_ordered(node: Node) -> bool:
+        """Whether the rows of a node have an order, which its operator keeps in one subtask."""
+        if isinstance(node, _ROW_BY_ROW):
+            return is_ordered(plan.inputs(node.id)[0])
+        return isinstance(node, _ORDERS)
+
+    def made(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
         if isinstance(node, _SCANS):
             return sources(node)
@@ -108,6 +144,8 @@ def translate(
                 return relational(node, [stream], [partial.output_type], time_zone)
             inputs = plan.inputs(first.id)
             node = as_one_phase(first, node)
+        if isinstance(node, BATCH_AGGREGATES):
+            return batch_aggregate(node)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
         if isinstance(node, PYTHON) or (isinstance(node, _CALCS) and calls_functions(node, functions or {})):
@@ -126,6 +164,16 @@ def translate(
         if isinstance(node, plan_nodes.DropUpdateBefore1):
             stream = read[0].map_batches(without_update_before, read[0].get_type())
             return stream.name(node.description) if has_row_kinds(read[0]) else read[0]
+        if isinstance(node, _LIMITS) and not node.is_global:
+            return read[0]
+        if isinstance(node, BATCH_JOINS):
+            join = as_stream_join(node)
+            stream = relational(join, read, types, time_zone)
+            return relational(node, [stream], [node.output_type], time_zone) if has_row_kinds(stream) else stream
+        if isinstance(node, plan_nodes.Sort1) and not ends(node):
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end, as in Flink: {node.description}"
+            )
         if type(node) in RELATIONAL:
             return relational(node, read, types, time_zone)
         assert isinstance(node, _TRANSPARENT)
@@ -185,6 +233,13 @@ class CalcFunction:
             return made[0]
         each_row = np.arange(len(made) * batch.num_rows).reshape(len(made), -1).T.ravel()
         return pa.concat_batches(made).take(pa.array(each_row))
+
+
+def _is_bounded(scan: Node) -> bool:
+    assert isinstance(scan, _SCANS)
+    table = scan.scan_table_source.table.resolved_table
+    options = None if table is None else table.options
+    return options is not None and options.get("connector") != STREAM and is_bounded(options)
 
 
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:

@@ -27,6 +27,8 @@ from tidegate.testing import HarnessSnapshot, OperatorHarness
 
 KINDS = ("+I", "-U", "+U", "-D")
 _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
+_SCANS = (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1)
+_VALUES = (plan_nodes.Values1, plan_nodes.BatchValues1)
 Texts = Sequence[str | None]
 
 
@@ -43,8 +45,8 @@ class PlanRun:
         zone: str = "UTC",
     ) -> None:
         self._zone = zone
-        self.scans: list[Node] = [node for node in plan.nodes if isinstance(node, plan_nodes.TableSourceScan2)]
-        constants = [node for node in plan.nodes if isinstance(node, plan_nodes.Values1)]
+        self.scans: list[Node] = [node for node in plan.nodes if isinstance(node, _SCANS)]
+        constants = [node for node in plan.nodes if isinstance(node, _VALUES)]
         self._constants: list[pa.Table] = []
         (sink,) = plan.sinks
         self.row_type = plan.inputs(sink.id)[0].output_type
@@ -140,7 +142,7 @@ def texts(type: LogicalType, array: pa.Array, zone: str) -> list[str | None]:
 
 def _rows_of(scan: Node, files: Mapping[str, Sequence[Sequence[str]]]) -> list[list[str | None]]:
     """The columns that a scan reads of its file."""
-    assert isinstance(scan, plan_nodes.TableSourceScan2)
+    assert isinstance(scan, _SCANS)
     table = scan.scan_table_source.table.resolved_table
     assert table is not None
     assert table.options is not None

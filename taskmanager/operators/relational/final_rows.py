@@ -1,0 +1,74 @@
+"""The rows that are left at the end of the input, in an order or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.functions.sql.changelog import INSERT, adds
+from tidegate.functions.sql.rows import Change, Row
+from tidegate.plan.specs import SortField
+from tidegate.records.canonical.forms import canonical_keys
+from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.ranks import sort_key
+
+_BATCH_ROWS = 4096
+
+
+class FinalRows(RelationalOperator):
+    """Takes rows with their kinds, and emits those that are left, as inserts, when the input ends.
+
+    ``dealt_by``: the positions by which rows were dealt to subtasks. ``order``: by which they are sorted, none: as they come. ``first``, ``last``: positions
+    in that order, from 0, the last not included. ``if_none``: what is emitted where no row came. State: ``[row, how often it is there]`` for each
+    row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dealt_by: Sequence[int],
+        schema: pa.Schema,
+        *,
+        order: Sequence[SortField] = (),
+        first: int = 0,
+        last: int | None = None,
+        if_none: Row | None = None,
+    ) -> None:
+        super().__init__(name, [dealt_by], schema)
+        self._order = order
+        self._first, self._last = first, last
+        self._if_none = if_none
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        count = (0 if state is None else state[1]) + (1 if adds(kind) else -1)
+        return [row, count] if count else None
+
+    def finish(self) -> None:
+        rows = self._rows()
+        if self._order:
+            rows = iter(sorted(rows, key=sort_key(self._order)))
+        chosen = islice(rows, self._first, self._last)
+        found = False
+        while part := [(INSERT, row) for row in islice(chosen, _BATCH_ROWS)]:
+            found = True
+            self.emit(part)
+        if self._if_none is not None and not found:
+            self.emit([(INSERT, self._if_none)])
+
+    def _rows(self) -> Iterator[Row]:
+        for _group, _entry, (row, count) in self._state.entries():
+            for _ in range(count):
+                yield row
+
+    def _places(
+        self, data: pa.RecordBatch, changes: Sequence[Change], positions: Sequence[int]
+    ) -> tuple[list[Any], list[int]]:
+        """Rows are keys of their own, and stay where they were dealt to."""
+        _, groups = super()._places(data, changes, positions)
+        return canonical_keys([row for _, row in changes]), groups
+
+
+__all__ = ["FinalRows"]
