@@ -56,6 +56,11 @@ orders.select(col("id"), col("name")).execute().print()
 t_env.create_temporary_system_function("add_up", add)
 print(sorted(tuple(row) for row in t_env.execute_sql("SELECT add_up(id, 1), shout(name) FROM orders WHERE add_up(id, 1) > 2").collect()))
 print(orders.select(col("id")).to_pandas()["id"].tolist())
+batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+batch.get_config().set("parallelism.default", "2")
+batch.execute_sql(f"CREATE TABLE f (id BIGINT, name STRING, price DOUBLE) WITH ('connector' = 'filesystem', 'path' = '{folder}/csv', 'format' = 'csv')")
+by_name = batch.execute_sql("SELECT name, COUNT(*) AS n, MAX(id) FROM (SELECT * FROM f UNION ALL SELECT * FROM f) GROUP BY name ORDER BY name DESC")
+print([list(row) for row in by_name.collect()])
 """
 
 
@@ -71,7 +76,8 @@ def test_a_table_program_runs_as_jobs(tmp_path: Path) -> None:
         assert f"{kind} [[20, 'b', None], [30, None, 3.5]]" in lines
     assert [line for line in lines if line.startswith("out> ")] == ["out> +I[101, 1.5]", "out> +I[103, 3.5]"]
     assert "| +I |                    3 |                         <NULL> |" in lines
-    assert lines[-3:] == ["3 rows in set", "[(3, 'b!0'), (4, 'None!0')]", "[1, 2, 3]"]
+    assert lines[-4:-1] == ["3 rows in set", "[(3, 'b!0'), (4, 'None!0')]", "[1, 2, 3]"]
+    assert lines[-1] == "[['b', 2, 20], [None, 2, 30]]"
 
 
 _SCRIPT = """

@@ -529,7 +529,9 @@ class UnknownDistribution(PlanPart, frozen=True, tag_field="type", tag="UNKNOWN"
 
 
 class KeepInputAsIs(PlanPart, frozen=True, tag_field="type", tag="KEEP_INPUT_AS_IS"):
-    input_distribution: HashDistribution | SingletonDistribution | BroadcastDistribution | AnyDistribution
+    input_distribution: (
+        HashDistribution | SingletonDistribution | BroadcastDistribution | AnyDistribution | UnknownDistribution
+    )
     is_strict: bool
 
 

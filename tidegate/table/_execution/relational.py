@@ -383,11 +383,12 @@ def _check_over(spec: OverSpec, row_type: LogicalType, where: str) -> None:
 
 def windowed(node: Node, stream: DataStream, time_zone: str) -> DataStream:
     """Rows once for each of their windows, with its start, end and time. Raises ``UnsupportedPlan``."""
-    assert isinstance(node, plan_nodes.WindowTableFunction1)
+    assert isinstance(node, (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1))
     windowing = node.windowing
+    is_batch = isinstance(node, plan_nodes.BatchWindowTableFunction1)  # where any column of time will do
     where = f"node {node.id}, {node.kind}"
-    if isinstance(windowing.window, SessionWindow) or not windowing.is_rowtime:
-        what = "sessions" if windowing.is_rowtime else "windows of processing time"
+    if isinstance(windowing.window, SessionWindow) or not (is_batch or windowing.is_rowtime):
+        what = "sessions" if isinstance(windowing.window, SessionWindow) else "windows of processing time"
         raise UnsupportedPlan(f"{where}: rows of {what} without an aggregate are not supported: {node.description}")
     try:
         _check_zone(windowing.time_attribute_type, time_zone)

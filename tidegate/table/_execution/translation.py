@@ -56,19 +56,19 @@ _SCANS = (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1)
 _CALCS = (plan_nodes.Calc1, plan_nodes.BatchCalc1)
 _VALUES = (plan_nodes.Values1, plan_nodes.BatchValues1)
 _UNIONS = (plan_nodes.Union1, plan_nodes.BatchUnion1)
-_EXCHANGES = (plan_nodes.Exchange1, plan_nodes.BatchExchange1)
 _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
 _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
+_WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1)
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
 _ORDERS = (plan_nodes.Sort1, plan_nodes.BatchSort1, *_LIMITS)
 _ROW_BY_ROW = (*_CALCS, *_CORRELATES, *_EXPANDS)
-_TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1)
-"""Watermarks are made where a node asks for the time, and batches end by themselves."""
+_TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1, plan_nodes.BatchExchange1)
+"""Watermarks are made where a node asks for the time, batches end by themselves, and operators of batch mode's nodes deal their rows themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
-    *_SCANS, *_CALCS, *_VALUES, *_UNIONS, *_EXCHANGES, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
+    *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
-    plan_nodes.WindowTableFunction1, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
+    *_WINDOW_FUNCTIONS, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
     plan_nodes.GlobalGroupAggregate1,
 )  # fmt: skip
 
@@ -157,9 +157,9 @@ def translate(
             schema = table_schema(node.output_type, has_updates=has_updates)
             union, *others = [_renamed(stream, schema) for stream in read]
             return union.union(*others)
-        if isinstance(node, plan_nodes.WindowTableFunction1):
+        if isinstance(node, _WINDOW_FUNCTIONS):
             return windowed(node, read[0], time_zone)
-        if isinstance(node, _EXCHANGES):
+        if isinstance(node, plan_nodes.Exchange1):
             return _exchanged(node, read[0])
         if isinstance(node, plan_nodes.DropUpdateBefore1):
             stream = read[0].map_batches(without_update_before, read[0].get_type())

@@ -28,6 +28,8 @@ _OWN_ORDER = {
     ),
 }
 """Statements whose changelogs were always the same in Flink, by an order of its own: the rows that are left are compared."""
+_RUNS_HERE = {"error-regular-join-rowtime"}
+"""Flink refuses to sort the rows of a stream by what is no time attribute, even where they end."""
 
 
 @cache
@@ -41,6 +43,12 @@ def test_a_statement_has_the_changelog_of_flink(name: str) -> None:
     recorded = statement(name)
     one_by_one = "table.exec.mini-batch.enabled" not in recorded.options
     with PlanRun(recorded.plan, configuration=_CONFIGURATION, zone=recorded.zone) as run:
+        if name in _RUNS_HERE:
+            run.push_files(recorded.files)
+            times = [row[1] for _, row in run.changes()]
+            assert times == sorted(times, key=str)
+            assert len(times) == 12
+            return
         if recorded.fails:
             with pytest.raises((EvaluationError, UserError)):
                 run.push_files(recorded.files, one_by_one=one_by_one)
