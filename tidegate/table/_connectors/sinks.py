@@ -10,6 +10,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, RollingPolicy
 from tidegate.connectors.print_sink import printing_place
+from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
@@ -43,7 +44,8 @@ def write_table(node: Node, stream: DataStream) -> None:
         raise InvalidJob(f"node {node.id}: writing the table {name} with {what} is not supported yet")
     kind = physical_type(table)
     schema = arrow_schema(kind)
-    is_non_parallel = stream._transformation.is_non_parallel
+    made = stream._transformation
+    is_non_parallel = isinstance(made, OperatorTransformation) and made.is_non_parallel
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = stream.map_batches(PickedColumns(list(range(len(schema))), schema), schema)

@@ -146,17 +146,81 @@ def _small_tables() -> Mapping[str, list[list[str]]]:
     colours = ["green", "forest", "red", "blue"]
     kinds = ["STANDARD POLISHED BRASS", "PROMO BURNISHED COPPER", "ECONOMY ANODIZED STEEL", "SMALL PLATED BRASS"]
     boxes = ["MED BOX", "SM CASE", "LG BOX", "SM BOX", "MED BAG"]
-    partsupp = [[str(p), str(s), str(chance.randrange(9999)), money(1, 999), "c"] for p in range(25) for s in chance.sample(range(12), 3)]  # fmt: skip
+    partsupp = [
+        [str(p), str(s), str(chance.randrange(9999)), money(1, 999), "c"]
+        for p in range(25)
+        for s in chance.sample(range(12), 3)
+    ]
     return {
         "region": [[str(i), name, "c"] for i, name in enumerate(regions)],
         "nation": [[str(i), name, str(i % 5), "c"] for i, name in enumerate(nations)],
-        "supplier": [[str(i), f"Supplier#{i}", "a", str(chance.randrange(10)), "1", money(-500, 9000), "c"] for i in range(12)],
-        "customer": [[str(i), f"Customer#{i}", "a", str(chance.randrange(10)), f"{pick([13, 31, 23])}-5", money(-500, 9000), pick(["BUILDING", "AUTOMOBILE"]), "c"] for i in range(30)],
-        "part": [[str(i), f"{pick(colours)} {pick(colours)}", "M", f"Brand#{pick([12, 23, 34, 45])}", pick(kinds), str(pick([15, 5, 10, 1, 49])), pick(boxes), "9.00", "c"] for i in range(25)],
+        "supplier": [
+            [str(i), f"Supplier#{i}", "a", str(chance.randrange(10)), "1", money(-500, 9000), "c"] for i in range(12)
+        ],
+        "customer": [
+            [
+                str(i),
+                f"Customer#{i}",
+                "a",
+                str(chance.randrange(10)),
+                f"{pick([13, 31, 23])}-5",
+                money(-500, 9000),
+                pick(["BUILDING", "AUTOMOBILE"]),
+                "c",
+            ]
+            for i in range(30)
+        ],
+        "part": [
+            [
+                str(i),
+                f"{pick(colours)} {pick(colours)}",
+                "M",
+                f"Brand#{pick([12, 23, 34, 45])}",
+                pick(kinds),
+                str(pick([15, 5, 10, 1, 49])),
+                pick(boxes),
+                "9.00",
+                "c",
+            ]
+            for i in range(25)
+        ],
         "partsupp": partsupp,
-        "orders": [[str(i), str(chance.randrange(25)), pick("FOP"), money(1000, 400000), day(), pick(["1-URGENT", "5-LOW"]), "k", "0", "c"] for i in range(120)],
-        "lineitem": [[str(order), *pick(partsupp)[:2], str(line), f"{chance.randrange(1, 51)}.00", money(900, 90000), f"0.0{chance.randrange(10)}", f"0.0{chance.randrange(9)}", pick("RAN"), pick("OF"), day(), day(), day(), pick(["DELIVER IN PERSON", "NONE"]), pick(["AIR", "AIR REG", "MAIL", "SHIP"]), "c"] for order in range(120) for line in range(chance.randrange(1, 7))],
-    }  # fmt: skip
+        "orders": [
+            [
+                str(i),
+                str(chance.randrange(25)),
+                pick("FOP"),
+                money(1000, 400000),
+                day(),
+                pick(["1-URGENT", "5-LOW"]),
+                "k",
+                "0",
+                "c",
+            ]
+            for i in range(120)
+        ],
+        "lineitem": [
+            [
+                str(order),
+                *pick(partsupp)[:2],
+                str(line),
+                f"{chance.randrange(1, 51)}.00",
+                money(900, 90000),
+                f"0.0{chance.randrange(10)}",
+                f"0.0{chance.randrange(9)}",
+                pick("RAN"),
+                pick("OF"),
+                day(),
+                day(),
+                day(),
+                pick(["DELIVER IN PERSON", "NONE"]),
+                pick(["AIR", "AIR REG", "MAIL", "SHIP"]),
+                "c",
+            ]
+            for order in range(120)
+            for line in range(chance.randrange(1, 7))
+        ],
+    }
 
 
 def _tpch(mode: str, number: int) -> list[tuple[str, tuple[str | None, ...]]]:
@@ -165,7 +229,9 @@ def _tpch(mode: str, number: int) -> list[tuple[str, tuple[str | None, ...]]]:
         files = {}
         for scan in run.scans:
             table = scan.scan_table_source.table  # type: ignore[attr-defined]
-            files[table.resolved_table.options["path"].rpartition("/")[2]] = small[str(table.name).rpartition(".")[2].strip("`")]
+            files[table.resolved_table.options["path"].rpartition("/")[2]] = small[
+                str(table.name).rpartition(".")[2].strip("`")
+            ]
         run.push_files(files, one_by_one=False)
         return run.changes()
 
