@@ -34,7 +34,7 @@ from tidegate.plan.support import calls
 from tidegate.records.data_types import RowType
 from tidegate.table._connectors.registry import COLLECT, ROWS, STREAM, nearest
 from tidegate.table._connectors.sinks import write_table
-from tidegate.table._connectors.sources import generated, read_table
+from tidegate.table._connectors.sources import generated, is_bounded_scan, read_table
 from tidegate.table._connectors.streams import ROWTIME_UTC, StreamTable, WithEventTime, fields_of, places_of
 from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.translation import Sinks, translate
@@ -466,7 +466,9 @@ class TableEnvironment:
 
     def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
         functions = self._known.by_plan_name()
-        translate(plan, env, lambda node: read_table(env, node, self._given), sinks, time_zone, functions)
+        translate(
+            plan, env, lambda node: read_table(env, node, self._given), sinks, time_zone, functions, is_bounded_scan
+        )
 
     def _new_environment(self) -> StreamExecutionEnvironment:
         options = {key: text for key, text in self._options.items() if not key.startswith("table.")}

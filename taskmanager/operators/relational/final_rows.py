@@ -16,6 +16,7 @@ from tidegate.taskmanager.operators.relational.base import RelationalOperator
 from tidegate.taskmanager.operators.relational.ranks import sort_key
 
 _BATCH_ROWS = 4096
+"""Rows of a batch that is emitted: small enough to be passed on while the next is made."""
 
 
 class FinalRows(RelationalOperator):

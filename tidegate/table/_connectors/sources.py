@@ -19,7 +19,7 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
 from tidegate.table._connectors.kafka import kafka_source
-from tidegate.table._connectors.registry import ROWS, STREAM, check_table, format_options
+from tidegate.table._connectors.registry import ROWS, STREAM, check_table, format_options, is_bounded
 from tidegate.table._connectors.streams import StreamTable, read_stream
 from tidegate.table._formats.formats import make_reading
 from tidegate.table._formats.lines import file_format
@@ -27,6 +27,14 @@ from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_secon
 
 Given: TypeAlias = "Mapping[str, pa.Table | StreamTable]"
 """The rows of ``from_elements`` and the streams of ``from_data_stream``, by their number."""
+
+
+def is_bounded_scan(scan: Node) -> bool:
+    """Whether the rows of a scan end; those of a stream of the program need not."""
+    assert isinstance(scan, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
+    table = scan.scan_table_source.table.resolved_table
+    options = None if table is None else table.options
+    return options is not None and options.get("connector") != STREAM and is_bounded(options)
 
 
 def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> DataStream:

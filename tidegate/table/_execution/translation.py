@@ -29,7 +29,6 @@ from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
-from tidegate.table._connectors.registry import STREAM, is_bounded
 from tidegate.table._execution.python_nodes import PYTHON, Functions, calls_functions, python_stream
 from tidegate.table._execution.relational import (
     BATCH_AGGREGATES,
@@ -80,9 +79,10 @@ def translate(
     sinks: Sinks,
     time_zone: str = "UTC",
     functions: Functions | None = None,
+    is_bounded: Callable[[Node], bool] | None = None,
 ) -> None:
     """Adds the operators of a plan to ``env``: a scan becomes what ``sources`` gives for it, a sink what ``sinks`` does with its rows.
-    ``functions``: those of users, by the names that the plan has.
+    ``functions``: those of users, by the names that the plan has. ``is_bounded``: whether the rows of a scan end; without it they do.
 
     Raises ``UnsupportedPlan``, naming each node without an operator, or the function that is missing.
     """
@@ -102,7 +102,9 @@ def translate(
         return streams[node.id]
 
     def ends(node: Node) -> bool:
-        return _is_bounded(node) if isinstance(node, _SCANS) else all(map(ends, plan.inputs(node.id)))
+        if isinstance(node, _SCANS):
+            return is_bounded is None or is_bounded(node)
+        return all(map(ends, plan.inputs(node.id)))
 
     def batch_aggregate(node: Node) -> DataStream:
         """In one phase, and the rows that are left at its end."""
@@ -172,7 +174,7 @@ def translate(
             return relational(node, [stream], [node.output_type], time_zone) if has_row_kinds(stream) else stream
         if isinstance(node, plan_nodes.Sort1) and not ends(node):
             raise UnsupportedPlan(
-                f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end, as in Flink: {node.description}"
+                f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end: {node.description}"
             )
         if type(node) in RELATIONAL:
             return relational(node, read, types, time_zone)
@@ -233,13 +235,6 @@ class CalcFunction:
             return made[0]
         each_row = np.arange(len(made) * batch.num_rows).reshape(len(made), -1).T.ravel()
         return pa.concat_batches(made).take(pa.array(each_row))
-
-
-def _is_bounded(scan: Node) -> bool:
-    assert isinstance(scan, _SCANS)
-    table = scan.scan_table_source.table.resolved_table
-    options = None if table is None else table.options
-    return options is not None and options.get("connector") != STREAM and is_bounded(options)
 
 
 def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: str) -> DataStream:
