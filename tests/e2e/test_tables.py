@@ -58,7 +58,10 @@ print(sorted(tuple(row) for row in t_env.execute_sql("SELECT add_up(id, 1), shou
 print(orders.select(col("id")).to_pandas()["id"].tolist())
 batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
 batch.get_config().set("parallelism.default", "2")
-batch.execute_sql(f"CREATE TABLE f (id BIGINT, name STRING, price DOUBLE) WITH ('connector' = 'filesystem', 'path' = '{folder}/csv', 'format' = 'csv')")
+batch.execute_sql(
+    "CREATE TABLE f (id BIGINT, name STRING, price DOUBLE) "
+    f"WITH ('connector' = 'filesystem', 'path' = '{folder}/csv', 'format' = 'csv', 'csv.null-literal' = '')"
+)
 by_name = batch.execute_sql("SELECT name, COUNT(*) AS n, MAX(id) FROM (SELECT * FROM f UNION ALL SELECT * FROM f) GROUP BY name ORDER BY name DESC")
 print([list(row) for row in by_name.collect()])
 """
