@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from tidegate.aio.descriptors import http_connections
 from tidegate.aio.listening import listen, port_error
+
+_ACCEPTED_AT_ONCE = 8
+"""Chosen: the loop accepts so many connections before it looks at the first of them, and closes one that is too many."""
 
 
 async def serve_http(runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None) -> int:
@@ -20,7 +24,8 @@ async def serve_http(runner: web.AppRunner, host: str, port: int, what: str, mos
     except OSError as error:
         raise port_error(host, port, what, error) from None
     for one in sockets:
-        await web.SockSite(runner, one).start()
+        await web.SockSite(runner, one, backlog=_ACCEPTED_AT_ONCE).start()
+        one.listen(socket.SOMAXCONN)  # what waits in the kernel takes no descriptor
     return int(sockets[0].getsockname()[1])
 
 

@@ -30,9 +30,16 @@ class Planner:
         from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
         self._process = process
+        # Without py4j's memory management. It tells Java of each object that Python has dropped, on a connection of its own: the next statement
+        # may then be planned by that connection's thread, which lacks what Flink keeps for the thread of its planner, and an object that a table
+        # of ours returns may be forgotten before Java takes it. Objects stay until the process ends, with the program.
         self._gateway = JavaGateway(
             gateway_parameters=GatewayParameters(
-                port=process.port, auto_convert=True, auth_token=process.token, read_timeout=limit_s
+                port=process.port,
+                auto_convert=True,
+                auth_token=process.token,
+                read_timeout=limit_s,
+                enable_memory_management=False,
             ),
             callback_server_parameters=CallbackServerParameters(
                 port=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -77,6 +78,18 @@ def test_refusals_are_in_flinks_words(statement: str, said: str) -> None:
     with pytest.raises(InvalidStatement) as refused, planner.errors(statement):
         environment.compilePlanSql(statement)
     assert said in refused.value.message
+
+
+def test_java_keeps_an_object_that_python_has_dropped() -> None:
+    """What a table of ours returns may be dropped here before Java has taken it."""
+    from py4j.java_gateway import JavaObject
+
+    planner = running_planner()
+    made = planner.jvm.java.util.ArrayList()
+    target, client = made._target_id, made._gateway_client
+    del made
+    gc.collect()
+    assert str(JavaObject(target, client)) == "[]"
 
 
 def test_the_token_is_on_no_command_line() -> None:
