@@ -37,6 +37,7 @@ from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, is_bounded_scan, read_table
 from tidegate.table._connectors.streams import ROWTIME_UTC, StreamTable, WithEventTime, fields_of, places_of
 from tidegate.table._execution.elements import sql_type, table_of
+from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.translation import Sinks, translate
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
@@ -755,7 +756,7 @@ class StreamTableEnvironment(TableEnvironment):
         times = [i for i, kind in enumerate(schema.getColumnDataTypes()) if "*ROWTIME*" in str(kind)]
         if len(times) != 1:
             return ends[0]
-        return ends[0].map_batches(WithEventTime(times[0]), ends[0].get_type()).name("Event time")
+        return mapped(ends[0], WithEventTime(times[0]), ends[0].get_type()).name("Event time")
 
     @property
     def _j_tenv(self) -> Any:

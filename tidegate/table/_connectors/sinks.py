@@ -10,7 +10,6 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, RollingPolicy
 from tidegate.connectors.print_sink import printing_place
-from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
@@ -23,6 +22,7 @@ from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.kafka import kafka_sink
 from tidegate.table._connectors.registry import check_table, format_options
 from tidegate.table._connectors.sources import PickedColumns, physical_type
+from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.rows import rows_of, value_text
 from tidegate.table._formats.formats import make_writing
 from tidegate.table._formats.lines import TableLinesEncoderFactory
@@ -44,18 +44,13 @@ def write_table(node: Node, stream: DataStream) -> None:
         raise InvalidJob(f"node {node.id}: writing the table {name} with {what} is not supported yet")
     kind = physical_type(table)
     schema = arrow_schema(kind)
-    made = stream._transformation
-    is_non_parallel = isinstance(made, OperatorTransformation) and made.is_non_parallel
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
-        stream = stream.map_batches(PickedColumns(list(range(len(schema))), schema), schema)
-        if is_non_parallel:
-            stream.force_non_parallel()
+        stream = mapped(stream, PickedColumns(list(range(len(schema))), schema), schema)
     handle = stream.sink_to(_sink(name, table.options, kind)).name(node.description)
+    follow_input(handle)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
-    elif is_non_parallel:  # as in Flink: rows that have an order keep it
-        handle.set_parallelism(1)
 
 
 def _sink(name: str, options: Mapping[str, str], kind: LogicalType) -> Sink:

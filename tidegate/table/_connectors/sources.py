@@ -21,6 +21,7 @@ from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalo
 from tidegate.table._connectors.kafka import kafka_source
 from tidegate.table._connectors.registry import ROWS, STREAM, check_table, format_options, is_bounded
 from tidegate.table._connectors.streams import StreamTable, read_stream
+from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._formats.formats import make_reading
 from tidegate.table._formats.lines import file_format
 from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
@@ -67,7 +68,7 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
     produced = arrow_schema(node.output_type)
     if columns == list(range(len(schema))) and schema == produced:
         return stream
-    return stream.map_batches(PickedColumns(columns, produced), produced).name(node.description)
+    return mapped(stream, PickedColumns(columns, produced), produced).name(node.description)
 
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
@@ -119,11 +120,11 @@ def _read(
 
 
 def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, options: Mapping[str, str]) -> DataStream:
-    """Rows of ``datagen``, made by one subtask."""
+    """Rows of ``datagen``: each subtask makes some of them."""
     rows = GeneratedRows.of(schema, options)
     source = DataGeneratorSource(rows, rows.count or UNBOUNDED_ROWS, rows_per_second(options), rows.schema)
     source.bounded = rows.count is not None
-    return env.from_source(source, WatermarkStrategy.no_watermarks(), name).force_non_parallel()
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), name)
 
 
 def _files(name: str, options: Mapping[str, str], type: LogicalType) -> FileSource:

@@ -18,6 +18,7 @@ from tidegate.model.values import Record
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.table._connectors.registry import nearest
+from tidegate.table._execution.one_to_one import follow_input, mapped
 
 ROWTIME = "rowtime"
 """The metadata key of the timestamp of records, as TIMESTAMP_LTZ(3), by Flink's name."""
@@ -65,8 +66,9 @@ def read_stream(
     stream = DataStream(env, table.stream._transformation)
     if metadata:
         stream = stream.process(WithTimestamp(_has_fields(stream.get_type())), _with_timestamp(stream.get_type()))
+        follow_input(stream)
     schema = arrow_schema(node.output_type)
-    return stream.map_batches(StreamColumns(name, table.fields, schema), schema).name(node.description)
+    return mapped(stream, StreamColumns(name, table.fields, schema), schema).name(node.description)
 
 
 class WithTimestamp(ProcessFunction):

@@ -28,6 +28,7 @@ from tidegate.plan.expressions import Rex, RexCall
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
+from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_functions import PythonFunctions, TypedUserFunction, table_rows
 from tidegate.table._execution.user_functions import TypedUserCode
 
@@ -66,7 +67,7 @@ def python_stream(
     schema, given = arrow_schema(node.output_type), stream.get_type().arrow_schema()
     if len(given) > len(input_type.fields):
         schema = schema.append(given.field(len(given) - 1))
-    return stream.map_batches(function, schema).name(node.description)
+    return mapped(stream, function, schema).name(node.description)
 
 
 def calls_functions(node: Node, functions: Functions) -> bool:

@@ -19,6 +19,7 @@ from tidegate.plan.logical_types import LogicalType, TimeKind, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ConstantRange, JoinSpec, OverSpec, SessionWindow, WindowAttachedWindowing, Windowing
 from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.table._execution.one_to_one import follow_input, mapped
 
 Keys: TypeAlias = Sequence[Sequence[int]]
 """For each input the positions of the columns by which its rows are dealt; none: all rows go to one subtask."""
@@ -342,7 +343,9 @@ def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, t
     env = stream.get_execution_environment()
     options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
     inputs = (stream._values_transformation(),)
-    return DataStream(env, env.add_operator("relational", node.description, options, stream.get_type(), inputs))
+    made = DataStream(env, env.add_operator("relational", node.description, options, stream.get_type(), inputs))
+    follow_input(made)
+    return made
 
 
 TIMED = (
@@ -396,4 +399,4 @@ def windowed(node: Node, stream: DataStream, time_zone: str) -> DataStream:
         raise UnsupportedPlan(f"{where}: {error.message}: {node.description}") from error
     schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
     made = WindowedRows(windowing.window, windowing.time_attribute_index, schema)
-    return stream.map_batches(made, schema).name(node.description)
+    return mapped(stream, made, schema).name(node.description)

@@ -29,6 +29,7 @@ from tidegate.plan.expressions import Rex, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
+from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_nodes import PYTHON, Functions, calls_functions, python_stream
 from tidegate.table._execution.relational import (
     BATCH_AGGREGATES,
@@ -60,8 +61,6 @@ _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
 _WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1)
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
-_ORDERS = (plan_nodes.Sort1, plan_nodes.BatchSort1, *_LIMITS)
-_ROW_BY_ROW = (*_CALCS, *_CORRELATES, *_EXPANDS)
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1, plan_nodes.BatchExchange1)
 """Watermarks are made where a node asks for the time, batches end by themselves, and operators of batch mode's nodes deal their rows themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
@@ -119,18 +118,6 @@ def translate(
         return relational(node, [stream], [first.output_type], time_zone)
 
     def make(node: Node) -> DataStream:
-        stream = made(node)
-        if isinstance(node, _ROW_BY_ROW) and is_ordered(node):
-            stream.force_non_parallel()
-        return stream
-
-    def is_ordered(node: Node) -> bool:
-        """Whether the rows of a node have an order, which its operator keeps in one subtask."""
-        if isinstance(node, _ROW_BY_ROW):
-            return is_ordered(plan.inputs(node.id)[0])
-        return isinstance(node, _ORDERS)
-
-    def made(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
         if isinstance(node, _SCANS):
             return sources(node)
@@ -164,8 +151,9 @@ def translate(
         if isinstance(node, plan_nodes.Exchange1):
             return _exchanged(node, read[0])
         if isinstance(node, plan_nodes.DropUpdateBefore1):
-            stream = read[0].map_batches(without_update_before, read[0].get_type())
-            return stream.name(node.description) if has_row_kinds(read[0]) else read[0]
+            if not has_row_kinds(read[0]):
+                return read[0]
+            return mapped(read[0], without_update_before, read[0].get_type()).name(node.description)
         if isinstance(node, _LIMITS) and not node.is_global:
             return read[0]
         if isinstance(node, BATCH_JOINS):
@@ -252,7 +240,7 @@ def _calc(node: Node, stream: DataStream, input_type: LogicalType, time_zone: st
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
     schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
-    return stream.map_batches(function, schema).name(node.description)
+    return mapped(stream, function, schema).name(node.description)
 
 
 def _values(node: Node, env: StreamExecutionEnvironment) -> DataStream:
@@ -275,7 +263,7 @@ def _constants(values: tuple[RexLiteral, ...], input_type: LogicalType, one: pa.
 def _renamed(stream: DataStream, schema: pa.Schema) -> DataStream:
     if stream.get_type().arrow_schema() == schema:
         return stream
-    return stream.map_batches(Renamed(schema), schema)
+    return mapped(stream, Renamed(schema), schema)
 
 
 class Renamed:

@@ -13,8 +13,9 @@ from tidegate.common.typeinfo import Types
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
 from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.model.errors import InvalidJob, SchemaMismatch
-from tidegate.plan import UnsupportedPlan
+from tidegate.plan import UnsupportedPlan, decode_plan
 from tidegate.table import DataTypes, Schema, StreamTableEnvironment, Table
+from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.streams import StreamColumns, WithEventTime, WithTimestamp
 from tidegate.table._planner import InvalidStatement
 from tidegate.table.expressions import col, lit
@@ -194,3 +195,27 @@ def test_what_cannot_be_a_table_or_a_stream_is_refused(place: Place) -> None:
             convert(counted)
     with pytest.raises(InvalidJob, match=r"from_changelog_stream\(\) is not supported yet"):
         tables.from_changelog_stream(stream)
+
+
+def test_what_makes_rows_one_by_one_has_the_parallelism_of_its_input(place: Place) -> None:
+    env, tables, stream = place
+    env.set_parallelism(4)
+    stream.print()
+    schema = (
+        Schema.new_builder()
+        .column_by_metadata("rowtime", DataTypes.TIMESTAMP_LTZ(3))
+        .watermark("rowtime", "rowtime - INTERVAL '1' SECOND")
+        .build()
+    )
+    tables.create_temporary_view("s", stream, schema)
+    tables.execute_sql("CREATE TABLE p (id BIGINT, n BIGINT) WITH ('connector' = 'print')")
+    for query, expected in (
+        ("SELECT id + 1, CHAR_LENGTH(name) FROM s WHERE id > 1", [1, 1, 1, 1, 1]),
+        ("SELECT id, n * 2 FROM (SELECT id, COUNT(*) AS n FROM s GROUP BY id)", [1, 1, 1, 1, 4, 4, 4]),
+        ("SELECT n * 2, n FROM (SELECT COUNT(*) AS n FROM s)", [1, 1, 1, 1, 1, 1, 1]),
+    ):
+        plan = decode_plan(tables.compile_plan_sql(f"INSERT INTO p {query}").as_json_string())
+        before = len(env.stream_graph().nodes)
+        tables._translate(plan, env, write_table, "UTC")
+        made = env.stream_graph().nodes[before:]
+        assert [node.parallelism for node in made] == expected, [node.name for node in made]
