@@ -156,21 +156,12 @@ class UserDefinedFunctionWrapper(TypedUserCode):
 class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
     """What ``udf`` makes."""
 
-    def __init__(
-        self,
-        func: Callable[..., Any] | UserDefinedFunction,
-        input_types: Types | None,
-        result_type: DataType | str,
-        func_type: str,
-        deterministic: bool | None,
-        name: str | None,
-    ) -> None:
-        super().__init__(func, input_types, result_type, func_type, deterministic, name)
-        if not isinstance(result_type, DataType | str):
-            raise TypeError(f"Invalid returnType: returnType should be DataType or str but is {result_type}")
-        if self.kind == "async" and func_type != "general":
+    def check(self) -> None:
+        if not isinstance(self.result_type, DataType | str):
+            raise TypeError(f"Invalid returnType: returnType should be DataType or str but is {self.result_type}")
+        if self.kind == "async" and self.func_type != "general":
             raise ValueError(
-                f"Async scalar functions do not support {func_type} func_type. "
+                f"Async scalar functions do not support {self.func_type} func_type. "
                 "Please use func_type='general' (default) for async functions."
             )
 

@@ -93,7 +93,7 @@ class TableFunction(UserDefinedFunction):
         """An iterable of rows: tuples or ``Row``; where there is one column, also its values."""
 
 
-class TypedUserCode:
+class TypedUserCode(abc.ABC):
     """A function with its types."""
 
     def __init__(
@@ -122,11 +122,15 @@ class TypedUserCode:
         self.name: str = name or str(getattr(func, "__name__", type(func).__name__))
         self.takes_row = False
         """Whether it is called with one ``Row`` of all arguments (``Table.map``)."""
+        self.check()
 
     @property
+    @abc.abstractmethod
     def kind(self) -> str:
         """``scalar``, ``async`` or ``table``."""
-        raise NotImplementedError
+
+    def check(self) -> None:  # noqa: B027  (optional hook)
+        """Raises ``TypeError`` and ``ValueError`` for types that functions of its kind do not have."""
 
 
 def types_of(types: Types | None) -> tuple[DataType | str, ...] | None:
