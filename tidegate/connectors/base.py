@@ -268,6 +268,9 @@ class SinkWriter(ABC):
     works_on: str = "records"
     """``records`` or ``arrow``: which kind of batch ``write`` takes."""
 
+    takes_row_kinds: bool = False
+    """Whether columns of rows come with the column of their kinds (``tidegate.records.row_kinds``) where some are no inserts."""
+
     @abstractmethod
     def write(self, batch: Batch) -> None:
         """Takes a batch. It may keep the records until the next checkpoint."""

@@ -40,6 +40,7 @@ from tidegate.records.column_codec import (
     unpickle_column,
 )
 from tidegate.records.row import PositionalNames, Row, RowKind, make_row, make_rows
+from tidegate.records.row_kinds import has_kinds, with_kinds
 from tidegate.records.shown_values import shown_value
 from tidegate.records.type_information import (
     BasicType,
@@ -54,6 +55,8 @@ from tidegate.records.type_information import (
 )
 
 _NONE, _is_there = type(None), partial(is_not, None)
+_KINDS = list(RowKind)
+"""By their values."""
 _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
 
 
@@ -109,35 +112,57 @@ class RecordCodec:
         self.schema: pa.Schema = type_info.arrow_schema()
         self._fields = _field_codecs(type_info)
         self._is_single = not isinstance(type_info, (RowTypeInfo, TupleTypeInfo, ArrowTypeInfo))
+        self._names: list[str] = self.schema.names
+        self._always_has_kinds = isinstance(type_info, ArrowTypeInfo) and has_kinds(self.schema)
+        self._with_kinds: pa.Schema | None = None
+        """What a batch of rows with kinds has; ``None``: there are inserts only."""
+        if self._always_has_kinds:
+            self._names, self._with_kinds = self._names[:-1], self.schema
+        elif isinstance(type_info, RowTypeInfo):
+            self._with_kinds = with_kinds(self.schema)
 
     def encode(self, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
         """Encodes records as a record batch. Raises ``SchemaMismatch`` that names the operator and the value that does
         not fit."""
+        has_changes = False
         try:
-            columns = [values] if self._is_single else _transpose(values, self.schema.names, self.type_info)
+            if self._is_single:
+                columns = [values]
+            else:
+                columns, has_changes = _transpose(values, self._names, self.type_info, self._with_kinds is not None)
         except Misfit as misfit:
             raise self._mismatch(operator, "", misfit.value, str(misfit)) from None
         arrays = [
             self._encode_column(i, encoder, column, operator)
-            for i, ((encoder, _), column) in enumerate(zip(self._fields, columns, strict=True))
+            for i, ((encoder, _), column) in enumerate(zip(self._fields, columns, strict=False))
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if not (has_changes or self._always_has_kinds):
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        kinds = [value._row_kind.value if isinstance(value, Row) else RowKind.INSERT.value for value in values]
+        return pa.RecordBatch.from_arrays([*arrays, pa.array(kinds, pa.int8())], schema=self._with_kinds)
 
     def decode(self, data: pa.RecordBatch, operator: str = "") -> list[Record]:
         """Decodes a record batch into records. Raises ``SchemaMismatch`` when its columns are not those of the type, and for a value that
         Python has no object for (a date beyond the year 9999, a text that is not UTF-8)."""
-        if data.schema.names != self.schema.names or data.schema.types != self.schema.types:
+        schema = self.schema
+        if self._with_kinds is not None and has_kinds(data.schema):
+            schema = self._with_kinds
+        if data.schema.names != schema.names or data.schema.types != schema.types:
             raise SchemaMismatch(
                 f"operator '{operator}': columns {_describe(data.schema)} are not those of {self.type_info!r}: "
                 f"{_describe(self.schema)}"
             )
         columns = [
             self._decode_column(i, decoder, column, operator)
-            for i, ((_, decoder), column) in enumerate(zip(self._fields, data.columns, strict=True))
+            for i, ((_, decoder), column) in enumerate(zip(self._fields, data.columns[: len(self.schema)], strict=True))
         ]
         if self._is_single:
             return columns[0]
-        return _records(self.type_info, self.schema.names, columns, data.num_rows)
+        records = _records(self.type_info, self._names, columns[: len(self._names)], data.num_rows)
+        if schema is self._with_kinds:
+            for record, kind in zip(records, data.columns[-1].to_pylist(), strict=True):
+                record._row_kind = _KINDS[kind]
+        return records
 
     def _encode_column(self, index: int, encoder: Encoder, column: Sequence[FieldValue], operator: str) -> pa.Array:
         name = self.schema.names[index]
@@ -199,26 +224,40 @@ def _describe(schema: pa.Schema) -> str:
 # --- rows and tuples ---------------------------------------------------------------------------------
 
 
-def _transpose(values: Sequence[Record], names: list[str], type_info: TypeInformation) -> list[Sequence[FieldValue]]:
-    """Columns of records. A ``None`` record is not allowed here."""
+def _transpose(
+    values: Sequence[Record], names: list[str], type_info: TypeInformation, takes_changes: bool = False
+) -> tuple[list[Sequence[FieldValue]], bool]:
+    """Columns of records, and whether there are rows that are no inserts, which only a stream ``takes``. A ``None`` record is not allowed here."""
     width = len(names)
     by_name = isinstance(type_info, ArrowTypeInfo) or (isinstance(type_info, RowTypeInfo) and type_info.is_named)
-    parts = _plain_parts(values, names, by_name)
+    has_changes = False
+    classes = set(map(type, values))
+    if Row in classes:
+        rows = values if len(classes) == 1 else [value for value in values if isinstance(value, Row)]
+        has_changes = any(map(is_not, map(_KIND_OF, rows), repeat(RowKind.INSERT)))
+        if has_changes and not takes_changes:
+            change = next(row for row in rows if row._row_kind is not RowKind.INSERT)
+            raise Misfit(
+                change,
+                f"a row of kind {change._row_kind} is in a place that takes inserts only: give the stream a type Types.ROW",
+            )
+    parts = _plain_parts(values, names, by_name, classes)
     if parts is not None:
         with contextlib.suppress(ValueError):  # lengths that differ: the way below names the record
             columns: list[Sequence[FieldValue]] = list(zip(*parts, strict=True))
             if len(columns) == width:
-                return columns
+                return columns, has_changes
     parts = [_fields_of(value, names, width, by_name) for value in values]
-    return list(zip(*parts, strict=True)) if parts else [()] * width
+    return list(zip(*parts, strict=True)) if parts else [()] * width, has_changes
 
 
-def _plain_parts(values: Sequence[Record], names: list[str], by_name: bool) -> Sequence[Sequence[FieldValue]] | None:
+def _plain_parts(
+    values: Sequence[Record], names: list[str], by_name: bool, classes: set[type]
+) -> Sequence[Sequence[FieldValue]] | None:
     """The fields of each record when all are of one simple form, which is the usual case; else ``None``."""
-    kinds = set(map(type, values))
-    if kinds == {tuple}:
+    if classes == {tuple}:
         return values
-    if kinds != {Row} or any(map(is_not, map(_KIND_OF, values), repeat(RowKind.INSERT))):
+    if classes != {Row}:
         return None
     if by_name:
         first = values[0]._fields
@@ -230,8 +269,6 @@ def _plain_parts(values: Sequence[Record], names: list[str], by_name: bool) -> S
 
 def _fields_of(value: FieldValue, names: list[str], width: int, by_name: bool) -> Sequence[FieldValue]:
     if isinstance(value, Row):
-        if value._row_kind is not RowKind.INSERT:
-            raise Misfit(value, f"a row of kind {value._row_kind} cannot leave its operator: only inserts can")
         fields: Sequence[FieldValue] = value._values
         if by_name and (given := value.given_names) is not None and given != names:
             if set(given) != set(names):
@@ -273,7 +310,7 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
         if any(map(is_, values, repeat(None))):
             mask = pa.array([value is None for value in values], pa.bool_())
             values = [empty if value is None else value for value in values]
-        columns = _transpose(values, schema.names, type_info)
+        columns, _ = _transpose(values, schema.names, type_info)
         children = [encoder(column) for (encoder, _), column in zip(fields, columns, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(schema), mask=mask)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tidegate.common.names.java_only import refusing
 from tidegate.common.row import Row, RowKind
 from tidegate.records.data_types import DataType, DataTypes, RowType
+from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import FormatDescriptor, Schema, TableDescriptor
 from tidegate.table.environment import CompiledPlan, StatementSet, StreamTableEnvironment, TableConfig, TableEnvironment
 from tidegate.table.environment_settings import EnvironmentSettings
@@ -26,6 +27,7 @@ from tidegate.table.udf import AsyncScalarFunction, FunctionContext, ScalarFunct
 
 __all__ = [
     "AsyncScalarFunction",
+    "ChangelogMode",
     "CompiledPlan",
     "DataType",
     "DataTypes",
@@ -57,7 +59,7 @@ __all__ = [
 __getattr__ = refusing(
     __name__,
     """
-    AggregateFunction ChangelogMode CsvTableSink CsvTableSource DataView ExplainDetail ListView
+    AggregateFunction CsvTableSink CsvTableSource DataView ExplainDetail ListView
     MapView Module ModuleEntry PlanReference SqlDialect TableAggregateFunction TableSchema UserDefinedType
     """,
     "its tables do not have it yet: docs/status.md lists what they have",

@@ -20,29 +20,44 @@ import pyarrow as pa
 from tidegate.common.configuration import Configuration
 from tidegate.common.job_client import JobClient
 from tidegate.common.row import Row, RowKind
-from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.connectors.tabular import PandasFrame, PandasSchema, pandas_table
 from tidegate.datastream._streams.closeable_iterator import execute_and_collect
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob
-from tidegate.plan import ExecNodeGraph, UnsupportedPlan, decode_plan, draw
+from tidegate.plan import ExecNodeGraph, decode_plan, draw
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.records.data_types import RowType
-from tidegate.table._connectors.registry import COLLECT, ROWS, STREAM, nearest
+from tidegate.records.row_kinds import has_kinds
+from tidegate.table._connectors.registry import CHANGES, COLLECT, ROWS, STREAM, STREAM_SINK, nearest
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, is_bounded_scan, read_table
-from tidegate.table._connectors.streams import ROWTIME_UTC, StreamTable, WithEventTime, fields_of, places_of
+from tidegate.table._connectors.streams import (
+    ROWTIME_UTC,
+    StreamTable,
+    WithEventTime,
+    WithoutColumn,
+    column_names,
+    fields_of,
+    places_of,
+    renamed,
+    retracted,
+    retracted_tuple,
+    retracted_value,
+)
 from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.translation import Sinks, translate
+from tidegate.table._planner.errors import InvalidStatement
+from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.expression import Expression, named_field
-from tidegate.table.expressions import col
+from tidegate.table.expressions import col, to_java_expressions
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
 from tidegate.table.udf import UNNAMED, KnownFunctions, function_named, wrapped
@@ -52,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledPlan", "StatementSet", "StreamTableEnvironment", "TableConfig", "TableEnvironment"]
 
+_INSERTS = ChangelogMode.insert_only()
 _TEXT = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _TIME_ZONE = "table.local-time-zone"
 _NOT_YET = {
@@ -543,13 +559,13 @@ class StatementSet:
 
     def __init__(self, t_env: TableEnvironment) -> None:
         self._t_env = t_env
-        with t_env.planner.errors():
-            self._j_set = t_env._j_tenv.createStatementSet()
+        self._clear()
 
     def add_insert_sql(self, stmt: str) -> StatementSet:
         """Adds an INSERT statement."""
         with self._t_env.planner.errors(stmt):
             self._j_set.addInsertSql(stmt)
+        self._is_empty = False
         return self
 
     def add_insert(
@@ -562,6 +578,7 @@ class StatementSet:
         """Adds what ``insert_into`` gave."""
         with self._t_env.planner.errors():
             self._j_set.add(table_pipeline._j_table_pipeline)
+        self._is_empty = False
         return self
 
     def explain(self) -> str:
@@ -575,7 +592,25 @@ class StatementSet:
 
     def execute(self) -> TableResult:
         """Runs all of them as one job."""
-        return self.compile_plan().execute()
+        made = self.compile_plan()
+        self._clear()
+        return made.execute()
+
+    def attach_as_datastream(self) -> None:
+        """Adds all of them to the stream environment, whose ``execute`` runs them beside its streams; the set is empty then. Raises ``InvalidJob`` for a
+        set of an environment without streams."""
+        if not isinstance(self._t_env, StreamTableEnvironment):
+            raise InvalidJob("attach_as_datastream() is for the sets of a StreamTableEnvironment: execute() runs these")
+        if self._is_empty:
+            return
+        plan = decode_plan(self.compile_plan().as_json_string())
+        self._clear()
+        self._t_env.attach(plan)
+
+    def _clear(self) -> None:
+        with self._t_env.planner.errors():
+            self._j_set = self._t_env._j_tenv.createStatementSet()
+        self._is_empty = True
 
 
 class CompiledPlan:
@@ -685,9 +720,23 @@ class StreamTableEnvironment(TableEnvironment):
             table_or_data_stream = self.from_data_stream(table_or_data_stream, *fields_or_schema)
         super().create_temporary_view(view_path, table_or_data_stream)
 
+    def from_changelog_stream(
+        self, data_stream: DataStream, schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> Table:
+        """Returns the table that a stream of changes makes: the kind of each ``Row`` says what it does. ``schema`` as in ``from_data_stream``; with
+        ``ChangelogMode.upsert()`` it needs a primary key. Without a mode all kinds may come.
+
+        Raises as ``from_data_stream`` does; ``InvalidStatement`` for updates by a key that is not declared, when the table is used."""
+        mode = changelog_mode or ChangelogMode.all()
+        return self._table_of_stream(data_stream, schema or Schema(), None, mode)
+
     def to_append_stream(self, table: Table, type_info: TypeInformation | None = None) -> DataStream:
         """As ``to_data_stream``; with ``type_info``, records of that type: a row, a tuple, or the value of the one column."""
-        stream = self.to_data_stream(table)
+        try:
+            stream = self.to_data_stream(table)
+        except InvalidStatement as error:
+            message = re.sub(r"^Table sink '\S*' doesn't", "toAppendStream doesn't", error.message)
+            raise InvalidStatement(message, details=error.details) from None
         if type_info is None:
             return stream
         width = len(stream.get_type().arrow_schema())
@@ -699,17 +748,31 @@ class StreamTableEnvironment(TableEnvironment):
             raise InvalidJob(f"to_append_stream(): {type_info!r} is of one value, and the table has {width} columns")
         return stream.map(_only_value, type_info)
 
-    def to_changelog_stream(self, table: Table, target_schema: Schema | None = None) -> DataStream:
-        """Rows with their kinds, as a stream of the environment. Raises ``UnsupportedPlan`` for a table with updates, which do not run yet."""
-        if target_schema is not None:
-            raise InvalidJob("to_changelog_stream() takes no target_schema yet: cast the columns in the query")
-        return self.to_data_stream(table)
+    def to_retract_stream(self, table: Table, type_info: TypeInformation) -> DataStream:
+        """Changes as pairs: whether a row is there afterwards, and the row, which is of ``type_info``: a row or a tuple, or the value of the one column.
+        Raises ``InvalidStatement`` where the table has columns of other types."""
+        stream = self._stream_of(table, schema_of_type(type_info), "any")
+        pairs = Types.TUPLE([Types.BOOLEAN(), type_info])
+        if isinstance(type_info, TupleTypeInfo):
+            return stream.map(retracted_tuple, pairs)
+        return stream.map(retracted if isinstance(type_info, RowTypeInfo) else retracted_value, pairs)
 
-    def from_changelog_stream(self, data_stream: DataStream, *unused: object) -> Table:
-        """Refused: streams of changes cannot be read as tables yet."""
-        raise InvalidJob("from_changelog_stream() is not supported yet: from_data_stream() takes streams of inserts")
+    def to_changelog_stream(
+        self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataStream:
+        """Rows with their kinds, as a stream of the environment. ``target_schema``: the columns by position, with their types; its metadata column
+        ``rowtime`` is the timestamp of a record, and no field. ``changelog_mode``: the kinds that may come; without it those that the table has.
 
-    def _table_of_stream(self, stream: DataStream, schema: Schema, places: tuple[int, ...] | None) -> Table:
+        Raises ``InvalidStatement`` where Flink refuses columns or changes, ``UnsupportedPlan`` for what cannot be run yet."""
+        return self._stream_of(table, target_schema, "any" if changelog_mode is None else changelog_mode.changes)
+
+    def _table_of_stream(
+        self,
+        stream: DataStream,
+        schema: Schema,
+        places: tuple[int, ...] | None,
+        mode: ChangelogMode = _INSERTS,
+    ) -> Table:
         fields = fields_of(stream)
         if stream.get_execution_environment() is not self._env:
             raise InvalidJob(
@@ -720,11 +783,11 @@ class StreamTableEnvironment(TableEnvironment):
         if places is None:
             places = places_of(schema.columns, fields.names)
         number = str(next(self._numbers))
-        self._given[number] = StreamTable(stream, places)
+        self._given[number] = StreamTable(stream, places, has_changes=mode != _INSERTS)
         planner = self.planner
         with planner.errors():
             target = planner.api.TableDescriptor.forConnector(STREAM).schema(schema.to_java(planner))
-            made = self._from(target.option("number", number).build())
+            made = self._from(target.option("number", number).option(CHANGES, mode.changes).build())
         return Table(lambda: made, self)
 
     def _new_environment(self) -> StreamExecutionEnvironment:
@@ -741,22 +804,49 @@ class StreamTableEnvironment(TableEnvironment):
         if descriptor is not None and descriptor.connector == "datagen" and descriptor.columns is not None:
             schema = descriptor.columns.arrow_schema()
             return generated(self._env, table._path, schema, descriptor.options)
+        return self._stream_of(table, None, "append")
+
+    def _stream_of(self, table: Table, target: Schema | None, changes: str) -> DataStream:
+        """``changes``: as the sink of a stream takes them, or ``any``."""
         planner = self.planner
         with planner.errors():
-            target = planner.api.TableDescriptor.forConnector(COLLECT).build()
-            plan = decode_plan(str(table._j_table.insertInto(target).compilePlan().asJsonString()))
-        sink = plan.sinks[0]
-        if isinstance(sink, plan_nodes.Sink2) and tuple(sink.input_changelog_mode) != ("INSERT",):
-            raise UnsupportedPlan(
-                "a stream of a table is of inserts, and this table has updates: write it to a table that takes them, or collect() it"
-            )
+            j_table = table._j_table
+            descriptor = planner.api.TableDescriptor.forConnector(STREAM_SINK).option(CHANGES, changes)
+            if target is not None:
+                translated = planner.jvm.org.apache.flink.table.catalog.SchemaTranslator.createProducingResult(
+                    j_table.getResolvedSchema(), target.to_java(planner)
+                )
+                if translated.getProjections().isPresent():
+                    names = [col(str(name)) for name in translated.getProjections().get()]
+                    j_table = j_table.select(to_java_expressions(tuple(names), planner))
+                descriptor = descriptor.schema(translated.getSchema())
+            plan = decode_plan(str(j_table.insertInto(descriptor.build()).compilePlan().asJsonString()))
+            types = list(j_table.getResolvedSchema().getColumnDataTypes())
         ends: list[DataStream] = []
         self._translate(plan, self._env, lambda node, stream: ends.append(stream), self._time_zone())
-        schema = table._j_table.getResolvedSchema()
-        times = [i for i, kind in enumerate(schema.getColumnDataTypes()) if "*ROWTIME*" in str(kind)]
-        if len(times) != 1:
-            return ends[0]
-        return mapped(ends[0], WithEventTime(times[0]), ends[0].get_type()).name("Event time")
+        sink = plan.sinks[0]
+        assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
+        stream = renamed(ends[0], column_names(sink))
+        if sink.dynamic_table_sink.abilities:  # the timestamp stands behind the columns
+            fields = stream.get_type().arrow_schema()
+            at = len(fields) - (2 if has_kinds(fields) else 1)
+            timed = mapped(stream, WithEventTime(at), fields).name("Event time")
+            return mapped(timed, WithoutColumn(at), fields.remove(at))
+        times = [i for i, kind in enumerate(types) if "*ROWTIME*" in str(kind)]
+        if len(times) > 1:
+            found = ", ".join(stream.get_type().arrow_schema().names[i] for i in times)
+            raise InvalidJob(
+                f"The query contains more than one rowtime attribute column [{found}] for writing into table "
+                f"'{sink.dynamic_table_sink.table.name}'.\nPlease select the column that should be used as the event-time timestamp for the table "
+                "sink by casting all other columns to regular TIMESTAMP or TIMESTAMP_LTZ."
+            )
+        if not times:
+            return stream
+        return mapped(stream, WithEventTime(times[0]), stream.get_type()).name("Event time")
+
+    def attach(self, plan: ExecNodeGraph) -> None:
+        """Adds the operators of a plan that writes tables to the stream environment, whose ``execute`` runs them."""
+        self._translate(plan, self._env, write_table, self._time_zone_of(plan))
 
     @property
     def _j_tenv(self) -> Any:
@@ -768,6 +858,13 @@ class StreamTableEnvironment(TableEnvironment):
                     with self.planner.errors():
                         made.createTemporaryTable(path, descriptor.to_java(self.planner))
         return made
+
+
+def schema_of_type(type_info: TypeInformation) -> Schema:
+    """The columns of records of a type."""
+    fields = type_info.arrow_schema()
+    names = fields.names if isinstance(type_info, RowTypeInfo | TupleTypeInfo) else ["f0"]
+    return Schema(columns={name: sql_type(field) for name, field in zip(names, fields, strict=True)})
 
 
 def check_time_zone(name: str) -> None:

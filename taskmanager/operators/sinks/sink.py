@@ -24,6 +24,7 @@ from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.values import Committable, Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
+from tidegate.records.row_kinds import has_kinds, without_kinds
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Ending, Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
@@ -48,6 +49,7 @@ class SinkOperator(Operator):
         self._commits_apart = commits_apart
         self._sink = sink
         self._input_type = input_type
+        self._drops_kinds = not has_kinds(input_type.arrow_schema())
         self._user = None if sink.function is None else UserFunction(sink.function, name, own_states=SINK_STATES)
         self._writer: SinkWriter | None = None
         self._commits: Commits | None = None
@@ -102,6 +104,8 @@ class SinkOperator(Operator):
         elif writer.works_on == "records" and isinstance(batch, ArrowBatch):
             stamps = None if batch.timestamps is None else batch.timestamps.to_pylist()
             batch = RecordsBatch(decode(self._input_type, batch.data, self._name), stamps)
+        if isinstance(batch, ArrowBatch) and self._drops_kinds and not writer.takes_row_kinds:
+            batch = ArrowBatch(without_kinds(batch.data), batch.timestamps)
         self._has_unprepared = True
         try:
             writer.write(batch)

@@ -55,6 +55,7 @@ class CollectWriter(SinkWriter):
     """Written by the subtask's thread, read by the server's."""
 
     works_on = "arrow"
+    takes_row_kinds = True
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """A changelog in columns: rows, and what each of them does.
 
-The kind of a row is an int8 with Flink's values (``RowKind.java``), in one last column named ``ROW_KIND``. A stream without that column has
-inserts only.
+The kind of a row stands in one last column (``tidegate.records.row_kinds``). A stream without that column has inserts only.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tidegate.records.row_kinds import KIND_FIELD, ROW_KIND, has_kinds, with_kinds
 
 INSERT: Final = 0
 """A new row; all four by Flink's ``RowKind``."""
@@ -20,25 +21,10 @@ UPDATE_AFTER: Final = 2
 DELETE: Final = 3
 """A row that goes, by Flink's ``RowKind``."""
 
-ROW_KIND: Final = "$row_kind"
-"""The name of the column; no column of a table may have it."""
-
-KIND_FIELD: Final = pa.field(ROW_KIND, pa.int8(), nullable=False)
-
 
 def adds(kind: int) -> bool:
     """Whether a row of this kind is there afterwards."""
     return kind in (INSERT, UPDATE_AFTER)
-
-
-def has_kinds(schema: pa.Schema) -> bool:
-    """Whether the last column has the kinds of rows."""
-    return len(schema) > 0 and schema.names[-1] == ROW_KIND
-
-
-def with_kinds(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema with the column of kinds behind it."""
-    return schema.append(KIND_FIELD)
 
 
 def without_update_before(data: pa.RecordBatch) -> pa.RecordBatch:

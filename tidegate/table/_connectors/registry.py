@@ -38,8 +38,12 @@ COLLECT = "tidegate-collect"
 """The sink of ``execute()`` and ``SELECT``."""
 ROWS = "tidegate-rows"
 """The rows that ``from_elements`` and ``from_pandas`` were given."""
-STREAM = "tidegate-stream"
-"""A stream that ``from_data_stream`` was given."""
+STREAM = "datastream_source"
+"""A stream that ``from_data_stream`` was given; messages of the planner name it, as Flink's do."""
+STREAM_SINK = "datastream_sink"
+"""The sink of ``to_data_stream`` and ``to_changelog_stream``; messages of the planner name it, as Flink's do."""
+CHANGES = "changes"
+"""The option of both: ``append``, ``upsert`` or ``all``."""
 
 CONNECTORS = {
     made.name: made
@@ -69,10 +73,11 @@ CONNECTORS = {
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
-        Connector(STREAM, True, False, required=frozenset({"number"})),
+        Connector(STREAM, True, False, required=frozenset({"number", CHANGES})),
+        Connector(STREAM_SINK, False, True, required=frozenset({CHANGES})),
     )
 }  # fmt: skip
-_OURS = (COLLECT, ROWS, STREAM)
+_OURS = (COLLECT, ROWS, STREAM, STREAM_SINK)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -158,6 +163,8 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
                     parse(text)
                 except (ValueError, TidegateError):
                     raise InvalidJob(f"Invalid value for option '{key}': '{text}' is not {what}") from None
+    if CHANGES in connector.required:
+        return options[CHANGES]
     return "append" if is_source else connector.sink_changes
 
 

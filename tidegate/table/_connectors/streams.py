@@ -1,4 +1,4 @@
-"""Streams of the program as tables (``from_data_stream``): which of their fields are columns, and what a scan reads."""
+"""Streams of the program as tables: which of their fields are columns, what a scan reads, and what becomes of rows that leave a table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidegate.common.row import Row
+from tidegate.common.row import Row, RowKind
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.functions.interfaces import ProcessFunction
+from tidegate.functions.sql.changelog import as_inserts
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob, SchemaMismatch
-from tidegate.model.values import Record
+from tidegate.model.values import FieldValue, Record
+from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.row_kinds import has_kinds, with_kinds, without_kinds
 from tidegate.table._connectors.registry import nearest
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
@@ -29,10 +32,11 @@ _STAMP = "$timestamp"
 
 @dataclass(frozen=True)
 class StreamTable:
-    """``fields``: the place in the records of each stored column."""
+    """``fields``: the place in the records of each stored column. ``has_changes``: rows may be of any kind."""
 
     stream: DataStream
     fields: tuple[int, ...]
+    has_changes: bool = False
 
 
 def fields_of(stream: DataStream) -> pa.Schema:
@@ -43,7 +47,7 @@ def fields_of(stream: DataStream) -> pa.Schema:
             "from_data_stream(): the records of this stream are objects of unknown type: give the operator before it an output_type, such as "
             "Types.ROW_NAMED([...], [...])"
         )
-    schema = kind.arrow_schema()
+    schema = _columns_of(kind)
     return schema if _has_fields(kind) else pa.schema([schema.field(0).with_name("f0")])
 
 
@@ -68,6 +72,8 @@ def read_stream(
         stream = stream.process(WithTimestamp(_has_fields(stream.get_type())), _with_timestamp(stream.get_type()))
         follow_input(stream)
     schema = arrow_schema(node.output_type)
+    if table.has_changes:
+        schema = with_kinds(schema)
     return mapped(stream, StreamColumns(name, table.fields, schema), schema).name(node.description)
 
 
@@ -80,11 +86,13 @@ class WithTimestamp(ProcessFunction):
     def process_element(self, value: Record, ctx: ProcessFunction.Context) -> Iterable[Record]:
         """One row for each record."""
         parts = list(value) if self._has_fields else [value]
-        yield Row(*parts, ctx.timestamp())
+        kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
+        yield Row.of_kind(kind, *parts, ctx.timestamp())
 
 
 class StreamColumns:
-    """Fields of records as the columns of a table. Raises ``SchemaMismatch`` for a record without the timestamp that is asked for."""
+    """Fields of records as the columns of a table, with the kinds of rows where ``schema`` has them. Raises ``SchemaMismatch`` for a record without the
+    timestamp that is asked for, and for one that is no insert where ``schema`` has inserts only."""
 
     def __init__(self, name: str, fields: Sequence[int], schema: pa.Schema) -> None:
         self._name = name
@@ -92,8 +100,19 @@ class StreamColumns:
         self._schema = schema
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        kinds = []
+        if has_kinds(batch.schema):
+            kinds, batch = [batch.columns[-1]], without_kinds(batch)
+        if not has_kinds(self._schema):
+            self._check_inserts(kinds)
+            return batch_of(self._columns(batch, self._schema), self._schema, batch.num_rows)
+        schema = self._schema.remove(len(self._schema) - 1)
+        made = as_inserts(batch_of(self._columns(batch, schema), schema, batch.num_rows))
+        return batch_of([*made.columns[:-1], *(kinds or made.columns[-1:])], self._schema, batch.num_rows)
+
+    def _columns(self, batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
         columns = [batch.column(place) for place in self._fields]
-        for _ in range(len(self._schema) - len(columns)):
+        for _ in range(len(schema) - len(columns)):
             stamps = batch.column(batch.num_columns - 1)
             if stamps.null_count:
                 raise SchemaMismatch(
@@ -101,8 +120,16 @@ class StreamColumns:
                     "in front of from_data_stream()"
                 )
             columns.append(stamps.cast(pa.timestamp("ms")))
-        made = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=True)]
-        return batch_of(made, self._schema, batch.num_rows)
+        return [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+
+    def _check_inserts(self, kinds: Sequence[pa.Array]) -> None:
+        for column in kinds:
+            change = next((kind for kind in column.to_pylist() if kind), None)
+            if change is not None:
+                raise SchemaMismatch(
+                    f"the table {self._name}: Error during input conversion. Conversion expects insert-only records but DataStream API record "
+                    f"contains: {RowKind(change).name}. Give from_changelog_stream() the mode ChangelogMode.all()"
+                )
 
 
 class WithEventTime:
@@ -120,13 +147,75 @@ class WithEventTime:
         return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
+class WithoutColumn:
+    """The same rows without one of their columns."""
+
+    def __init__(self, column: int) -> None:
+        self._column = column
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.remove_column(self._column)
+
+
+def retracted(row: Row) -> tuple[bool, Row]:
+    """Whether a row is there afterwards, and the row."""
+    is_added = row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER)
+    row.set_row_kind(RowKind.INSERT)
+    return is_added, row
+
+
+def retracted_tuple(row: Row) -> tuple[bool, tuple[FieldValue, ...]]:
+    """As ``retracted``, of a row as a tuple."""
+    is_added, row = retracted(row)
+    return is_added, tuple(row)
+
+
+def retracted_value(row: Row) -> tuple[bool, FieldValue]:
+    """As ``retracted``, of the value of a row with one field."""
+    is_added, row = retracted(row)
+    return is_added, row[0]
+
+
+def column_names(sink: Node) -> list[str]:
+    """The names that the table of a sink has for what comes: its columns, and the metadata behind them."""
+    assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    return [column.name for kind in ("PHYSICAL", "METADATA") for column in table.schema.columns if column.kind == kind]
+
+
+def renamed(stream: DataStream, names: Sequence[str]) -> DataStream:
+    """The same rows with other names of their columns; row kinds stay behind them."""
+    schema = stream.get_type().arrow_schema()
+    fields = [field.with_name(name) for field, name in zip(schema, names, strict=False)]
+    wanted = pa.schema([*fields, *list(schema)[len(fields) :]])
+    return stream if schema.names == wanted.names else mapped(stream, RenamedColumns(wanted), wanted)
+
+
+class RenamedColumns:
+    """The same columns under the names of another schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch_of(batch.columns, self._schema, batch.num_rows)
+
+
 def _has_fields(kind: TypeInformation) -> bool:
     return isinstance(kind, ArrowTypeInfo | RowTypeInfo | TupleTypeInfo)
 
 
+def _columns_of(kind: TypeInformation) -> pa.Schema:
+    """Without the one of row kinds."""
+    schema = kind.arrow_schema()
+    return schema.remove(len(schema) - 1) if has_kinds(schema) else schema
+
+
 def _with_timestamp(kind: TypeInformation) -> TypeInformation:
     if isinstance(kind, ArrowTypeInfo):
-        return ArrowTypeInfo(kind.arrow_schema().append(pa.field(_STAMP, pa.int64())))
+        made = _columns_of(kind).append(pa.field(_STAMP, pa.int64()))
+        return ArrowTypeInfo(with_kinds(made) if has_kinds(kind.arrow_schema()) else made)
     if isinstance(kind, RowTypeInfo | TupleTypeInfo):
         names, types = list(kind.get_field_names()), list(kind.get_field_types())
     else:

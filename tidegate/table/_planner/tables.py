@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.model.errors import TidegateError
-from tidegate.table._connectors.registry import STREAM, check_table, is_bounded
+from tidegate.table._connectors.registry import STREAM, STREAM_SINK, check_table, is_bounded
 from tidegate.table._connectors.streams import ROWTIME, ROWTIME_UTC
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class _Factory(_JavaObject):
         return _Source(self._planner, changes, is_bounded(_options(context)))
 
     def createDynamicTableSink(self, context: Any) -> object:
-        return _Sink(self._planner, self._checked(context, is_source=False))
+        changes = self._checked(context, is_source=False)
+        kind = _StreamSink if _options(context)["connector"] == STREAM_SINK else _Sink
+        return kind(self._planner, changes)
 
     def _checked(self, context: Any, *, is_source: bool) -> str:
         options = _options(context)
@@ -221,6 +223,21 @@ class _Sink(_JavaObject):
 
     class Java:
         implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
+
+
+class _StreamSink(_Sink):
+    """A stream of the program; the timestamps of its records may be written as metadata."""
+
+    def listWritableMetadata(self) -> Any:
+        found = self._planner.jvm.java.util.HashMap()
+        found.put(ROWTIME, self._planner.api.DataTypes.TIMESTAMP_LTZ(3))
+        return found
+
+    def applyWritableMetadata(self, keys: Any, consumed: Any) -> None:
+        """The plan says which keys are written."""
+
+    class Java:
+        implements = (f"{_CONNECTOR}.sink.DynamicTableSink", f"{_CONNECTOR}.sink.abilities.SupportsWritingMetadata")
 
 
 def _options(context: Any) -> dict[str, str]:

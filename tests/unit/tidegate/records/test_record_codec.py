@@ -24,6 +24,7 @@ from tidegate.records.batch import RecordsBatch
 from tidegate.records.keys import hash_key
 from tidegate.records.record_codec import decode, encode, records_of
 from tidegate.records.record_text import record_text
+from tidegate.records.row_kinds import with_kinds
 
 
 @pytest.mark.parametrize(
@@ -141,11 +142,19 @@ def test_a_sink_sees_records_as_their_type_makes_them() -> None:
     assert records_of(RecordsBatch(kept), Types.PICKLED_BYTE_ARRAY()) is kept
 
 
-def test_a_change_is_not_sent_as_an_insert() -> None:
-    row = Row(1)
-    row.set_row_kind(RowKind.DELETE)
-    with pytest.raises(SchemaMismatch, match="only inserts"):
-        encode(Types.ROW([Types.LONG()]), [row])
+def test_a_change_is_sent_with_its_kind_and_never_as_an_insert() -> None:
+    change = Row.of_kind(RowKind.DELETE, 1)
+    for kind in (Types.ROW([Types.LONG()]), ArrowTypeInfo(with_kinds(pa.schema([("f0", pa.int64())])))):
+        data = encode(kind, [change, Row(2), (3,)])
+        assert data["$row_kind"].to_pylist() == [3, 0, 0]
+        assert [(row.get_row_kind(), row[0]) for row in decode(kind, data)] == [
+            (RowKind.DELETE, 1), (RowKind.INSERT, 2), (RowKind.INSERT, 3)
+        ]  # fmt: skip
+    assert encode(Types.ROW([Types.LONG()]), [Row(2)]).schema.names == ["f0"]
+    inner = Types.ROW([Types.ROW([Types.LONG()])])
+    for taken in (Types.TUPLE([Types.LONG()]), ArrowTypeInfo(pa.schema([("f0", pa.int64())])), inner):
+        with pytest.raises(SchemaMismatch, match="-D is in a place that takes inserts only"):
+            encode(taken, [Row(change) if taken is inner else change])
 
 
 def test_numbers_that_are_equal_fit() -> None:

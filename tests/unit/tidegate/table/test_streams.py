@@ -13,7 +13,7 @@ from tidegate.common.typeinfo import Types
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
 from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.model.errors import InvalidJob, SchemaMismatch
-from tidegate.plan import UnsupportedPlan, decode_plan
+from tidegate.plan import decode_plan
 from tidegate.table import DataTypes, Schema, StreamTableEnvironment, Table
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.streams import StreamColumns, WithEventTime, WithTimestamp
@@ -189,12 +189,6 @@ def test_what_cannot_be_a_table_or_a_stream_is_refused(place: Place) -> None:
     other = StreamExecutionEnvironment.get_execution_environment()
     with pytest.raises(InvalidJob, match="the stream is of another environment"):
         tables.from_data_stream(other.from_collection(ROWS, ROW))
-    counted = tables.from_data_stream(stream).group_by(col("name")).select(col("name"), col("id").sum)
-    for convert in (tables.to_data_stream, tables.to_append_stream, tables.to_changelog_stream):
-        with pytest.raises(UnsupportedPlan, match="this table has updates"):
-            convert(counted)
-    with pytest.raises(InvalidJob, match=r"from_changelog_stream\(\) is not supported yet"):
-        tables.from_changelog_stream(stream)
 
 
 def test_what_makes_rows_one_by_one_has_the_parallelism_of_its_input(place: Place) -> None:

@@ -12,6 +12,7 @@ from tests.unit.taskmanager.operators.harness import MemoryStore, Pool, Running,
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
+from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Ending
@@ -203,6 +204,28 @@ def test_writers_get_the_shape_that_they_work_on(works_on: str) -> None:
     one.snapshot(1)
     one.operator.notify_checkpoint_complete(1)
     assert world.visible == [1, 2]
+
+
+def test_writers_of_columns_get_no_kinds_of_rows() -> None:
+    shown: list[list[str]] = []
+
+    class Strict(Writer):
+        def write(self, batch: Batch) -> None:
+            assert isinstance(batch, ArrowBatch)
+            shown.append(batch.data.schema.names)
+
+    class StrictJournal(Journal):
+        def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+            return Strict(self, context, state)
+
+    kinds = {"value": pa.array([2], pa.int64()), "$row_kind": pa.array([3], pa.int8())}
+    with_kinds = ArrowTypeInfo(pa.record_batch(kinds).schema)
+    for kind in (Types.ROW_NAMED(["value"], [Types.LONG()]), with_kinds):
+        options = {"sink": StrictJournal(World(), "arrow")}
+        start(spec("sink", input_types=(kind,), options=options)).operator.process(
+            ArrowBatch(pa.record_batch(kinds)), 0
+        )
+    assert shown == [["value"], ["value", "$row_kind"]], "columns are written as the type says"
 
 
 def test_committables_must_be_plain_values() -> None:
