@@ -50,7 +50,7 @@ from tidegate.table._connectors.streams import (
     retracted_value,
 )
 from tidegate.table._execution.elements import sql_type, table_of
-from tidegate.table._execution.one_to_one import mapped
+from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.translation import Sinks, translate
 from tidegate.table._planner.errors import InvalidStatement
 from tidegate.table.changelog_mode import ChangelogMode
@@ -754,8 +754,11 @@ class StreamTableEnvironment(TableEnvironment):
         stream = self._stream_of(table, schema_of_type(type_info), "any")
         pairs = Types.TUPLE([Types.BOOLEAN(), type_info])
         if isinstance(type_info, TupleTypeInfo):
-            return stream.map(retracted_tuple, pairs)
-        return stream.map(retracted if isinstance(type_info, RowTypeInfo) else retracted_value, pairs)
+            made = stream.map(retracted_tuple, pairs)
+        else:
+            made = stream.map(retracted if isinstance(type_info, RowTypeInfo) else retracted_value, pairs)
+        follow_input(made)
+        return made
 
     def to_changelog_stream(
         self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
