@@ -46,6 +46,14 @@ class KeyedTable(Protocol):
         """All of them now, by key group."""
 
 
+class KeyedEntries(KeyedTable, Protocol):
+    """A table whose namespaces are the names of values of a key, which are asked for together too (Flink: ``MapState``). Each is an entry of its own: a
+    snapshot that builds upon another one writes those that changed, and not all of their key."""
+
+    def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
+        """All of a key by their names, for callers that change neither the mapping nor what is in it. Good until the next write."""
+
+
 class ListCells(Protocol):
     """Entries that are lists."""
 
@@ -130,6 +138,10 @@ class KeyedBackend(ABC):
 
     def _where(self, state_name: str) -> str:
         return f"operator '{self.operator}', state '{state_name}'"
+
+    @abstractmethod
+    def entries_by_key(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> KeyedEntries:
+        """Returns a table of ``value`` entries that knows which ones a key has. Raises as ``table``."""
 
     @abstractmethod
     def list_cells(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from tidegate.store.levels import merged
 from tidegate.taskmanager.keyed_state.backend import KeyedBackend
 from tidegate.taskmanager.keyed_state.entry import Entry
 from tidegate.taskmanager.keyed_state.heap.cells import HeapListCells, HeapMapCells, HeapSweep
-from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import StateTable
+from tidegate.taskmanager.keyed_state.heap.copy_on_write_table import IndexedTable, StateTable
 from tidegate.taskmanager.keyed_state.heap.entries import EntryFormat, from_columns, removed_entries
 from tidegate.taskmanager.keyed_state.heap.snapshot import FrozenHeapTable
 from tidegate.taskmanager.keyed_state.heap.timers import HeapTimers
@@ -47,6 +48,7 @@ MERGED_ENTRIES = 2_000
 """With each batch, at most about so many entries of what was written during a snapshot are merged."""
 
 Rows = tuple[Groups, pa.RecordBatch]
+T = TypeVar("T", bound=StateTable)
 
 
 class KeyedStateBackend(KeyedBackend):
@@ -84,16 +86,24 @@ class KeyedStateBackend(KeyedBackend):
     def table(
         self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
     ) -> StateTable:
+        return self._table_of(state_name, kind, value_type, ttl, StateTable)
+
+    def entries_by_key(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> IndexedTable:
+        return self._table_of(state_name, "value", value_type, ttl, IndexedTable)
+
+    def _table_of(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None, make: type[T]
+    ) -> T:
         wanted = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
         known = self._tables.get(state_name)
         if known is not None:
-            if known[0] != wanted:
+            if known[0] != wanted or not isinstance(known[1], make):
                 raise InvalidJob(
                     f"operator '{self.operator}': state '{state_name}' is registered as {known[0].kind} of "
                     f"{known[0].value_type!r} and as {kind} of {value_type!r}: use two names"
                 )
             return known[1]
-        table = StateTable()
+        table = make()
         parts = self._unclaimed.pop(state_name, [])
         for groups, data in parts:
             _load(table, wanted, groups, data, self.now_ms())

@@ -15,12 +15,12 @@ For incremental checkpoints a table notes which entries were written or removed 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tidegate.model.values import StateValue
+from tidegate.model.values import Key, StateValue
 from tidegate.records.record_copy import value_copy
-from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
 
 Layer = dict[Entry, StateValue]
 Changes = dict[int, set[Entry]]
@@ -43,6 +43,8 @@ class _Mark:
 
 DELETED: Final = _Mark("DELETED")
 MISSING: Final = _Mark("MISSING")
+_NO_KEYS: Final[dict[Key, dict[Namespace, StateValue]]] = {}
+_NO_VALUES: Final[Mapping[Namespace, StateValue]] = {}
 
 
 class _Group:
@@ -220,6 +222,47 @@ class StateTable:
 
     def _release(self, frozen: FrozenTable) -> None:
         self._snapshots.remove(frozen)
+
+
+class IndexedTable(StateTable):
+    """A table that also has the values of each key by their namespaces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_key: dict[int, dict[Key, dict[Namespace, StateValue]]] = {}
+
+    def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
+        """For callers that change neither the mapping nor what is in it."""
+        return self._of_key.get(group, _NO_KEYS).get(key, _NO_VALUES)
+
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
+        super().write(group, entry, value)
+        keys = self._of_key.get(group)
+        if keys is None:
+            keys = self._of_key[group] = {}
+        key, namespace = entry
+        held = keys.get(key)
+        if held is None:
+            keys[key] = {namespace: value}
+        else:
+            held[namespace] = value
+
+    def direct(self, group: int) -> Layer | None:
+        return None
+
+    def delete(self, group: int, entry: Entry) -> None:
+        super().delete(group, entry)
+        key, namespace = entry
+        keys = self._of_key.get(group, _NO_KEYS)
+        held = keys.get(key)
+        if held is not None:
+            held.pop(namespace, None)
+            if not held:
+                del keys[key]
+
+    def forget_all(self) -> None:
+        super().forget_all()
+        self._of_key = {}
 
 
 class FrozenTable:

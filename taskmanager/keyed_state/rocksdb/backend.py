@@ -26,6 +26,7 @@ from tidegate.taskmanager.keyed_state.rocksdb.restore import UnclaimedState
 from tidegate.taskmanager.keyed_state.rocksdb.snapshot import FrozenEntries, FrozenRocks
 from tidegate.taskmanager.keyed_state.rocksdb.tables import (
     RocksCells,
+    RocksEntries,
     RocksListCells,
     RocksMapCells,
     RocksSweep,
@@ -84,6 +85,9 @@ class RocksKeyedBackend(KeyedBackend):
         self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
     ) -> KeyedTable:
         return self._claimed(state_name, kind, value_type, ttl, RocksTable)
+
+    def entries_by_key(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> RocksEntries:
+        return self._claimed(state_name, "value", value_type, ttl, RocksEntries)
 
     def list_cells(
         self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"

@@ -11,6 +11,8 @@ from tidegate.taskmanager.keyed_state.rocksdb.database import Pair
 from tidegate.taskmanager.keyed_state.rocksdb.keys import PREFIX_BYTES, decode_key, encode_key, place
 from tidegate.taskmanager.keyed_state.rocksdb.values import STAMP_BYTES, decode, encoder_of, stamp, stamp_of
 
+_NONE = encode_key(None)[0]
+"""The form of no namespace."""
 NUMBER_BYTES = 8
 """The number of a list's element: 64 bits, in order."""
 
@@ -40,6 +42,19 @@ class StateRows:
         self._last = entry
         self._last_row = found = place(self.state_id, group) + encode_key(key) + namespace
         return found
+
+    def key(self, group: int, key: Key) -> bytes:
+        """What all rows of a key begin with."""
+        return place(self.state_id, group) + encode_key(key)
+
+    def namespace(self, row: bytes, at: int) -> Namespace:
+        """The namespace that begins at ``at``."""
+        return value_of(decode_key(row, at)[0])
+
+    @property
+    def may_have_none(self) -> bool:
+        """Whether an entry without a namespace was met."""
+        return _NONE in self.namespaces
 
     def parts(self, row: bytes) -> tuple[Key, Namespace, int]:
         """Key and namespace of a row, and where its entry ends."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from tidegate.model.values import MapKey, StateValue
-from tidegate.taskmanager.keyed_state.entry import Entry
+from tidegate.model.values import Key, MapKey, StateValue
+from tidegate.taskmanager.keyed_state.entry import Entry, Namespace
 from tidegate.taskmanager.keyed_state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.keyed_state.rocksdb.database import Pair, RocksDatabase
 from tidegate.taskmanager.keyed_state.rocksdb.keys import decode_key, encode_key, group_of
@@ -24,6 +24,8 @@ from tidegate.taskmanager.keyed_state.rocksdb.state_rows import NUMBER_BYTES, St
 from tidegate.taskmanager.keyed_state.rocksdb.unloaded import Unloaded
 from tidegate.taskmanager.keyed_state.rocksdb.values import stamp_of
 
+_KEPT_VALUES = 1 << 15
+"""Values of keys that were asked for together which are kept in memory, about; those of one key always."""
 _SWEEP_ROWS = 16
 """The fewest rows that are worth an iterator."""
 
@@ -119,6 +121,53 @@ class RocksTable(RocksCells):
 
     def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         self._database.put_all([(entry, self.rows.pack(value)) for entry, value in pairs])
+
+
+class RocksEntries(RocksTable):
+    """Values of a key by names, which are namespaces: the rows of a key follow each other. The values of keys that were asked for together are kept,
+    up to a number of them."""
+
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        super().__init__(database, rows, changes)
+        self._kept: dict[tuple[int, Key], dict[Namespace, StateValue]] = {}
+        self._kept_values = 0
+
+    def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
+        kept = self._kept.get((group, key))
+        if kept is not None:
+            return kept
+        if self.unloaded is not None:
+            self.unloaded.fetch_group(group)
+        start, unpack = self.rows.key(group, key), self.rows.unpack
+        found = {self.rows.namespace(row, len(start)): unpack(content) for row, content in self._database.rows(start)}
+        self._kept_values += len(found)
+        if self._kept_values > _KEPT_VALUES:
+            self._kept.clear()
+            self._kept_values = len(found)
+        self._kept[group, key] = found
+        return found
+
+    def peek(self, group: int, entry: Entry) -> StateValue:
+        key, namespace = entry
+        kept = self._kept.get((group, key))
+        if kept is not None:
+            return kept.get(namespace)
+        if namespace is None and not self.rows.may_have_none:
+            return None
+        return self.read(group, entry)
+
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
+        super().write(group, entry, value)
+        kept = self._kept.get((group, entry[0]))
+        if kept is not None:
+            self._kept_values += entry[1] not in kept
+            kept[entry[1]] = value
+
+    def delete(self, group: int, entry: Entry) -> None:
+        super().delete(group, entry)
+        kept = self._kept.get((group, entry[0]))
+        if kept is not None:
+            kept.pop(entry[1], None)
 
 
 class RocksListCells(RocksCells):

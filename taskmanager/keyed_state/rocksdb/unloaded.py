@@ -84,6 +84,12 @@ class Unloaded(RestoredPart[tuple[bytes, Entry], StateValue]):
                 self._loader.load(group)
         self._fetched = start
 
+    def fetch_group(self, group: int) -> None:
+        """Several entries of a key group will be read together: all of it is in the database afterwards."""
+        if group in self._left:
+            self._loader.waits(group, 1)
+            self._loader.load(group)
+
     def mark_gone(self, group: int, start: bytes) -> None:
         """Rows of an entry were deleted: what the files say of it is out of date."""
         if group in self._left:

@@ -2,14 +2,16 @@
 
     batch ─▶ rows with their kinds ─▶ the state of each key, read once ─▶ ``change`` for each row ─▶ states written once, one batch out
 
+What grows without bound for a key is not one value, but entries with names (``EntriesOfKeys``).
+
 docs/state-format.md has the layout of each state.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -18,11 +20,14 @@ from tidegate.common.typeinfo import Types
 from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.records.canonical.forms import canonical_keys
-from tidegate.taskmanager.keyed_state.backend import KeyedTable
+from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonical_keys
+from tidegate.taskmanager.keyed_state.backend import KeyedEntries, KeyedTable
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 
+Name: TypeAlias = Any
+"""What tells the values of a key apart: a tuple of plain values, or bytes."""
+Split: TypeAlias = Callable[[Any], Iterable[tuple[Name, Any, int | None]]]
 KEEP: Final = object()
 """What ``change`` returns when the state is as it was, and its time to live goes on."""
 _UNREAD: Final = object()
@@ -62,6 +67,97 @@ class StateOfKey:
             self._sweep(SWEPT_FOR_EACH_ROW * rows, now_ms)
 
 
+class EntriesOfKey:
+    """The values of one key by names, at one time; what is written is there at once. Values are tuples, which nobody changes."""
+
+    __slots__ = ("_group", "_key", "_now_ms", "_table", "_ttl")
+
+    def __init__(self, table: KeyedEntries, ttl: Ttl | None, group: int, key: Any, now_ms: int) -> None:
+        self._table, self._ttl, self._group, self._key, self._now_ms = table, ttl, group, key, now_ms
+
+    def all(self) -> Mapping[Name, Any]:
+        """Returns all that have not expired; not to be changed, and good until the next ``put``."""
+        found = self._table.of_key(self._group, self._key)
+        if self._ttl is None:
+            return found
+        last = self._now_ms - self._ttl.ms
+        return {name: value for name, (value, stamp) in found.items() if stamp > last}
+
+    def get(self, name: Name) -> Any:
+        """``None``: there is none, or it has expired."""
+        found = self._table.peek(self._group, (self._key, name))
+        if found is None or self._ttl is None:
+            return found
+        value, stamp = found
+        return None if self._ttl.is_expired(stamp, self._now_ms) else value
+
+    def change(self, name: Name) -> Any:
+        """As ``get``, of a value that may be changed in place, and has to be ``put`` then."""
+        found = self._table.read(self._group, (self._key, name))
+        if found is None or self._ttl is None:
+            return found
+        value, stamp = found
+        return None if self._ttl.is_expired(stamp, self._now_ms) else value
+
+    def put(self, name: Name, value: Any) -> None:
+        """``None`` removes it."""
+        if value is None:
+            self._table.delete(self._group, (self._key, name))
+        else:
+            self._table.write(
+                self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms)
+            )
+
+    def append(self, name: Name, value: Any) -> None:
+        """Adds a value to a list, whose length has the name, and whose values have it with their number behind."""
+        count = self.get(name) or 0
+        self.put((*name, count), value)
+        self.put(name, count + 1)
+
+    def listed(self, name: Name) -> list[Any]:
+        """Returns the values of a list."""
+        return [self.get((*name, at)) for at in range(self.get(name) or 0)]
+
+    def remove_list(self, name: Name) -> None:
+        """Removes the values of a list."""
+        for at in range(self.get(name) or 0):
+            self.put((*name, at), None)
+        self.put(name, None)
+
+
+class EntriesOfKeys:
+    """Values by key and name, each an entry of its own in snapshots, with or without a time to live. ``split``: from the one value that versions before kept
+    of a key to its entries, with the time in ms of the last write of each, or ``None`` for that of the value."""
+
+    def __init__(self, table: KeyedEntries, ttl: Ttl | None, sweep: Sweep | None, split: Split) -> None:
+        self._table, self._ttl, self._sweep, self._split = table, ttl, sweep, split
+
+    def of(self, group: int, key: Any, now_ms: int) -> EntriesOfKey:
+        """Returns those of a key."""
+        before = self._table.peek(group, (key, None))
+        if before is not None:
+            self._divide(group, key, before)
+        return EntriesOfKey(self._table, self._ttl, group, key, now_ms)
+
+    def clean(self, rows: int, now_ms: int) -> None:
+        """Removes some of what has expired."""
+        if self._sweep is not None:
+            self._sweep(SWEPT_FOR_EACH_ROW * rows, now_ms)
+
+    def _divide(self, group: int, key: Any, before: Any) -> None:
+        whole, stamp = before if self._ttl is not None else (before, 0)
+        for name, value, written_ms in self._split(whole):
+            stamped = value if self._ttl is None else (value, stamp if written_ms is None else written_ms)
+            self._table.write(group, (key, name), stamped)
+        self._table.delete(group, (key, None))
+
+
+def name_of(values: Row) -> Name:
+    """Returns values as a name, which is that of equal values only: NaN is equal to itself, zeros with different signs are two (Flink: ``BinaryRowData``)."""
+    form = canonical_key(values)
+    return bytes(form) if isinstance(form, EncodedKey) else form
+
+
 class RelationalOperator(KeyedOperator):
     """``keys``: for each input the positions of its key; none: all rows have one key. ``schema``: of what is emitted."""
 
@@ -81,6 +177,11 @@ class RelationalOperator(KeyedOperator):
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
         table = self._backend.table(name, "value", Types.PICKLED_BYTE_ARRAY(), ttl)
         return StateOfKey(table, ttl, None if ttl is None else self._backend.sweep(name))
+
+    def entries_of_keys(self, name: str, ttl_ms: int, split: Split) -> EntriesOfKeys:
+        ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
+        table = self._backend.entries_by_key(name, Types.PICKLED_BYTE_ARRAY(), ttl)
+        return EntriesOfKeys(table, ttl, None if ttl is None else self._backend.sweep(name), split)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -155,4 +256,4 @@ class RelationalOperator(KeyedOperator):
         return keys, groups.tolist()
 
 
-__all__ = ["KEEP", "RelationalOperator", "StateOfKey"]
+__all__ = ["KEEP", "EntriesOfKey", "EntriesOfKeys", "Name", "RelationalOperator", "StateOfKey", "name_of"]
