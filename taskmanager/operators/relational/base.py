@@ -68,15 +68,18 @@ class StateOfKey:
 
 
 class EntriesOfKey:
-    """The values of one key by names, at one time; what is written is there at once. Values are tuples, which nobody changes."""
+    """The values of one key by names, at one time. What is ``put`` is written at once, and nobody changes it; what is taken to be changed
+    is written by ``flush``."""
 
-    __slots__ = ("_group", "_key", "_now_ms", "_table", "_ttl")
+    __slots__ = ("_group", "_key", "_now_ms", "_table", "_taken", "_ttl")
 
     def __init__(self, table: KeyedEntries, ttl: Ttl | None, group: int, key: Any, now_ms: int) -> None:
         self._table, self._ttl, self._group, self._key, self._now_ms = table, ttl, group, key, now_ms
+        self._taken: dict[Name, Any] = {}
 
     def all(self) -> Mapping[Name, Any]:
         """Returns all that have not expired; not to be changed, and good until the next ``put``."""
+        self.flush()
         found = self._table.of_key(self._group, self._key)
         if self._ttl is None:
             return found
@@ -91,25 +94,40 @@ class EntriesOfKey:
         value, stamp = found
         return None if self._ttl.is_expired(stamp, self._now_ms) else value
 
-    def change(self, name: Name) -> Any:
-        """As ``get``, of a value that may be changed in place, and has to be ``put`` then."""
+    def take(self, name: Name) -> Any:
+        """As ``get``, of a value that may be changed in place until ``flush``, which writes it."""
+        held = self._taken.get(name)
+        if held is not None:
+            return held
         found = self._table.read(self._group, (self._key, name))
-        if found is None or self._ttl is None:
-            return found
-        value, stamp = found
-        return None if self._ttl.is_expired(stamp, self._now_ms) else value
+        if found is not None and self._ttl is not None:
+            value, stamp = found
+            found = None if self._ttl.is_expired(stamp, self._now_ms) else value
+        if found is not None:
+            self._taken[name] = found
+        return found
+
+    def begin(self, name: Name, value: Any) -> Any:
+        """Returns the given value, of which there is none yet; it may be changed in place until ``flush``, which writes it."""
+        self._taken[name] = value
+        return value
+
+    def flush(self) -> None:
+        """Writes what was taken."""
+        taken, self._taken = self._taken, {}
+        for name, value in taken.items():
+            self.put(name, value)
 
     def put(self, name: Name, value: Any) -> None:
         """``None`` removes it."""
+        self._taken.pop(name, None)
         if value is None:
             self._table.delete(self._group, (self._key, name))
         else:
-            self._table.write(
-                self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms)
-            )
+            self._table.write(self._group, (self._key, name), value if self._ttl is None else (value, self._now_ms))
 
     def append(self, name: Name, value: Any) -> None:
-        """Adds a value to a list, whose length has the name, and whose values have it with their number behind."""
+        """Adds a value that is no ``None`` to a list, whose length has the name, and whose values have it with their number behind."""
         count = self.get(name) or 0
         self.put((*name, count), value)
         self.put(name, count + 1)
@@ -138,6 +156,10 @@ class EntriesOfKeys:
         if before is not None:
             self._divide(group, key, before)
         return EntriesOfKey(self._table, self._ttl, group, key, now_ms)
+
+    def undivided(self, group: int, key: Any) -> Any:
+        """Returns the one value that versions before kept of a key, until ``of`` makes entries of it; for states without a time to live."""
+        return self._table.peek(group, (key, None))
 
     def clean(self, rows: int, now_ms: int) -> None:
         """Removes some of what has expired."""
@@ -168,6 +190,7 @@ class RelationalOperator(KeyedOperator):
         self._positions = keys
         self._schema = schema
         self._ttl_ms = ttl_ms
+        self._states: list[StateOfKey | EntriesOfKeys] = []
 
     def open(self) -> None:
         self._state = self.state_of_key("state", self._ttl_ms)
@@ -176,12 +199,16 @@ class RelationalOperator(KeyedOperator):
     def state_of_key(self, name: str, ttl_ms: int) -> StateOfKey:
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
         table = self._backend.table(name, "value", Types.PICKLED_BYTE_ARRAY(), ttl)
-        return StateOfKey(table, ttl, None if ttl is None else self._backend.sweep(name))
+        made = StateOfKey(table, ttl, None if ttl is None else self._backend.sweep(name))
+        self._states.append(made)
+        return made
 
     def entries_of_keys(self, name: str, ttl_ms: int, split: Split) -> EntriesOfKeys:
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
         table = self._backend.entries_by_key(name, Types.PICKLED_BYTE_ARRAY(), ttl)
-        return EntriesOfKeys(table, ttl, None if ttl is None else self._backend.sweep(name), split)
+        made = EntriesOfKeys(table, ttl, None if ttl is None else self._backend.sweep(name), split)
+        self._states.append(made)
+        return made
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -224,7 +251,8 @@ class RelationalOperator(KeyedOperator):
 
     def clean(self, rows: int, now_ms: int) -> None:
         """Removes some of what has expired."""
-        self._state.clean(rows, now_ms)
+        for state in self._states:
+            state.clean(rows, now_ms)
 
     def begin_batch(self) -> None:
         """Called before the rows of a batch."""
@@ -256,4 +284,40 @@ class RelationalOperator(KeyedOperator):
         return keys, groups.tolist()
 
 
-__all__ = ["KEEP", "EntriesOfKey", "EntriesOfKeys", "Name", "RelationalOperator", "StateOfKey", "name_of"]
+class EntriesOperator(RelationalOperator):
+    """State: values of a key by names, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
+
+    def open(self) -> None:
+        self._entries = self.entries_of_keys("state", self._ttl_ms, self.split)
+        super(RelationalOperator, self).open()
+
+    def read(self, group: int, key: Any, now_ms: int) -> EntriesOfKey:
+        return self._entries.of(group, key, now_ms)
+
+    def write(self, group: int, key: Any, state: EntriesOfKey, now_ms: int) -> None:
+        state.flush()
+
+    @abstractmethod
+    def split(self, whole: Any) -> Iterable[tuple[Name, Any, int | None]]:
+        """Returns the entries of what versions before kept as the one value of a key."""
+
+
+def listed(name: Name, values: Sequence[Any]) -> Iterator[tuple[Name, Any, None]]:
+    """Returns the entries of a list, as ``EntriesOfKey.append`` makes them."""
+    for at, value in enumerate(values):
+        yield (*name, at), value, None
+    if values:
+        yield name, len(values), None
+
+
+__all__ = [
+    "KEEP",
+    "EntriesOfKey",
+    "EntriesOfKeys",
+    "EntriesOperator",
+    "Name",
+    "RelationalOperator",
+    "StateOfKey",
+    "listed",
+    "name_of",
+]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -11,15 +11,18 @@ from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, Name, RelationalOperator, listed
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
+
+Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
 
 
 class TableIntervalJoin(TimedOperator):
     """``before`` and ``after``, in ms: the time of a left row is at least that of the right one minus ``before``, and at most it plus ``after``.
 
-    State: for each side ``[time, row, whether it has joined]``. A row goes, with nulls on the other side in an outer join, when nothing can join with it
-    any longer. Watermarks are held back by the larger bound, since what is emitted may be so old.
+    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``. A row goes, with nulls on the other side in an outer join, when nothing
+    can join with it any longer. Watermarks are held back by the larger bound, since what is emitted may be so old.
     """
 
     def __init__(
@@ -46,33 +49,50 @@ class TableIntervalJoin(TimedOperator):
         self._delay = max(before, after, 0)
         self._nothing = [(None,) * width for width in widths]
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        sides: list[list[list[Any]]] = state or [[], []]
+    def open(self) -> None:
+        self._left = self.entries_of_keys("state", 0, lambda whole: _by_time(whole[0]))
+        self._right = self.entries_of_keys("right", 0, _by_time)
+        super(RelationalOperator, self).open()
+
+    def read(self, group: int, key: Any, now_ms: int) -> Sides:
+        right = self._right.of(group, key, now_ms)
+        whole = self._left.undivided(group, key)
+        if whole is not None:
+            for name, value, _ in _by_time(whole[1]):
+                right.put(name, value)
+        return self._left.of(group, key, now_ms), right
+
+    def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
         time = row[self._times[input_index]] if self.is_event_time else now
         if time is None:
-            return state
+            return KEEP
         earlier, later = self._reach[input_index]
-        near = [entry for entry in sides[1 - input_index] if time - earlier <= entry[0] <= time + later]
-        found = self._matcher.positions(row, [entry[1] for entry in near], input_index)
+        first, last = time - earlier, time + later
+        others = state[1 - input_index]
+        near = [(name, held) for name, held in others.all().items() if len(name) == 2 and first <= name[0] <= last]
+        found = self._matcher.positions(row, [held[0] for _, held in near], input_index)
         for at in found:
-            near[at][2] = True
-            out.append((INSERT, self._pair(row, near[at][1], input_index)))
-        if now < time + later:
-            sides[input_index].append([time, row, bool(found)])
+            name, (other, has_joined) = near[at]
+            if not has_joined:
+                others.put(name, (other, True))
+            out.append((INSERT, self._pair(row, other, input_index)))
+        if now < last:
+            state[input_index].append((time,), (row, bool(found)))
             self.register(self._ends(time, input_index))
         elif not found and self._is_outer[input_index]:
             out.append((INSERT, self._pair(row, self._nothing[1 - input_index], input_index)))
-        return sides if sides[0] or sides[1] else None
+        return KEEP
 
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
+    def fire(self, state: Sides, time_ms: int, out: list[Change]) -> Any:
         for index, side in enumerate(state):
-            gone = [entry for entry in side if self._ends(entry[0], index) <= time_ms]
-            side[:] = [entry for entry in side if self._ends(entry[0], index) > time_ms]
+            name = (time_ms - self._ends(0, index),)
             if self._is_outer[index]:
                 nothing = self._nothing[1 - index]
-                out.extend((INSERT, self._pair(row, nothing, index)) for _, row, has_joined in gone if not has_joined)
-        return state if state[0] or state[1] else None
+                rows = [row for row, has_joined in side.listed(name) if not has_joined]
+                out.extend((INSERT, self._pair(row, nothing, index)) for row in rows)
+            side.remove_list(name)
+        return KEEP
 
     def on_watermark(self, timestamp_ms: int) -> None:
         held = timestamp_ms if timestamp_ms in (END_OF_TIME, NO_WATERMARK) else timestamp_ms - self._delay
@@ -84,3 +104,12 @@ class TableIntervalJoin(TimedOperator):
 
     def _pair(self, row: Row, other: Row, index: int) -> Row:
         return row + other if index == 0 else other + row
+
+
+def _by_time(side: Sequence[Sequence[Any]]) -> Iterator[tuple[Name, Any, int | None]]:
+    """From ``[time, row, whether it has joined]`` of each row."""
+    rows: dict[int, list[tuple[Row, bool]]] = {}
+    for time, row, has_joined in side:
+        rows.setdefault(time, []).append((row, has_joined))
+    for time, found in rows.items():
+        yield from listed((time,), found)

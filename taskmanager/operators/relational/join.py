@@ -68,10 +68,6 @@ class Join(RelationalOperator):
         left, right = self._sides
         return left.of(group, key, now_ms), right.of(group, key, now_ms)
 
-    def clean(self, rows: int, now_ms: int) -> None:
-        for side in self._sides:
-            side.clean(rows, now_ms)
-
     def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         other = self._matching(state[1 - input_index], row, input_index)
         if self._type in ("SEMI", "ANTI"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +10,16 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
+from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name, listed
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
+_TOTAL = ("total",)
+_INSIDE, _WAITING = "inside", "waiting"
 
-class OverAggregate(TimedOperator):
-    """State: ``[rows that wait, by their time; accumulator; (time, row) of those in it, where they leave it]``.
+
+class OverAggregate(EntriesOperator, TimedOperator):
+    """State: by ``("waiting", time)`` a list of the rows that wait; by ``("total",)`` ``[accumulator, number of the first row in it, number of the next
+    one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows leave it.
 
     ``time``: the field of event time, ``None``: rows are taken as they come. ``is_rows``: ROWS, otherwise RANGE, where rows of the same time are
     taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all. ``constants`` stand behind the fields of a row
@@ -40,46 +45,58 @@ class OverAggregate(TimedOperator):
         self._preceding = preceding
         self._constants = constants
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         if self._time is None:
-            state = state or self._new()
-            self._take(state, self.now(), [row], out)
+            self._add(state, self.now(), [row], out)
             return state
         time = row[self._time]
         if time is None or time <= self.now():
-            return state  # too late
-        state = state or self._new()
-        waiting = state[0].get(time)
-        if waiting is None:
-            state[0][time] = [row]
+            return KEEP  # too late
+        name = (_WAITING, time)
+        if state.get(name) is None:
             self.register(time)
-        else:
-            waiting.append(row)
+        state.append(name, row)
         return state
 
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        for time in sorted(time for time in state[0] if time <= time_ms):
-            rows = state[0].pop(time)
-            for part in [[row] for row in rows] if self._is_rows else [rows]:
-                self._take(state, time, part, out)
+    def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
+        name = (_WAITING, time_ms)
+        rows = state.listed(name)
+        state.remove_list(name)
+        for part in [[row] for row in rows] if self._is_rows else [rows] if rows else []:
+            self._add(state, time_ms, part, out)
         return state
 
-    def _new(self) -> list[Any]:
-        return [{}, self._aggregates.create(), []]
+    def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
+        waiting, acc, inside = whole
+        for time, rows in waiting.items():
+            yield from listed((_WAITING, time), rows)
+        yield _TOTAL, [acc, 0, len(inside)], None
+        for at, entry in enumerate(inside):
+            yield (_INSIDE, at), entry, None
 
-    def _take(self, state: list[Any], time: int, rows: list[Row], out: list[Change]) -> None:
+    def _add(self, state: EntriesOfKey, time: int, rows: list[Row], out: list[Change]) -> None:
         """Rows that are taken together come into the accumulator, earlier ones leave it."""
-        aggregates, acc, inside = self._aggregates, state[1], state[2]
+        aggregates, total = self._aggregates, state.take(_TOTAL)
+        if total is None:
+            total = state.begin(_TOTAL, [aggregates.create(), 0, 0])
+        acc = total[0]
         for row in rows:
             aggregates.change(acc, row + self._constants, True)
         if self._preceding is not None:
-            inside += [(time, row) for row in rows]
-            gone = len(inside) - self._preceding - 1 if self._is_rows else 0
-            if not self._is_rows:
-                while inside[gone][0] < time - self._preceding:
-                    gone += 1
-            for _, row in inside[: max(gone, 0)]:
+            for row in rows:
+                state.put((_INSIDE, total[2]), (time, row))
+                total[2] += 1
+            while self._leaves(state, total, time):
+                _, row = state.get((_INSIDE, total[1]))
                 aggregates.change(acc, row + self._constants, False)
-            del inside[: max(gone, 0)]
+                state.put((_INSIDE, total[1]), None)
+                total[1] += 1
         values = aggregates.values(acc)
         out.extend((INSERT, row + values) for row in rows)
+
+    def _leaves(self, state: EntriesOfKey, total: list[Any], time: int) -> bool:
+        """Whether the first row is too far from the current one."""
+        assert self._preceding is not None
+        if self._is_rows:
+            return bool(total[2] - total[1] > self._preceding + 1)
+        return bool(state.get((_INSIDE, total[1]))[0] < time - self._preceding)

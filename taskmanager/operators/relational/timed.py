@@ -12,7 +12,7 @@ from tidegate.functions.sql.rows import Change
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
 
 
 class TimedOperator(RelationalOperator):
@@ -25,7 +25,7 @@ class TimedOperator(RelationalOperator):
 
     @abstractmethod
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        """The timer of a key is due. Returns the new state of the key, ``None`` for none."""
+        """The timer of a key is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
 
     def now(self) -> int:
         """Returns the time in ms."""
@@ -42,7 +42,9 @@ class TimedOperator(RelationalOperator):
         now_ms = self.context.clock.now_ms()
         state = self.read(timer.group, timer.key, now_ms)
         if state is not None:
-            self.write(timer.group, timer.key, self.fire(state, timer.timestamp, self._fired), now_ms)
+            found = self.fire(state, timer.timestamp, self._fired)
+            if found is not KEEP:
+                self.write(timer.group, timer.key, found, now_ms)
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self.advance(timestamp_ms)

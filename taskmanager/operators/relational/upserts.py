@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,16 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row, batch_of
 from tidegate.functions.sql.scalar import CompiledFilter
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+from tidegate.taskmanager.operators.relational.base import (
+    KEEP,
+    EntriesOfKey,
+    EntriesOperator,
+    Name,
+    RelationalOperator,
+    name_of,
+)
+
+_AT, _OF = "at", "of"
 
 
 class ChangelogNormalize(RelationalOperator):
@@ -55,9 +64,14 @@ class ChangelogNormalize(RelationalOperator):
         return bool(self._condition.evaluate(batch_of([(INSERT, row)], self._rows))[0].as_py())
 
 
-class UpsertMaterialize(RelationalOperator):
-    """State: the rows of a key in the order in which they came. The newest is what the table has (Flink: ``SinkUpsertMaterializer.java``).
-    ``upsert_key``: the key of the query, of which there is one row at a time."""
+class UpsertMaterialize(EntriesOperator):
+    """The rows of a key in the order in which they came, of which the newest is what the table has (Flink: ``SinkUpsertMaterializer.java``).
+    ``upsert_key``: the key of the query, of which there is one row at a time.
+
+    State, as Flink's ``LinkedMultiSetState.java``: by ``()`` the numbers of the newest row and of the next one to come; by ``("at", number)``
+    ``(row, number of the row before it, number of the row behind it)``; by ``("of", row or its upsert key)`` the numbers of those rows. What has
+    expired is not there.
+    """
 
     def __init__(
         self, name: str, keys: Sequence[int], schema: pa.Schema, *, upsert_key: Sequence[int], ttl_ms: int
@@ -65,29 +79,63 @@ class UpsertMaterialize(RelationalOperator):
         super().__init__(name, [keys], schema, ttl_ms)
         self._upsert_key = upsert_key
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        rows: list[Row] = state or []
-        at = self._place(rows, row)
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        name = self._name_of(row)
+        newest, following = state.get(()) or (None, 0)
+        if newest is not None and state.get((_AT, newest)) is None:
+            newest = None
+        numbers = state.get(name) or ()
         if adds(kind):
-            out.append((UPDATE_AFTER if rows else INSERT, row))
-            if self._upsert_key and at is not None:
-                rows[at] = row
+            out.append((INSERT if newest is None else UPDATE_AFTER, row))
+            if self._upsert_key and numbers:
+                _, before, behind = state.get((_AT, numbers[0])) or (row, None, None)
+                state.put((_AT, numbers[0]), (row, before, behind))
             else:
-                rows.append(row)
-            return rows
-        if at is None:
+                self._add(state, name, row, numbers, newest, following)
             return KEEP
-        del rows[at]
-        if not rows:
+        if not numbers:
+            return KEEP
+        number, *others = numbers
+        _, before, behind = state.get((_AT, number)) or (row, None, None)
+        previous = None if before is None else state.get((_AT, before))
+        state.put((_AT, number), None)
+        state.put(name, tuple(others) or None)
+        if previous is not None:
+            state.put((_AT, before), (previous[0], previous[1], behind))
+        if behind is not None:
+            if (found := state.get((_AT, behind))) is not None:
+                state.put((_AT, behind), (found[0], before, found[2]))
+        elif previous is None:
             out.append((DELETE, row))
-            return None
-        if at == len(rows):
-            out.append((UPDATE_AFTER, rows[-1]))
-        return rows
+            state.put((), None)
+        else:
+            out.append((UPDATE_AFTER, previous[0]))
+            state.put((), (before, following))
+        return KEEP
 
-    def _place(self, rows: Sequence[Row], row: Row) -> int | None:
+    def split(self, whole: Sequence[Row]) -> Iterator[tuple[Name, Any, int | None]]:
+        """From the rows in their order."""
+        last = len(whole) - 1
+        numbers: dict[Name, tuple[int, ...]] = {}
+        for at, row in enumerate(whole):
+            yield (_AT, at), (row, at - 1 if at else None, at + 1 if at < last else None), None
+            name = self._name_of(row)
+            numbers[name] = (*numbers.get(name, ()), at)
+        for name, found in numbers.items():
+            yield name, found, None
+        yield (), (last, last + 1), None
+
+    def _add(
+        self, state: EntriesOfKey, name: Name, row: Row, numbers: tuple[int, ...], newest: int | None, number: int
+    ) -> None:
+        """Adds a row behind the newest one."""
+        if newest is not None:
+            before, earlier, _ = state.get((_AT, newest))
+            state.put((_AT, newest), (before, earlier, number))
+        state.put((_AT, number), (row, newest, None))
+        state.put(name, (*numbers, number))
+        state.put((), (number, number + 1))
+
+    def _name_of(self, row: Row) -> Name:
         key = self._upsert_key
-        if not key:
-            return rows.index(row) if row in rows else None
-        wanted = [row[position] for position in key]
-        return next((at for at, old in enumerate(rows) if [old[position] for position in key] == wanted), None)
+        return (_OF, name_of(tuple([row[position] for position in key]) if key else row))

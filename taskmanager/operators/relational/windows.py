@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.functions.sql.time_windows import Span
 from tidegate.plan.specs import SortField
+from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name, listed
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.ranks import sort_key
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
@@ -26,8 +28,8 @@ Spans: TypeAlias = Callable[[Row], Sequence[Span]]
 """The windows of a row."""
 
 
-class WindowAggregate(TimedOperator):
-    """State: ``[values of the grouping, {window: accumulator}]``. ``spans``: the windows of a row that has come at the given time; ``merges``: those that
+class WindowAggregate(EntriesOperator, TimedOperator):
+    """State: by window ``[values of the grouping, accumulator]``. ``spans``: the windows of a row that has come at the given time; ``merges``: those that
     meet become one (sessions). ``properties``: what of a window stands behind the aggregates."""
 
     def __init__(
@@ -52,54 +54,61 @@ class WindowAggregate(TimedOperator):
         self._merges = merges
         self._properties = properties
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
         if self._attached is not None:
             spans = self._attached(row)
         else:
             assert self._spans is not None
             spans = self._spans(now if self._time is None else row[self._time])
-        if state is None:
-            state = [tuple([row[position] for position in self._grouping]), {}]
-        windows = state[1]
         for span in spans:
             if self._merges:
-                span = self._merged(windows, span)
+                span = self._merged(state, span)
             if span[1] - 1 <= now and self.is_event_time:
                 continue  # too late
-            found = windows.get(span)
+            found = state.take(span)
             if found is None:
-                found = windows[span] = self._aggregates.create()
+                group = tuple([row[position] for position in self._grouping])
+                found = state.begin(span, [group, self._aggregates.create()])
             self.register(span[1] - 1)
-            self._aggregates.change(found, row, adds(kind))
-        return state if windows else None
+            self._aggregates.change(found[1], row, adds(kind))
+        return state
 
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        windows = state[1]
-        for span in sorted(span for span in windows if span[1] - 1 <= time_ms):
-            found = windows.pop(span)
-            if found[0] > 0:
+    def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
+        due = [(span, found) for span, found in state.all().items() if span[1] - 1 <= time_ms]
+        for span, (group, acc) in sorted(due, key=itemgetter(0)):
+            if acc[0] > 0:
                 times = tuple([made(span) for made in self._properties])
-                out.append((INSERT, state[0] + self._aggregates.values(found) + times))
-        return state if windows else None
+                out.append((INSERT, group + self._aggregates.values(acc) + times))
+            state.put(span, None)
+        return KEEP
 
-    def _merged(self, windows: dict[Span, Any], span: Span) -> Span:
+    def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
+        group, windows = whole
+        for span, acc in windows.items():
+            yield span, [group, acc], None
+
+    def _merged(self, state: EntriesOfKey, span: Span) -> Span:
         """Makes one window of those that meet the given one."""
-        meeting = sorted(other for other in windows if other[0] <= span[1] and span[0] <= other[1])
+        meeting = sorted(other for other in state.all() if other[0] <= span[1] and span[0] <= other[1])
         if not meeting:
             return span
         whole = (min(span[0], meeting[0][0]), max(span[1], *(other[1] for other in meeting)))
-        first, *others = [windows.pop(other) for other in meeting]
+        if meeting == [whole]:
+            return whole
+        first, *others = [state.take(other) for other in meeting]
         for other in others:
-            self._aggregates.merge(first, other)
-        windows[whole] = first
+            self._aggregates.merge(first[1], other[1])
+        for window in meeting:
+            state.put(window, None)
+        state.begin(whole, first)
         return whole
 
 
-class WindowRows(TimedOperator):
+class WindowRows(EntriesOperator, TimedOperator):
     """Operators that keep the rows of a window, which stands in columns of the rows, until it ends.
 
-    State: ``{window: [rows of each input]}``. ``spans``: by input.
+    State: by ``(end,)`` the starts of the windows that end then; what is kept of a window has a name that begins with it. ``spans``: by input.
     """
 
     def __init__(
@@ -114,34 +123,72 @@ class WindowRows(TimedOperator):
         super().__init__(name, keys, schema, is_event_time=is_event_time)
         self._row_spans = spans
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        windows: dict[Span, list[list[Row]]] = state or {}
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
         for span in self._row_spans[input_index](row):
-            if span[1] - 1 <= now and self.is_event_time:
+            start, end = span
+            if end - 1 <= now and self.is_event_time:
                 continue  # too late
-            found = windows.get(span)
-            if found is None:
-                found = windows[span] = [[] for _ in self._positions]
-                self.register(span[1] - 1)
-            self.take(found[input_index], row)
-        return windows or None
+            starts = state.get((end,)) or ()
+            if start not in starts:
+                state.put((end,), (*starts, start))
+                self.register(end - 1)
+            self.keep(state, (start, end), input_index, row)
+        return state
 
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        for span in sorted(span for span in state if span[1] - 1 <= time_ms):
-            out.extend((INSERT, row) for row in self.results(state.pop(span)))
-        return state or None
+    def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
+        end = time_ms + 1
+        for start in sorted(state.get((end,)) or ()):
+            out.extend((INSERT, row) for row in self.results(state, (start, end)))
+        state.put((end,), None)
+        return KEEP
+
+    def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
+        starts: dict[int, tuple[int, ...]] = {}
+        for span, rows in whole.items():
+            starts[span[1]] = (*starts.get(span[1], ()), span[0])
+            yield from self.split_window(span, rows)
+        for end, found in starts.items():
+            yield (end,), found, None
 
     @abstractmethod
-    def take(self, rows: list[Row], row: Row) -> None:
+    def split_window(self, span: Span, rows: Sequence[list[Row]]) -> Iterable[tuple[Name, Any, int | None]]:
+        """Returns the entries of the rows of a window, by input."""
+
+    @abstractmethod
+    def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
         """Adds a row to those that are kept of its window."""
 
     @abstractmethod
-    def results(self, rows: Sequence[list[Row]]) -> Iterable[Row]:
-        """Returns what is emitted for a window. ``rows``: by input."""
+    def results(self, state: EntriesOfKey, span: Span) -> Iterable[Row]:
+        """Returns what is emitted for a window, of which nothing is kept from now on."""
 
 
-class WindowTopN(WindowRows):
+class WindowFirstRows(WindowRows):
+    """Windows of which a few rows are kept, in one entry."""
+
+    def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
+        rows = state.take(span)
+        self.choose(state.begin(span, []) if rows is None else rows, row)
+
+    def results(self, state: EntriesOfKey, span: Span) -> Iterable[Row]:
+        rows = state.get(span) or []
+        state.put(span, None)
+        return self.shown(rows)
+
+    def split_window(self, span: Span, rows: Sequence[list[Row]]) -> Iterable[tuple[Name, Any, int | None]]:
+        yield span, rows[0], None
+
+    @abstractmethod
+    def choose(self, rows: list[Row], row: Row) -> None:
+        """Adds a row to those that are kept, if it is one of them."""
+
+    def shown(self, rows: list[Row]) -> Iterable[Row]:
+        """Returns what is emitted of the rows that were kept."""
+        return rows
+
+
+class WindowTopN(WindowFirstRows):
     """The first rows of a window in an order, with their ranks where they are asked for."""
 
     def __init__(
@@ -161,16 +208,16 @@ class WindowTopN(WindowRows):
         self._first, self._last = ranks[0] - 1, ranks[1]
         self._outputs_number = outputs_number
 
-    def take(self, rows: list[Row], row: Row) -> None:
+    def choose(self, rows: list[Row], row: Row) -> None:
         rows.insert(bisect_right(rows, self._sort_key(row), key=self._sort_key), row)
         del rows[self._last :]
 
-    def results(self, rows: Sequence[list[Row]]) -> Iterable[Row]:
-        ranked = rows[0][self._first :]
+    def shown(self, rows: list[Row]) -> Iterable[Row]:
+        ranked = rows[self._first :]
         return [(*row, rank) for rank, row in enumerate(ranked, self._first + 1)] if self._outputs_number else ranked
 
 
-class WindowDeduplicate(WindowRows):
+class WindowDeduplicate(WindowFirstRows):
     """The first or last row of a window by a field of time."""
 
     def __init__(
@@ -188,17 +235,15 @@ class WindowDeduplicate(WindowRows):
         self._time = time
         self._keeps_last = keeps_last
 
-    def take(self, rows: list[Row], row: Row) -> None:
+    def choose(self, rows: list[Row], row: Row) -> None:
         time = self._time
         if not rows or (row[time] >= rows[0][time] if self._keeps_last else row[time] < rows[0][time]):
             rows[:] = [row]
 
-    def results(self, rows: Sequence[list[Row]]) -> Iterable[Row]:
-        return rows[0]
-
 
 class WindowJoin(WindowRows):
-    """A join of rows of the same window and key. ``matcher`` finds the rows of the other side."""
+    """A join of rows of the same window and key. ``matcher`` finds the rows of the other side. The rows of a window and an input are a list by ``(start, end,
+    input)``."""
 
     def __init__(
         self,
@@ -217,11 +262,13 @@ class WindowJoin(WindowRows):
         self._matcher = matcher
         self._nothing = [(None,) * width for width in widths]
 
-    def take(self, rows: list[Row], row: Row) -> None:
-        rows.append(row)
+    def keep(self, state: EntriesOfKey, span: Span, input_index: int, row: Row) -> None:
+        state.append((*span, input_index), row)
 
-    def results(self, rows: Sequence[list[Row]]) -> Iterable[Row]:
-        left, right = rows
+    def results(self, state: EntriesOfKey, span: Span) -> Iterable[Row]:
+        left, right = [state.listed((*span, index)) for index in (0, 1)]
+        for index in (0, 1):
+            state.remove_list((*span, index))
         matched: set[int] = set()
         for row in left:
             found = self._matcher.positions(row, right)
@@ -236,3 +283,7 @@ class WindowJoin(WindowRows):
                 yield row + self._nothing[1]
         if self._type in ("RIGHT", "FULL"):
             yield from (self._nothing[0] + row for at, row in enumerate(right) if at not in matched)
+
+    def split_window(self, span: Span, rows: Sequence[list[Row]]) -> Iterable[tuple[Name, Any, int | None]]:
+        for index, side in enumerate(rows):
+            yield from listed((*span, index), side)
