@@ -50,6 +50,10 @@ class KeyedEntries(KeyedTable, Protocol):
     """A table whose namespaces are the names of values of a key, which are asked for together too (Flink: ``MapState``). Each is an entry of its own: a
     snapshot that builds upon another one writes those that changed, and not all of their key."""
 
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether there may be an entry without a namespace."""
+
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
         """All of a key by their names, for callers that change neither the mapping nor what is in it. Good until the next write."""
 

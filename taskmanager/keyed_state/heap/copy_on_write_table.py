@@ -230,6 +230,8 @@ class IndexedTable(StateTable):
     def __init__(self) -> None:
         super().__init__()
         self._of_key: dict[int, dict[Key, dict[Namespace, StateValue]]] = {}
+        self.has_unnamed = False
+        """Whether there was an entry without a namespace."""
 
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
         """For callers that change neither the mapping nor what is in it."""
@@ -241,6 +243,8 @@ class IndexedTable(StateTable):
         if keys is None:
             keys = self._of_key[group] = {}
         key, namespace = entry
+        if namespace is None:
+            self.has_unnamed = True
         held = keys.get(key)
         if held is None:
             keys[key] = {namespace: value}

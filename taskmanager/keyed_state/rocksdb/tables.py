@@ -132,6 +132,10 @@ class RocksEntries(RocksTable):
         self._kept: dict[tuple[int, Key], dict[Namespace, StateValue]] = {}
         self._kept_values = 0
 
+    @property
+    def has_unnamed(self) -> bool:
+        return self.rows.may_have_none
+
     def of_key(self, group: int, key: Key) -> Mapping[Namespace, StateValue]:
         kept = self._kept.get((group, key))
         if kept is not None:
@@ -152,8 +156,6 @@ class RocksEntries(RocksTable):
         kept = self._kept.get((group, key))
         if kept is not None:
             return kept.get(namespace)
-        if namespace is None and not self.rows.may_have_none:
-            return None
         return self.read(group, entry)
 
     def write(self, group: int, entry: Entry, value: StateValue) -> None:

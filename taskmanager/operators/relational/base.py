@@ -75,11 +75,12 @@ class EntriesOfKey:
 
     def __init__(self, table: KeyedEntries, ttl: Ttl | None, group: int, key: Any, now_ms: int) -> None:
         self._table, self._ttl, self._group, self._key, self._now_ms = table, ttl, group, key, now_ms
-        self._taken: dict[Name, Any] = {}
+        self._taken: dict[Name, Any] | None = None
 
     def all(self) -> Mapping[Name, Any]:
         """Returns all that have not expired; not to be changed, and good until the next ``put``."""
-        self.flush()
+        if self._taken is not None:
+            self.flush()
         found = self._table.of_key(self._group, self._key)
         if self._ttl is None:
             return found
@@ -96,31 +97,32 @@ class EntriesOfKey:
 
     def take(self, name: Name) -> Any:
         """As ``get``, of a value that may be changed in place until ``flush``, which writes it."""
-        held = self._taken.get(name)
-        if held is not None:
+        if self._taken is not None and (held := self._taken.get(name)) is not None:
             return held
         found = self._table.read(self._group, (self._key, name))
         if found is not None and self._ttl is not None:
             value, stamp = found
             found = None if self._ttl.is_expired(stamp, self._now_ms) else value
-        if found is not None:
-            self._taken[name] = found
-        return found
+        return None if found is None else self.begin(name, found)
 
     def begin(self, name: Name, value: Any) -> Any:
         """Returns the given value, of which there is none yet; it may be changed in place until ``flush``, which writes it."""
+        if self._taken is None:
+            self._taken = {}
         self._taken[name] = value
         return value
 
     def flush(self) -> None:
         """Writes what was taken."""
-        taken, self._taken = self._taken, {}
-        for name, value in taken.items():
-            self.put(name, value)
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            for name, value in taken.items():
+                self.put(name, value)
 
     def put(self, name: Name, value: Any) -> None:
         """``None`` removes it."""
-        self._taken.pop(name, None)
+        if self._taken is not None:
+            self._taken.pop(name, None)
         if value is None:
             self._table.delete(self._group, (self._key, name))
         else:
@@ -152,14 +154,13 @@ class EntriesOfKeys:
 
     def of(self, group: int, key: Any, now_ms: int) -> EntriesOfKey:
         """Returns those of a key."""
-        before = self._table.peek(group, (key, None))
-        if before is not None:
+        if self._table.has_unnamed and (before := self._table.peek(group, (key, None))) is not None:
             self._divide(group, key, before)
         return EntriesOfKey(self._table, self._ttl, group, key, now_ms)
 
     def undivided(self, group: int, key: Any) -> Any:
         """Returns the one value that versions before kept of a key, until ``of`` makes entries of it; for states without a time to live."""
-        return self._table.peek(group, (key, None))
+        return self._table.peek(group, (key, None)) if self._table.has_unnamed else None
 
     def clean(self, rows: int, now_ms: int) -> None:
         """Removes some of what has expired."""

@@ -13,6 +13,7 @@ from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, with_kinds
 from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of
 from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.model.checkpoint import RestoredOperator
 from tidegate.model.keygroups import subtask_of
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
@@ -89,7 +90,14 @@ class Subtasks:
         """All subtasks write a snapshot and end; so many others start from it."""
         snapshots = [running.snapshot() for running in self.running]
         self.close()
-        restored = restored_of(snapshots)
+        self._start(restored_of(snapshots), parallelism)
+
+    def restart(self, restored: RestoredOperator) -> None:
+        """As many subtasks start from other state."""
+        self.close()
+        self._start(restored, len(self.running))
+
+    def _start(self, restored: RestoredOperator, parallelism: int) -> None:
         self.running = [self._started(i, parallelism, restored=restored) for i in range(parallelism)]
 
     def set_clock(self, now_ms: int) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running
 from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
-from tests.unit.taskmanager.operators.relational.test_against_duckdb import BACKENDS, LEFT, RIGHT, call, join
+from tests.unit.taskmanager.operators.relational.test_against_duckdb import BACKENDS, LEFT, RIGHT, call, in_order, join
 from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import (
     BIGINT,
     INT,
@@ -21,22 +22,31 @@ from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import
     TIME,
     window_aggregate,
 )
+from tidegate.columnar.keys.hashing import hash_columns, key_groups
+from tidegate.common.typeinfo import Types
 from tidegate.functions.sql.rows import Change
-from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot
+from tidegate.model.channel_events import END_OF_TIME
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
+from tidegate.model.keygroups import KeyGroupRange
 from tidegate.plan import nodes
 from tidegate.plan.expressions import CurrentRow, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import (
+    ContextResolvedTable,
     IntervalBounds,
     IntervalJoinSpec,
     OverGroup,
     OverSpec,
     PartitionSpec,
+    ResolvedCatalogTable,
+    ResolvedSchema,
     SortField,
     SortSpec,
+    TableSink,
     TumblingWindow,
     WindowAttachedWindowing,
 )
+from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
 
 ROWS_OF_KEY = 20_000
 MOST_BYTES = 8_000
@@ -55,8 +65,6 @@ class Case:
 
 
 def upsert(upsert_key: tuple[int, ...] | None) -> nodes.Sink2:
-    from tidegate.plan.specs import ContextResolvedTable, ResolvedCatalogTable, ResolvedSchema, TableSink
-
     table = ContextResolvedTable("`c`.`d`.`t`", ResolvedCatalogTable(ResolvedSchema(())))
     return nodes.Sink2(
         id=1,
@@ -191,3 +199,86 @@ def test_a_checkpoint_after_one_row_writes_some_entries(name: str, backend: str)
     written, _ = checkpoint(running, 2)
     assert 0 < written < MOST_BYTES < whole, (written, whole)
     subtasks.close()
+
+
+def _held(*rows: Any) -> dict[Any, list[Any]]:
+    return {row: [row, count, matches, 0] for row, count, matches in rows}
+
+
+P, Q = (1, "p"), (1, "q")
+A, B = ("a", 1, 5_000), ("a", 2, 6_000)
+BEFORE: dict[str, tuple[Any, dict[str, Any], Sequence[tuple[int, Change]], Sequence[tuple[int, Change]]]] = {
+    "outer join of one key": (
+        1,
+        {"left": _held((P, 2, 1), (Q, 1, 0)), "right": _held((Q, 1, 2))},
+        [(0, (0, P)), (0, (0, P)), (0, (0, Q)), (1, (0, Q))],
+        [(0, (3, P)), (0, (3, P)), (1, (0, P)), (1, (3, Q))],
+    ),
+    "interval join": (
+        "a",
+        {"state": [[[5_000, A, True], [20_000, ("a", 2, 20_000), False]], [[5_500, ("a", 9, 5_500), True]]]},
+        [(0, (0, A)), (1, (0, ("a", 9, 5_500))), (0, (0, ("a", 2, 20_000)))],
+        [(1, (0, ("a", 8, 5_600)))],
+    ),
+    "OVER of rows that wait": (
+        "a",
+        {"state": [{5_000: [A], 6_000: [B, B]}, [0, [[0]]], []]},
+        [(0, (0, A)), (0, (0, B)), (0, (0, B))],
+        [],
+    ),
+    "windows of one key": (
+        "a",
+        {"state": [("a",), {(0, 10_000): [2, [[2], [3, 2]]]}]},
+        [(0, (0, A)), (0, (0, B))],
+        [(0, (0, ("a", 7, 7_000))), (0, (0, ("a", 7, 17_000)))],
+    ),
+    "window join": (
+        "a",
+        {"state": {(0, 10_000): [[(*A, 0, 10_000)], [(*B, 0, 10_000)]]}},
+        [(0, (0, (*A, 0, 10_000))), (1, (0, (*B, 0, 10_000)))],
+        [(0, (0, (*B, 0, 10_000)))],
+    ),
+    "upserts of one key": (
+        1,
+        {"state": [P, Q, P]},
+        [(0, (0, P)), (0, (0, Q)), (0, (0, P))],
+        [(0, (3, P)), (0, (3, P)), (0, (0, P)), (0, (3, P)), (0, (3, Q))],
+    ),
+    "upserts with a key of their own": (
+        1,
+        {"state": [P, Q]},
+        [(0, (0, P)), (0, (0, Q))],
+        [(0, (2, P)), (0, (3, Q)), (0, (3, P))],
+    ),
+}
+
+
+def savepoint_of_before(key: Any, states: dict[str, Any], group: int, snapshot: OperatorSnapshot) -> RestoredOperator:
+    """With the one value of the key in each state, and the timers of a snapshot."""
+    backend = KeyedStateBackend("op", KeyGroupRange(0, 127))
+    for name, value in states.items():
+        backend.table(name, "value", Types.PICKLED_BYTE_ARRAY()).write(group, (key, None), value)
+    frozen = backend.freeze(1)
+    written = frozen.write(MemoryStore())
+    frozen.release()
+    timers = tuple(segment for segment in snapshot.keyed if segment.state_name.startswith("_timers"))
+    return RestoredOperator(keyed=(*written.keyed, *timers))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", BEFORE)
+def test_one_value_of_a_key_from_a_savepoint_of_before_becomes_entries(name: str, backend: str) -> None:
+    key, states, first, then = BEFORE[name]
+    case = CASES[name]
+    taken = Subtasks(case.node, case.types, case.keys, 1, {"state.backend.type": backend})
+    for index, change in first:
+        taken.feed([change], index)
+    snapshot = taken.running[0].snapshot()
+    group = int(key_groups(hash_columns([pa.array([key], pa.string() if key == "a" else pa.int32())]), 128)[0])
+    restored = Subtasks(case.node, case.types, case.keys, 1, {"state.backend.type": backend})
+    restored.restart(savepoint_of_before(key, states, group, snapshot))
+    for index, change in then:
+        assert in_order(restored.feed([change], index)) == in_order(taken.feed([change], index))
+    assert in_order(restored.watermark(END_OF_TIME)) == in_order(taken.watermark(END_OF_TIME))
+    taken.close()
+    restored.close()
