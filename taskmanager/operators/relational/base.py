@@ -68,7 +68,7 @@ class StateOfKey:
 
 
 class EntriesOfKey:
-    """The values of one key by names, at one time. What is ``put`` is written at once, and nobody changes it; what is taken to be changed
+    """The values of one key by names, at one time. What is ``put`` is written at once, and not to be changed; what is taken to be changed
     is written by ``flush``."""
 
     __slots__ = ("_group", "_key", "_now_ms", "_table", "_taken", "_ttl")

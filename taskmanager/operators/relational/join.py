@@ -1,6 +1,6 @@
 """Joins of two changelogs (Flink: ``StreamingJoinOperator.java``, ``StreamingSemiAntiJoinOperator.java``).
 
-The rows of a side are entries of state, by what Flink's ``JoinRecordStateViews.java`` and ``OuterJoinRecordStateViews.java`` tell them apart by:
+The rows of a side are entries of state, named as in Flink (``JoinRecordStateViews.java``, ``OuterJoinRecordStateViews.java``):
 
     no unique key                    the row, with how often it is there
     a unique key                     the values of the key
@@ -54,7 +54,7 @@ class Join(RelationalOperator):
             None if found is None else [position for position in found if position not in key]
             for found, key in zip(upsert_keys, keys, strict=True)
         ]
-        """By side: what rows of a key of the join are told apart by; ``None``: by all that is in them."""
+        """By side: the positions whose values distinguish rows of a key of the join; ``None``: all of them."""
 
     def open(self) -> None:
         left, right = (

@@ -50,7 +50,7 @@ from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
 
 ROWS_OF_KEY = 20_000
 MOST_BYTES = 8_000
-"""Of what a checkpoint writes after one row: a file of Arrow's with some rows."""
+"""Bytes that a checkpoint may write after one row: a file of Arrow's with some rows."""
 
 
 @dataclass
@@ -171,7 +171,7 @@ CASES = {
 
 
 def checkpoint(running: Running, number: int) -> tuple[int, OperatorSnapshot]:
-    """How many bytes it has written, and the snapshot. The next one builds upon it."""
+    """Returns how many bytes it has written, and the snapshot. The next one builds upon it."""
     store = MemoryStore()
     running.operator.prepare_snapshot(number)
     running.operator.context.checkpoint_options = CheckpointOptions(
@@ -254,7 +254,7 @@ BEFORE: dict[str, tuple[Any, dict[str, Any], Sequence[tuple[int, Change]], Seque
 
 
 def savepoint_of_before(key: Any, states: dict[str, Any], group: int, snapshot: OperatorSnapshot) -> RestoredOperator:
-    """With the one value of the key in each state, and the timers of a snapshot."""
+    """Returns the one value of the key in each state, and the timers of a snapshot."""
     backend = KeyedStateBackend("op", KeyGroupRange(0, 127))
     for name, value in states.items():
         backend.table(name, "value", Types.PICKLED_BYTE_ARRAY()).write(group, (key, None), value)
