@@ -87,23 +87,20 @@ class DeserializationSchema(ABC):
 
 
 def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
-    """Returns a row for each value. Raises ``PoisonRecord`` as ``decoded_rows`` does, and for a value without a row."""
+    """Returns a row for each value. Raises ``PoisonRecord`` as ``decoded_rows`` does, and for a value without a row or with several."""
     data, counts = decoded_rows(schema, values)
-    if counts is not None and not counts.all():
-        raise PoisonRecord(int((counts == 0).argmax()), "it has no row, where one is asked for")
+    if counts is not None and (counts != 1).any():
+        index = int((counts != 1).argmax())
+        raise PoisonRecord(index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where one is asked for")
     return data
 
 
 def decoded_rows(schema: DeserializationSchema, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
-    """Returns the rows of the values, and how many each has, none or one: ``None`` where each has one. Raises ``PoisonRecord`` for a value with
-    several rows, between which no position of a split lies, and for the first value that ``schema`` raises for, whatever it raises, but for what a
-    message cannot be the cause of: a registry that does not answer, say."""
+    """Returns the rows of the values, and how many each has: ``None`` where each has one. Raises ``PoisonRecord`` for the first value that
+    ``schema`` raises for, whatever it raises, but for what a message cannot be the cause of: a registry that does not answer, say."""
     try:
         data, counts = schema.decode_rows(values)
         check_content(data, "messages")
-        if counts is not None and (counts > 1).any():
-            index = int((counts > 1).argmax())
-            raise PoisonRecord(index, f"it has {counts[index]} rows: a message with several is not supported")
         return data, counts
     except PoisonRecord:
         raise

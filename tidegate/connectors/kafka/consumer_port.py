@@ -70,10 +70,13 @@ class MessageConsumer(ConsumerPort):
     """librdkafka's messages, taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run
     over them again and again (twice the processor time of everything else here)."""
 
-    def __init__(self, shared: SharedClient, servers: str, *, with_keys: bool) -> None:
+    def __init__(
+        self, shared: SharedClient, servers: str, *, with_keys: bool, with_attributes: bool = False
+    ) -> None:
         self._shared = shared
         self._servers = servers
         self._with_keys = with_keys
+        self._with_attributes = with_attributes
         self._assigned = False
 
     def add(self, positions: Mapping[Place, int]) -> None:
@@ -134,7 +137,7 @@ class MessageConsumer(ConsumerPort):
                     self._failed(client, error, message)
             messages = good
         for place, run in runs(messages):
-            gathered.setdefault(place, PartitionMessages(*place)).add(run, self._with_keys)
+            gathered.setdefault(place, PartitionMessages(*place)).add(run, self._with_keys, self._with_attributes)
 
     def _failed(self, client: Any, error: Any, message: Any) -> None:
         codes = library().KafkaError

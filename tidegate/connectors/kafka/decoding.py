@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -10,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Split
 from tidegate.connectors.formats.messages import (
+    Counts,
     DeserializationSchema,
     PoisonRecord,
     Values,
@@ -26,6 +29,41 @@ from tidegate.model.values import Record
 from tidegate.records.record_codec import encode
 
 _LOG = logging.getLogger(__name__)
+
+
+class KafkaRecordDeserializationSchema(DeserializationSchema):
+    """Makes rows of whole records: of their keys, values, places and times (Flink's interface of that name)."""
+
+    reads_tombstones = True
+    needs_keys = False
+    needs_attributes = False
+    """Whether it reads headers, leader epochs or the types of timestamps: then records are read one by one."""
+
+    @abstractmethod
+    def deserialize(self, records: PartitionRecords) -> tuple[pa.RecordBatch, Counts | None]:
+        """Rows in the order of their records, and how many each record has: ``None`` where that is one. Raises ``PoisonRecord``."""
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        """Raises ``TypeError``: a value alone is no record."""
+        raise TypeError(f"{type(self).__name__} reads whole records")
+
+
+class _OfRecords(DeserializationSchema):
+    """The rows of records by their places, a ``range``."""
+
+    def __init__(self, schema: KafkaRecordDeserializationSchema, records: PartitionRecords) -> None:
+        self._schema = schema
+        self._records = records
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._schema.get_produced_type()
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        return self.decode_rows(values)[0]
+
+    def decode_rows(self, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
+        assert isinstance(values, range)
+        return self._schema.deserialize(self._records.part(values.start, values.stop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +82,8 @@ class Fetched:
     """``data`` is for this side output: dead letters."""
     topic_id: str = ""
     """The id of the partition's topic, where the split had none."""
+    left_out: int = 0
+    """So many rows of the first record stand before ``data``: they were emitted before the checkpoint that was restored."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +173,7 @@ class Decoding:
         next_offset, tombstones = int(taken.offsets[-1]) + 1, self._settings.tombstones
         gone = None if tombstones is None else tombstones_in(taken.values)
         if gone is None or not gone.any():
-            data, counts = decoded_rows(self._settings.decoder, taken.values)
+            data, counts = self._rows(taken)
             if counts is not None:
                 taken = replace(taken, offsets=taken.offsets.repeat(counts), stamps=taken.stamps.repeat(counts))
         else:
@@ -144,6 +184,12 @@ class Decoding:
                 taken = replace(taken, offsets=taken.offsets[~gone], stamps=taken.stamps[~gone])
         stamps = pa.array(taken.stamps, mask=taken.stamps < 0)
         return Fetched(split_id, data, taken.offsets, stamps, next_offset)
+
+    def _rows(self, taken: PartitionRecords) -> tuple[pa.RecordBatch, Counts | None]:
+        decoder = self._settings.decoder
+        if isinstance(decoder, KafkaRecordDeserializationSchema):
+            return decoded_rows(_OfRecords(decoder, taken), range(len(taken.values)))  # type: ignore[arg-type]
+        return decoded_rows(decoder, taken.values)
 
     def _live(self, values: Values, gone: npt.NDArray[np.bool_]) -> pa.RecordBatch:
         """The records of what has a value. Raises ``PoisonRecord`` by its place among all."""

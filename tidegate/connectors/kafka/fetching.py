@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, ConsumerPort, 
 from tidegate.connectors.kafka.decoding import Decoding, Fetched, ReaderSettings
 from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.splits import owner_of, split_of, topic_id_of
+from tidegate.connectors.kafka.splits import owner_of, place_in, split_of, topic_id_of
 from tidegate.connectors.kafka.topic_ids import UNKNOWN, topic_ids, topic_was_remade
 from tidegate.model.errors import CorruptData, TidegateError
 
@@ -58,6 +59,8 @@ class Fetch:
         self._added: queue.SimpleQueue[Split] = queue.SimpleQueue()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
+        """By split: how many rows of the first record were emitted before the checkpoint that was restored."""
         self._topic_ids: dict[str, str] = {}
         """By split: the id of the topic whose offsets they are."""
         self._ask_ids_at = clock()
@@ -101,11 +104,11 @@ class Fetch:
         if added:
             self._incoming.add(added)
 
-    def _note(self, split: Split, position: int | None) -> None:
+    def _note(self, split: Split, position: Any) -> None:
         _, _, start, stop = split.payload[:4]
         self._topic_ids[split.split_id] = topic_id_of(split)
         self._ends[split.split_id] = stop
-        self._at[split.split_id] = start if position is None else int(position)
+        self._at[split.split_id], self._left_out[split.split_id] = place_in(start if position is None else position)
 
     def _take(self) -> Iterator[Fetched]:
         if not self._ends:
@@ -156,14 +159,17 @@ class Fetch:
         split_id = _split_id((taken.topic, taken.partition))
         if split_id not in self._ends:
             return
-        stop = self._ends[split_id]
+        stop, begin = self._ends[split_id], self._at[split_id]
         last = int(taken.offsets[-1])
         if stop is not None and last >= stop:
             taken = taken.part(0, int(np.searchsorted(taken.offsets, stop)))
             self._at[split_id] = stop
         else:
             self._at[split_id] = last + 1
-        yield from self._decoding.decoded(split_id, taken)
+        first = self._left_out.pop(split_id, 0)
+        for found in self._decoding.decoded(split_id, taken):
+            yield _without_first(found, begin, first) if first else found
+            first = 0
 
     def _is_at_end(self, split_id: str) -> bool:
         stop = self._ends[split_id]
@@ -203,6 +209,14 @@ class Fetch:
                 yield Fetched(split.split_id, found=split)
         if added:
             self._incoming.add(added)
+
+
+def _without_first(found: Fetched, offset: int, rows: int) -> Fetched:
+    """What is left behind the first rows of the record at an offset, if it begins with that record."""
+    if found.data is None or found.offsets is None or not len(found.offsets) or found.offsets[0] != offset:
+        return found
+    stamps = None if found.timestamps is None else found.timestamps.slice(rows)
+    return replace(found, data=found.data.slice(rows), offsets=found.offsets[rows:], timestamps=stamps, left_out=rows)
 
 
 def _place(split_id: str) -> Place:

@@ -45,6 +45,23 @@ class PoisonAction(Enum):
     SIDE_OUTPUT = "side output"
 
 
+Header: TypeAlias = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What records have beside keys and values: a value for each record."""
+
+    headers: list[list[Header]] = field(default_factory=list)
+    leader_epochs: list[int | None] = field(default_factory=list)
+    stamp_types: list[int] = field(default_factory=list)
+    """librdkafka's numbers: 0 there is none, 1 of the producer, 2 of the broker."""
+
+    def part(self, cut: slice) -> Attributes:
+        """Returns those of some of the records."""
+        return Attributes(self.headers[cut], self.leader_epochs[cut], self.stamp_types[cut])
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRecords:
     """Records of one partition, in order of offset: at least one."""
@@ -57,12 +74,16 @@ class PartitionRecords:
     """In ms since 1970; -1: none."""
     keys: Values | None
     """``None`` unless they are wanted."""
+    attributes: Attributes | None = None
+    """``None`` unless they are wanted."""
 
     def part(self, start: int, stop: int) -> PartitionRecords:
         """Returns the records from ``start`` up to ``stop``."""
         cut = slice(start, stop)
         keys = None if self.keys is None else self.keys[cut]
-        return PartitionRecords(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], keys)
+        more = None if self.attributes is None else self.attributes.part(cut)
+        columns = self.values[cut], self.offsets[cut], self.stamps[cut], keys, more
+        return PartitionRecords(self.topic, self.partition, *columns)
 
 
 @dataclass(slots=True)
@@ -75,8 +96,9 @@ class PartitionMessages:
     offsets: list[int] = field(default_factory=list)
     stamps: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
+    attributes: Attributes = field(default_factory=Attributes)
 
-    def add(self, messages: Sequence[Any], with_keys: bool) -> None:
+    def add(self, messages: Sequence[Any], with_keys: bool, with_attributes: bool = False) -> None:
         """Takes messages of librdkafka apart into columns."""
         kind = library().Message
         self.values.extend(map(kind.value, messages))
@@ -84,11 +106,16 @@ class PartitionMessages:
         self.stamps.extend([stamp for _, stamp in map(kind.timestamp, messages)])
         if with_keys:
             self.keys.extend(map(kind.key, messages))
+        if with_attributes:
+            self.attributes.headers.extend([headers or [] for headers in map(kind.headers, messages)])
+            self.attributes.leader_epochs.extend(map(kind.leader_epoch, messages))
+            self.attributes.stamp_types.extend([stamp_type for stamp_type, _ in map(kind.timestamp, messages)])
 
     def taken(self) -> PartitionRecords:
         """Returns everything that was added, as columns."""
         offsets, stamps = np.array(self.offsets, np.int64), np.array(self.stamps, np.int64)
-        return PartitionRecords(self.topic, self.partition, self.values, offsets, stamps, self.keys or None)
+        more = self.attributes if self.attributes.headers else None
+        return PartitionRecords(self.topic, self.partition, self.values, offsets, stamps, self.keys or None, more)
 
 
 def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[Any]]]:

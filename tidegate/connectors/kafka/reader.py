@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
 from tidegate.connectors.kafka.columnar.settings import goes_by_column
 from tidegate.connectors.kafka.consumer_port import ConsumerPort, MessageConsumer
-from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
+from tidegate.connectors.kafka.decoding import Fetched, KafkaRecordDeserializationSchema, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
 from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.splits import with_topic_id
+from tidegate.connectors.kafka.splits import place_in, with_topic_id
 from tidegate.records.batch import ArrowBatch
 
 MAX_PENDING = 100
@@ -120,7 +122,12 @@ class KafkaReader(SourceReader):
         emitted += records
         if emitted < fetched.data.num_rows:
             self._open.appendleft((fetched, emitted))
-            self._moved(fetched.split_id, int(fetched.offsets[emitted - 1]) + 1)
+            offset = int(fetched.offsets[emitted - 1])
+            if fetched.offsets[emitted] == offset:  # rows of one record: before and after an update, say
+                first = int(np.searchsorted(fetched.offsets, offset))
+                self._moved(fetched.split_id, [offset, emitted - first + (0 if first else fetched.left_out)])
+            else:
+                self._moved(fetched.split_id, offset + 1)
         else:
             self._moved(fetched.split_id, fetched.next_offset)
 
@@ -165,15 +172,20 @@ class KafkaReader(SourceReader):
     def _position(self, split_id: str) -> int:
         """The offset of the next record: where reading begins, as long as there was none."""
         state = self._states[split_id]
-        return int(state.split.payload[2] if state.position is None else state.position)
+        return place_in(state.split.payload[2] if state.position is None else state.position)[0]
 
-    def _moved(self, split_id: str, offset: int) -> None:
-        self._states[split_id] = SplitState(self._states[split_id].split, offset)
+    def _moved(self, split_id: str, position: int | list[int]) -> None:
+        """See ``splits.place_in``."""
+        self._states[split_id] = SplitState(self._states[split_id].split, position)
 
     def _commit(self, states: list[SplitState]) -> None:
         assert self._fetch is not None
         kafka = library()
-        wanted = [kafka.TopicPartition(*s.split.payload[:2], s.position) for s in states if s.position is not None]
+        wanted = [
+            kafka.TopicPartition(*s.split.payload[:2], place_in(s.position)[0])
+            for s in states
+            if s.position is not None
+        ]
         if not wanted:
             return
         self._last_commit = wanted
@@ -195,9 +207,12 @@ class KafkaReader(SourceReader):
 
 
 def _incoming(settings: ReaderSettings, shared: SharedClient) -> ConsumerPort:
+    decoder = settings.decoder if isinstance(settings.decoder, KafkaRecordDeserializationSchema) else None
     with_keys = settings.poison is PoisonAction.SIDE_OUTPUT or callable(settings.tombstones)
-    if not goes_by_column(settings.properties):
-        return MessageConsumer(shared, settings.servers, with_keys=with_keys)
+    with_keys = with_keys or (decoder is not None and decoder.needs_keys)
+    with_attributes = decoder is not None and decoder.needs_attributes
+    if with_attributes or not goes_by_column(settings.properties):
+        return MessageConsumer(shared, settings.servers, with_keys=with_keys, with_attributes=with_attributes)
     from tidegate.connectors.kafka.columnar.fetching import ColumnarConsumer
 
     isolation = settings.subscription.isolation

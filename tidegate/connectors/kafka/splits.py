@@ -34,6 +34,12 @@ def with_topic_id(split: Split, topic_id: str) -> Split:
     return Split(split.split_id, [*split.payload[:4], topic_id])
 
 
+def place_in(position: Any) -> tuple[int, int]:
+    """Returns the offset of a position, and how many rows of the record there were emitted. A position is an offset, or both as a list where
+    rows were."""
+    return (int(position[0]), int(position[1])) if isinstance(position, list | tuple) else (int(position), 0)
+
+
 def owner_of(split: Split, parallelism: int) -> int:
     """Returns the index of the subtask that reads a partition."""
     topic, partition = split.payload[:2]

@@ -10,6 +10,7 @@ from itertools import count, islice
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -17,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from tests.e2e.waiting import wait_until
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
-from tidegate.connectors.formats.messages import ByteArraySchema, Values
+from tidegate.connectors.formats.messages import ByteArraySchema, Counts, Values
 from tidegate.connectors.kafka import fetching
 from tidegate.connectors.kafka.consumer_port import FETCH_MESSAGES, GATHER_S, PIECE, MessageConsumer
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
@@ -203,7 +204,7 @@ class RegistryDown(ByteArraySchema):
         return super().decode(values)
 
 
-def reader_at(position: int | None, decoder: ByteArraySchema) -> KafkaReader:
+def reader_at(position: int | list[int] | None, decoder: ByteArraySchema) -> KafkaReader:
     librdkafkas = {"statistics.interval.ms": "0"}
     settings = ReaderSettings(
         "x:1", "", librdkafkas, KafkaSubscription(("t",)), decoder, PoisonAction.SKIP, False, None
@@ -241,6 +242,35 @@ def test_a_registry_that_goes_away_while_it_runs_is_no_poison_and_the_next_attem
     assert left.position == 2
     again = reader_at(left.position, ByteArraySchema())
     assert next_values(again) == [b"2", b"3"]
+
+
+class Twice(ByteArraySchema):
+    """Three rows of each message."""
+
+    def decode_rows(self, values: Values) -> tuple[pa.RecordBatch, Counts | None]:
+        data = self.decode(values)
+        return data.take(pa.array(np.repeat(np.arange(len(values)), 3))), np.full(len(values), 3)
+
+
+def test_a_checkpoint_between_rows_of_one_message_goes_on_behind_those_that_were_emitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegate.connectors.kafka.reader.consumer", lambda *_, **more: Client(2, 2))
+    reader = reader_at(None, Twice())
+    polled = wait_until(reader.poll, 30, "records are read")
+    assert polled is not None
+    reader.advance(4)
+    assert [state.position for state in reader.snapshot_state()] == [[1, 1]]
+    monkeypatch.setattr("tidegate.connectors.kafka.reader.consumer", lambda *_, **more: Client(3))
+    again = reader_at([1, 1], Twice())
+    polled = wait_until(again.poll, 30, "records are read")
+    assert polled is not None
+    assert isinstance(polled.batch, ArrowBatch)
+    assert polled.batch.data.column(0).to_pylist() == [b"1", b"1", b"2", b"2", b"2", b"3", b"3", b"3"]
+    again.advance(1)
+    assert [state.position for state in again.snapshot_state()] == [[1, 2]], "counted from the record's first row"
+    again.advance(1)
+    assert [state.position for state in again.snapshot_state()] == [2]
 
 
 class SilentClient(Client):
