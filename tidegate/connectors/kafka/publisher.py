@@ -123,12 +123,15 @@ class EpochPublisher(Committer):
         markers: Markers,
         own_branch: str,
         clock: Callable[[], float] = time.time,
+        *,
+        is_whole: bool = False,
     ) -> None:
         self._servers = servers
         self._properties = properties
         self._prefix = prefix
         self._markers = markers
         self._own_branch = own_branch
+        self._is_whole = is_whole
         self._clock = clock
         self._identities: dict[_Name, _Identity] = {}
         self._doubted: set[_Name] = set()
@@ -244,7 +247,9 @@ class EpochPublisher(Committer):
         if found is not None:
             return found
         kafka = library()
-        producer = make_transactional_producer(self._servers, self._properties, str(name), self._batch_limit)
+        producer = make_transactional_producer(
+            self._servers, self._properties, str(name), self._batch_limit, is_whole=self._is_whole
+        )
         try:
             producer.init(INIT_TIMEOUT_S)
         except kafka.KafkaException as error:

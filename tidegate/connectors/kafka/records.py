@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +31,16 @@ SCHEMA = pa.schema(
     ]
 )
 
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+WHOLE_SCHEMA = SCHEMA.append(pa.field("partition", pa.int32())).append(pa.field("headers", HEADERS))
+"""Of records with headers, or with a partition that was chosen for them: librdkafka sends them, one by one."""
+
 _WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200
 """Bytes that a record batch with one record adds, which Kafka counts into the size of a message."""
+
+
+Headers: TypeAlias = list[tuple[str, bytes | None]] | None
 
 
 class KafkaTopicSelector(ABC):
@@ -41,6 +49,15 @@ class KafkaTopicSelector(ABC):
     @abstractmethod
     def apply(self, data: Record) -> str:
         """Returns the topic of a record."""
+
+
+@dataclass(frozen=True)
+class KafkaSinkContext:
+    """What a schema learns of the subtask that it writes for. ``partitions_of``: how many partitions a topic has."""
+
+    parallel_instance_id: int
+    number_of_parallel_instances: int
+    partitions_of: Callable[[str], int]
 
 
 @dataclass(frozen=True)
@@ -53,13 +70,22 @@ class KafkaRecordSerializationSchema:
     key: SerializationSchema | None
     sends_timestamps: bool = True
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``outgoing`` has the columns of ``WHOLE_SCHEMA``."""
+        return False
+
+    def opened(self, context: KafkaSinkContext) -> KafkaRecordSerializationSchema:
+        """Returns the schema that one subtask writes with (Flink: ``open``)."""
+        return self
+
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
         """Starts a schema; it needs a topic and a schema of values."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def outgoing(self, batch: ArrowBatch, type_info: TypeInformation) -> pa.RecordBatch:
-        """With the columns of ``SCHEMA``."""
+        """With the columns of ``SCHEMA``, or of ``WHOLE_SCHEMA``."""
         data = batch.data
         rows = data.num_rows
         values = _column(encoded(self.value, data, type_info))
@@ -141,7 +167,7 @@ def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
 def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
     """As an Arrow IPC stream. What is written in a second may be tens of megabytes: they are counted before, since a stream
     that grows is copied again and again, and given as a view, which msgpack takes as bytes."""
-    table = pa.Table.from_batches(batches, SCHEMA).unify_dictionaries()
+    table = pa.Table.from_batches(batches, batches[0].schema).unify_dictionaries()
     counted = pa.MockOutputStream()
     _write(table, counted)
     # Arrow's own pool keeps nothing so large for the next epoch
@@ -174,8 +200,8 @@ def topics_of(batches: Sequence[pa.RecordBatch]) -> list[str]:
     return sorted({topic for records in batches for topic, _ in by_topic(records)})
 
 
-def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
-    """(value, key, timestamp) of each, in order; timestamp 0 is the time of sending."""
+def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int, int | None, Headers]]:
+    """(value, key, timestamp, partition, headers) of each, in order; timestamp 0 is the time of sending."""
     rows = records.num_rows
     stamps = records.column("timestamp")
     keys = records.column("key")
@@ -183,12 +209,23 @@ def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | No
         records.column("value").to_pylist(),
         repeat(None, rows) if keys.null_count == rows else keys.to_pylist(),
         repeat(0, rows) if stamps.null_count == rows else pc.max_element_wise(stamps, 0).to_pylist(),
+        records.column("partition").to_pylist() if is_whole(records) else repeat(None, rows),
+        map(_headers, records.column("headers").to_pylist()) if is_whole(records) else repeat(None, rows),
         strict=True,
     )
 
 
+def is_whole(records: pa.RecordBatch) -> bool:
+    """Whether records have the columns of ``WHOLE_SCHEMA``."""
+    return "headers" in records.schema.names
+
+
+def _headers(found: list[dict[str, Any]] | None) -> Headers:
+    return None if found is None else [(header["key"], header["value"]) for header in found]
+
+
 def _write(table: pa.Table, sink: pa.NativeFile) -> None:
-    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
 
 

@@ -65,12 +65,14 @@ def send(client: Any, records: pa.RecordBatch, servers: str, on_delivery: OnDeli
 def _send_piece(client: Any, topic: str, piece: pa.RecordBatch, on_delivery: OnDelivery | None) -> None:
     """One call a record, arguments by position: the client's call for many takes no timestamps, and costs the same."""
     produce = client.produce
-    for value, key, stamp in messages(piece):
+    for value, key, stamp, chosen, headers in messages(piece):
+        more = (stamp,) if headers is None else (stamp, headers)
+        partition = _ANY_PARTITION if chosen is None else chosen
         try:
-            produce(topic, value, key, _ANY_PARTITION, on_delivery, None, stamp)
+            produce(topic, value, key, partition, on_delivery, None, *more)
         except BufferError:
             _wait_for_room(client)
-            produce(topic, value, key, _ANY_PARTITION, on_delivery, None, stamp)
+            produce(topic, value, key, partition, on_delivery, None, *more)
 
 
 def _wait_for_room(client: Any) -> None:

@@ -35,7 +35,7 @@ from tidegate.connectors.kafka.open_transactions.naming import Bundle, Transacti
 from tidegate.connectors.kafka.open_transactions.session import TransactionSession, TransactionSettings
 from tidegate.connectors.kafka.open_transactions.writer import OpenTransactionWriter
 from tidegate.connectors.kafka.publisher import EpochPublisher
-from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaSinkContext
 from tidegate.connectors.kafka.sending import make_producer
 from tidegate.connectors.kafka.topic_rules import TopicRules
 from tidegate.connectors.kafka.writers import DirectWriter, EpochWriter, branch_of
@@ -87,6 +87,7 @@ class KafkaSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         rules = TopicRules(self.servers, self.properties)
+        schema = self.schema.opened(KafkaSinkContext(context.subtask_index, context.parallelism, self._partitions_of))
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if self.strategy is not None or state:  # of a checkpoint from when the sink kept transactions open
                 session = self._session(context)
@@ -96,12 +97,12 @@ class KafkaSink(Sink):
                     if self.strategy is None:
                         session.close()  # it has no writer, and perhaps no committer that would close it
                 if self.strategy is not None:
-                    return OpenTransactionWriter(session, self.schema, input_type, rules.check)
+                    return OpenTransactionWriter(session, schema, input_type, rules.check)
             names = self.prefix, self.marker_topic
-            return EpochWriter(self.schema, input_type, context, rules.check, *names)
+            return EpochWriter(schema, input_type, context, rules.check, *names)
         client = make_producer(self.servers, self.properties)
         waits = self.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
-        return DirectWriter(self.schema, input_type, client, self.servers, rules.check, waits=waits)
+        return DirectWriter(schema, input_type, client, self.servers, rules.check, waits=waits)
 
     def make_committer(self, context: SinkContext) -> Committer | None:
         if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
@@ -121,10 +122,15 @@ class KafkaSink(Sink):
         return committer
 
     def _publisher(self, context: SinkContext, markers: Markers) -> EpochPublisher:
-        publisher = EpochPublisher(self.servers, self.properties, self.prefix, markers, branch_of(context))
+        publisher = EpochPublisher(
+            self.servers, self.properties, self.prefix, markers, branch_of(context), is_whole=self.schema.is_whole
+        )
         if self.strategy is None:
             publisher.prepare(context.subtask_index)
         return publisher
+
+    def _partitions_of(self, topic: str) -> int:
+        return len(partitions_of(admin(self.servers, self.properties), topic, self.servers))
 
     def _session(self, context: SinkContext) -> TransactionSession:
         if not self._sessions:
@@ -209,6 +215,10 @@ class KafkaSinkBuilder:
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self._prefix:
             raise InvalidJob("KafkaSink needs set_transactional_id_prefix() to write exactly once")
         properties = sink_properties(self._properties)
+        if self._strategy is not None and self._schema.is_whole:
+            raise InvalidJob(
+                "KafkaSink cannot have a transaction naming strategy where records have headers or chosen partitions: leave the strategy out"
+            )
         if self._strategy is not None:
             self._check_strategy(properties)
             properties.setdefault(TRANSACTION_TIMEOUT_KEY, str(OPEN_TIMEOUT_MS))

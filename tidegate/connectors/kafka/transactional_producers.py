@@ -15,10 +15,10 @@ from tidegate.connectors.kafka.sending import make_producer, send
 
 
 def make_transactional_producer(
-    servers: str, properties: Mapping[str, str], transactional_id: str, limit: BatchLimit
+    servers: str, properties: Mapping[str, str], transactional_id: str, limit: BatchLimit, *, is_whole: bool = False
 ) -> TransactionalProducer:
-    """By column where the properties allow it."""
-    if goes_by_column(properties):
+    """By column where the properties allow it. ``is_whole``: for records with the columns of ``WHOLE_SCHEMA``."""
+    if not is_whole and goes_by_column(properties):
         from tidegate.connectors.kafka.columnar.transaction import ColumnarProducer  # needs kafka-python
 
         return ColumnarProducer(servers, properties, transactional_id, limit)

@@ -31,7 +31,8 @@ from tidegate.connectors.kafka.columnar.topics import Topics, pieces
 from tidegate.connectors.kafka.consumer_port import Place
 from tidegate.connectors.kafka.producer_port import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer
 from tidegate.connectors.kafka.record_batches import Producer, encode
-from tidegate.connectors.kafka.records import SCHEMA, by_topic
+from tidegate.connectors.kafka.records import SCHEMA, by_topic, is_whole
+from tidegate.model.errors import InvalidJob
 
 ON_THEIR_WAY = 5
 """Requests to one leader: a broker remembers so many batches of a producer in a partition."""
@@ -118,7 +119,12 @@ class ColumnarProducer(TransactionalProducer):
         self._gathered, self._gathered_bytes = [], 0
 
     def send(self, records: pa.RecordBatch) -> None:
-        """Raises ``KafkaException``."""
+        """Raises ``KafkaException``, and ``InvalidJob`` for records that are not sent by column."""
+        if is_whole(records):
+            raise InvalidJob(
+                "the checkpoint holds records with headers or chosen partitions, which this sink does not write: restore it into a table that "
+                "has them, and leave them out after its next savepoint"
+            )
         self._gathered.append(records)
         self._gathered_bytes += records.nbytes
         if self._gathered_bytes >= GATHER_BYTES:

@@ -13,6 +13,7 @@ from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.kafka.records import (
     SCHEMA,
+    WHOLE_SCHEMA,
     KafkaRecordSerializationSchema,
     by_topic,
     from_bytes,
@@ -37,7 +38,7 @@ def unpacked(*batches: pa.RecordBatch) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for batch in from_bytes(bytes(to_bytes(batches))):
         for topic, part in by_topic(batch):
-            found += [(topic, message) for message in messages(part)]
+            found += [(topic, tuple(message)[:3]) for message in messages(part)]
     return found
 
 
@@ -92,6 +93,38 @@ def read(servers: str, topic: str, count: int) -> Found:
     wait_until(enough, 30, f"{count} messages of {topic}")
     client.close()
     return found
+
+
+def test_headers_and_partitions_go_with_their_records_also_through_a_checkpoint(mock: str) -> None:
+    rows = [
+        {"value": b"a", "partition": 2, "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]},
+        {"value": b"b", "partition": 1, "headers": None},
+        {"value": b"c", "headers": []},
+    ]
+    whole = records([b"a", b"b", b"c"])
+    arrays = [*whole.columns, *(pa.array([row.get(n) for row in rows], WHOLE_SCHEMA.field(n).type) for n in ("partition", "headers"))]
+    whole = pa.RecordBatch.from_arrays(arrays, schema=WHOLE_SCHEMA)
+    client = make_producer(mock, {"log_level": "0"})
+    for batch in from_bytes(bytes(to_bytes([whole]))):
+        send(client, batch, mock)
+    assert client.flush(30) == 0
+    from confluent_kafka import Consumer, TopicPartition
+
+    reader = Consumer({"bootstrap.servers": mock, "group.id": "tests", "log_level": 0})
+    reader.assign([TopicPartition("out", n, 0) for n in range(4)])
+    found: dict[Any, Any] = {}
+
+    def enough() -> bool:
+        for message in reader.consume(1000, 0.05):
+            if message.error() is None:
+                found[message.value()] = message.partition(), message.headers()
+        return len(found) == 3
+
+    wait_until(enough, 30, "three messages")
+    reader.close()
+    assert found[b"a"] == (2, [("h", b"1"), ("h", None)])
+    assert found[b"b"] == (1, None)
+    assert found[b"c"][1] is None
 
 
 def test_a_queue_that_is_full_again_and_again_keeps_the_order(mock: str) -> None:

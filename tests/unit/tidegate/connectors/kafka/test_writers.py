@@ -41,7 +41,7 @@ def published(sealed: list[Any] | Callable[[], list[Any]]) -> list[tuple[bytes |
     """(value, timestamp) of each record of an epoch."""
     (committable,) = sealed() if callable(sealed) else sealed
     batches = from_bytes(Epoch.of(committable).records)
-    return [(value, stamp) for records in batches for value, _, stamp in messages(records)]
+    return [(value, stamp) for records in batches for value, _, stamp, *_ in messages(records)]
 
 
 def test_batches_that_trickle_in_are_one_epoch_in_their_order() -> None:
