@@ -107,7 +107,9 @@ class Type:
     def __init__(self, text: str) -> None:
         self.text = text
         self.logical = TYPES.parse(text, LOADER)
-        data_type = JVM.org.apache.flink.table.types.utils.TypeConversions.fromLogicalToDataType(self.logical)
+        data_type = self.data_type = JVM.org.apache.flink.table.types.utils.TypeConversions.fromLogicalToDataType(
+            self.logical
+        )
         self.info = JVM.org.apache.flink.table.runtime.typeutils.InternalTypeInfo.of(self.logical)
         self.converter = JVM.org.apache.flink.table.data.conversion.DataStructureConverters.getConverter(data_type)
         self.converter.open(LOADER)

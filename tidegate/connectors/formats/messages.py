@@ -91,7 +91,9 @@ def decoded(schema: DeserializationSchema, values: Values) -> pa.RecordBatch:
     data, counts = decoded_rows(schema, values)
     if counts is not None and (counts != 1).any():
         index = int((counts != 1).argmax())
-        raise PoisonRecord(index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where one is asked for")
+        raise PoisonRecord(
+            index, f"it has {counts[index] or 'no'} row{'s' * (counts[index] > 1)}, where one is asked for"
+        )
     return data
 
 

@@ -70,9 +70,7 @@ class MessageConsumer(ConsumerPort):
     """librdkafka's messages, taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run
     over them again and again (twice the processor time of everything else here)."""
 
-    def __init__(
-        self, shared: SharedClient, servers: str, *, with_keys: bool, with_attributes: bool = False
-    ) -> None:
+    def __init__(self, shared: SharedClient, servers: str, *, with_keys: bool, with_attributes: bool = False) -> None:
         self._shared = shared
         self._servers = servers
         self._with_keys = with_keys

@@ -9,14 +9,18 @@ from difflib import get_close_matches
 
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
-from tidegate.table._connectors import kafka
-from tidegate.table._formats.formats import TEXT_FORMATS
+from tidegate.table._connectors import filesystem, kafka
+from tidegate.table._connectors.format_options import format_of
+from tidegate.table._connectors.kafka_records import WRITABLE
+from tidegate.table._connectors.shape import TableShape
+from tidegate.table._formats.formats import CHANGELOG_FORMATS, TEXT_FORMATS
 
 
 @dataclass(frozen=True)
 class Connector:
-    """``patterns`` are regular expressions of option keys. ``needs_format``: whether there has to be an option ``format``;
-    ``sink_changes``: append, upsert, all, or ``any`` where the sink takes whatever the query makes."""
+    """``patterns`` are regular expressions of option keys. ``key_formats``: those of keys. ``source_changes``, ``sink_changes``: append; all; upsert,
+    with the keys of deletions alone; upsert-whole, with their rows; changes, which has no inserts; or ``any`` where the sink takes whatever the
+    query makes. A format of changes makes it all."""
 
     name: str
     is_source: bool
@@ -25,6 +29,8 @@ class Connector:
     optional: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    key_formats: tuple[str, ...] = ()
+    source_changes: str = "append"
     sink_changes: str = "append"
     shown: tuple[str, ...] = field(default=())
 
@@ -32,6 +38,10 @@ class Connector:
 FORMATS: Mapping[str, frozenset[str]] = {**TEXT_FORMATS, "parquet": frozenset()}
 """Their options, without the format's name in front. One of Flink's that is not here is refused: what it asks for would not be done."""
 
+MESSAGE_FORMATS = ("json", "csv", "raw", *CHANGELOG_FORMATS)
+"""Of keys and values of messages."""
+FILE_FORMATS = ("json", "csv", "raw", "parquet", *CHANGELOG_FORMATS)
+"""Of files."""
 _DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
 
 COLLECT = "tidegate-collect"
@@ -42,6 +52,8 @@ STREAM = "datastream_source"
 """A stream that ``from_data_stream`` was given; messages of the planner name it, as Flink's do."""
 STREAM_SINK = "datastream_sink"
 """The sink of ``to_data_stream`` and ``to_changelog_stream``; messages of the planner name it, as Flink's do."""
+ROWTIME = "rowtime"
+"""The metadata key of the timestamp of records, as TIMESTAMP_LTZ(3), by Flink's name."""
 CHANGES = "changes"
 """The option of both: ``append``, ``upsert`` or ``all``."""
 
@@ -61,15 +73,18 @@ CONNECTORS = {
         Connector(
             "filesystem", True, True,
             required=frozenset({"path", "format"}),
-            optional=frozenset(
-                {"sink.parallelism", "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval"}
-            ),
-            formats=("json", "csv", "raw", "parquet"),
+            optional=filesystem.OPTIONS, formats=FILE_FORMATS,
         ),
         Connector(
             "kafka", True, True,
             required=frozenset({kafka.SERVERS}), optional=kafka.OPTIONS, patterns=(r"properties\..+",),
-            formats=("json", "csv", "raw"), shown=("properties.*",),
+            formats=MESSAGE_FORMATS, key_formats=MESSAGE_FORMATS, shown=("properties.*",),
+        ),
+        Connector(
+            "upsert-kafka", True, True,
+            required=frozenset({kafka.SERVERS, "key.format", "value.format"}), optional=kafka.UPSERT_OPTIONS,
+            patterns=(r"properties\..+",), formats=MESSAGE_FORMATS, key_formats=MESSAGE_FORMATS, shown=("properties.*",),
+            source_changes="changes", sink_changes="upsert-whole",
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
@@ -115,18 +130,20 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "fields\\..+\\.kind": (_one_of("random", "sequence"), "one of random and sequence"),
     "standard-error": (_one_of("true", "false"), "true or false"),
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
+    **filesystem.VALUES,
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
 }
 """How the value of an option is checked, by a regular expression of its key."""
 
 
-def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> str:
-    """Checks the options of a table that is read or written. Returns the changes that it has (append, upsert, all) or takes (those, or any).
+def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: bool) -> str:
+    """Checks the options of a table that is read or written. Returns the changes that it has or takes, as a ``Connector`` does.
 
     Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is not there, for one that is missing, and for a value
     that it does not take.
     """
+    table = shape.name
     connector = connector_of(table, options)
     if is_source and not connector.is_source:
         raise InvalidJob(f"Connector '{connector.name}' can only be used as a sink. It cannot be used as a source.")
@@ -139,14 +156,14 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
         )
     known = {"connector", *connector.required, *connector.optional}
     patterns = connector.patterns
+    changes = connector.source_changes if is_source else connector.sink_changes
     if connector.formats:
         chosen, prefix = format_of(table, options)
-        if chosen not in connector.formats:
-            raise InvalidJob(
-                f"Could not find any format '{chosen}' for the connector '{connector.name}'{nearest(chosen, connector.formats)}\n\n"
-                f"Available formats are:\n\n{chr(10).join(sorted(connector.formats))}"
-            )
-        known |= {f"{prefix}format", *(f"{prefix}{chosen}.{option}" for option in FORMATS[chosen])}
+        known |= {f"{prefix}format"} | _known_options(connector.name, chosen, prefix, connector.formats)
+        if chosen in CHANGELOG_FORMATS:
+            changes = "all"
+    if connector.key_formats and "key.format" in options:
+        known |= _known_options(connector.name, options["key.format"], "key.", connector.key_formats)
     unknown = sorted(
         key for key in options if key not in known and not any(re.fullmatch(pattern, key) for pattern in patterns)
     )
@@ -165,26 +182,45 @@ def check_table(table: str, options: Mapping[str, str], *, is_source: bool) -> s
                     raise InvalidJob(f"Invalid value for option '{key}': '{text}' is not {what}") from None
     if CHANGES in connector.required:
         return options[CHANGES]
-    return "append" if is_source else connector.sink_changes
+    if connector.name in (kafka.KAFKA, kafka.UPSERT_KAFKA):
+        kafka.check_kafka(options, shape, is_source=is_source)
+    return changes
 
 
-def format_of(table: str, options: Mapping[str, str]) -> tuple[str, str]:
-    """Returns the name of a format, and what stands in front of its options: ``value.`` or nothing. Raises ``InvalidJob`` without one."""
-    for prefix in ("", "value."):
-        if f"{prefix}format" in options:
-            return options[f"{prefix}format"], prefix
-    raise InvalidJob(f"the table {table} has no option 'format': say WITH (..., 'format' = 'json')")
+def _known_options(connector: str, chosen: str, prefix: str, formats: tuple[str, ...]) -> set[str]:
+    if chosen not in formats:
+        raise InvalidJob(
+            f"Could not find any format '{chosen}' for the connector '{connector}'{nearest(chosen, formats)}\n\n"
+            f"Available formats are:\n\n{chr(10).join(sorted(formats))}"
+        )
+    return {f"{prefix}{chosen}.{option}" for option in FORMATS[chosen]}
 
 
-def format_options(table: str, options: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """Returns the name of a format and the options of the table, with those of the format without what stands in front of its name."""
-    name, prefix = format_of(table, options)
-    return name, {key.removeprefix(prefix): value for key, value in options.items()} if prefix else options
+def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys of the metadata that a table can read, with their types."""
+    match options["connector"]:
+        case kafka.KAFKA | kafka.UPSERT_KAFKA:
+            return kafka.readable_metadata(options)
+        case "filesystem":
+            return filesystem.READABLE
+        case _:
+            return {}
+
+
+def writable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys of the metadata that a table can write, with their types."""
+    match options["connector"]:
+        case kafka.KAFKA | kafka.UPSERT_KAFKA:
+            return WRITABLE
+        case connector if connector == STREAM_SINK:
+            return {ROWTIME: "TIMESTAMP_LTZ(3)"}
+        case _:
+            return {}
 
 
 def is_bounded(options: Mapping[str, str]) -> bool:
     """Whether the rows of a table end."""
-    if options["connector"] == "kafka":
+    if options["connector"] in (kafka.KAFKA, kafka.UPSERT_KAFKA):
         return kafka.is_bounded(options)
     if options["connector"] != "datagen":
         return True

@@ -18,9 +18,12 @@ from tidegate.model.values import StateValue
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
+from tidegate.plan.specs import WritingMetadata
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.kafka import kafka_sink
-from tidegate.table._connectors.registry import check_table, format_options
+from tidegate.table._connectors.format_options import format_options
+from tidegate.table._connectors.registry import check_table, writable_metadata
+from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type
 from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.rows import rows_of, value_text
@@ -38,32 +41,38 @@ def write_table(node: Node, stream: DataStream) -> None:
     name = sink.table.name
     if table is None or table.options is None:
         raise InvalidJob(f"node {node.id}: the plan does not hold the table {name}: compile it with its options")
-    check_table(name, table.options, is_source=False)
-    if sink.abilities or table.partition_keys:
-        what = type(sink.abilities[0]).__name__ if sink.abilities else "PARTITIONED BY"
-        raise InvalidJob(f"node {node.id}: writing the table {name} with {what} is not supported yet")
+    shape = shape_of(name, table)
+    check_table(shape, table.options, is_source=False)
     kind = physical_type(table)
     schema = arrow_schema(kind)
+    metadata: tuple[str, ...] = ()
+    for ability in sink.abilities:
+        known = writable_metadata(table.options).keys()
+        if not isinstance(ability, WritingMetadata) or not set(ability.metadata_keys) <= known:
+            raise InvalidJob(
+                f"node {node.id}: writing the table {name} with {type(ability).__name__} is not supported yet"
+            )
+        metadata, schema = ability.metadata_keys, arrow_schema(ability.consumed_type)
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = mapped(stream, PickedColumns(list(range(len(schema))), schema), schema)
-    handle = stream.sink_to(_sink(name, table.options, kind)).name(node.description)
+    handle = stream.sink_to(_sink(shape, table.options, kind, metadata)).name(node.description)
     follow_input(handle)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
 
 
-def _sink(name: str, options: Mapping[str, str], kind: LogicalType) -> Sink:
+def _sink(shape: TableShape, options: Mapping[str, str], kind: LogicalType, metadata: tuple[str, ...]) -> Sink:
     match options["connector"]:
         case "print":
             to_stderr = options.get("standard-error", "false").lower() == "true"
             return TablePrintSink(kind, options.get("print-identifier", ""), to_stderr)
         case "blackhole":
             return BlackHoleSink()
-        case "kafka":
-            return kafka_sink(options, make_writing(*format_options(name, options), kind))
+        case "kafka" | "upsert-kafka":
+            return kafka_sink(options, shape, kind, metadata)
         case _:
-            return _files(name, options, kind)
+            return _files(shape.name, options, kind)
 
 
 def _files(name: str, options: Mapping[str, str], kind: LogicalType) -> FileSink:

@@ -12,14 +12,17 @@ from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
+from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_source
-from tidegate.table._connectors.registry import ROWS, STREAM, check_table, format_options, is_bounded
+from tidegate.table._connectors.registry import ROWS, STREAM, check_table, is_bounded, readable_metadata
+from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.streams import StreamTable, read_stream
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._formats.formats import make_reading
@@ -47,7 +50,8 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
         raise InvalidJob(
             f"node {node.id}: the plan does not hold the table {source.table.name}: compile it with its options"
         )
-    check_table(source.table.name, table.options, is_source=True)
+    shape = shape_of(source.table.name, table)
+    check_table(shape, table.options, is_source=True)
     if table.options["connector"] == STREAM:
         stream_table = given.get(table.options["number"])
         if not isinstance(stream_table, StreamTable):
@@ -57,25 +61,31 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
         ]
         return read_stream(env, node, source.table.name, stream_table, keys)
     physical = physical_type(table)
-    schema = arrow_schema(physical)
-    columns = list(range(len(schema)))
+    columns = list(range(len(physical.fields)))
+    metadata: tuple[str, ...] = ()
     for ability in source.abilities:
         if isinstance(ability, ProjectPushDown) and all(len(path) == 1 for path in ability.projected_fields):
             columns = [columns[path[0]] for path in ability.projected_fields]
-        elif not (isinstance(ability, ReadingMetadata) and not ability.metadata_keys):
+        elif (
+            isinstance(ability, ReadingMetadata)
+            and set(ability.metadata_keys) <= readable_metadata(table.options).keys()
+        ):
+            metadata = ability.metadata_keys
+        else:
             raise InvalidJob(f"node {node.id}: the table {source.table.name} does not support {type(ability).__name__}")
-    stream = _read(env, source.table.name, table.options, physical, given)
-    produced = arrow_schema(node.output_type)
-    if columns == list(range(len(schema))) and schema == produced:
+    stream = _read(env, shape, table.options, physical, metadata, given)
+    read, produced = stream.get_type().arrow_schema(), arrow_schema(node.output_type)
+    columns += range(len(physical.fields), len(physical.fields) + len(metadata))
+    if has_kinds(read):
+        columns.append(len(read) - 1)
+        produced = with_kinds(produced)
+    if columns == list(range(len(read))) and read == produced:
         return stream
     return mapped(stream, PickedColumns(columns, produced), produced).name(node.description)
 
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
-    """The columns that are stored. Raises ``InvalidJob`` for metadata columns."""
-    metadata = [column.name for column in table.schema.columns if column.kind == "METADATA"]
-    if metadata:
-        raise InvalidJob(f"the metadata column {metadata[0]} is not supported yet")
+    """The columns that are stored."""
     stored = [column for column in table.schema.columns if column.kind == "PHYSICAL"]
     return LogicalType(
         TypeRoot.ROW, fields=tuple(Field(c.name, c.data_type) for c in stored if c.data_type is not None)
@@ -96,20 +106,21 @@ class PickedColumns:
 
 def _read(
     env: StreamExecutionEnvironment,
-    name: str,
+    shape: TableShape,
     options: Mapping[str, str],
     type: LogicalType,
+    metadata: tuple[str, ...],
     given: Given,
 ) -> DataStream:
-    schema = arrow_schema(type)
+    name, schema = shape.name, arrow_schema(type)
     match options["connector"]:
         case "datagen":
             return generated(env, name, schema, options)
         case "filesystem":
             return env.from_source(_files(name, options, type), WatermarkStrategy.no_watermarks(), name)
-        case "kafka":
-            reading = make_reading(*format_options(name, options), type)
-            stream = env.from_source(kafka_source(options, reading), WatermarkStrategy.no_watermarks(), name)
+        case "kafka" | "upsert-kafka":
+            source = kafka_source(options, shape, type, metadata)
+            stream = env.from_source(source, WatermarkStrategy.no_watermarks(), name)
             return stream.set_parallelism(int(options["scan.parallelism"])) if "scan.parallelism" in options else stream
         case connector:
             assert connector == ROWS

@@ -20,11 +20,9 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.row_kinds import has_kinds, with_kinds, without_kinds
-from tidegate.table._connectors.registry import nearest
+from tidegate.table._connectors.registry import ROWTIME, nearest
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
-ROWTIME = "rowtime"
-"""The metadata key of the timestamp of records, as TIMESTAMP_LTZ(3), by Flink's name."""
 ROWTIME_UTC = "rowtime-utc"
 """The same as TIMESTAMP(3): what ``col("x").rowtime`` is."""
 _STAMP = "$timestamp"

@@ -37,6 +37,9 @@ _BARE = (
 class CsvWriting:
     """The format ``csv`` of a table that is written, with Flink's options."""
 
+    takes_kinds = False
+    """Whether ``messages`` takes the kinds of rows behind the columns."""
+
     row_type: LogicalType
     delimiter: str = ","
     quote: str | None = '"'

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType
+from tidegate.table._formats.changelog_json import DIALECTS, ChangelogReading, ChangelogWriting
 from tidegate.table._formats.csv_reading import CsvReading
 from tidegate.table._formats.csv_writing import CsvWriting
 from tidegate.table._formats.json_reading import JsonReading
@@ -15,8 +17,19 @@ from tidegate.table._formats.json_writing import JsonWriting
 from tidegate.table._formats.raw import RawReading, RawWriting, check_raw
 from tidegate.table._formats.times import TimestampStandard
 
-Reading: TypeAlias = JsonReading | CsvReading | RawReading
-Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting
+Reading: TypeAlias = JsonReading | CsvReading | RawReading | ChangelogReading
+Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting | ChangelogWriting
+
+_CHANGES_IN_JSON = frozenset(
+    {
+        "ignore-parse-errors",
+        "timestamp-format.standard",
+        "map-null-key.mode",
+        "map-null-key.literal",
+        "encode.decimal-as-plain-number",
+        "encode.ignore-null-fields",
+    }
+)
 
 TEXT_FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "json": frozenset(
@@ -49,12 +62,25 @@ TEXT_FORMATS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
     "raw": frozenset({"charset"}),
+    "debezium-json": _CHANGES_IN_JSON | {"schema-include"},
+    "canal-json": _CHANGES_IN_JSON | {"database.include", "table.include"},
+    "maxwell-json": _CHANGES_IN_JSON,
+    "ogg-json": _CHANGES_IN_JSON,
 }
 """The options of each format, without its name in front."""
 
 
-def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType) -> Reading:
-    """``options``: of the table, with the format's name in front. Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
+CHANGELOG_FORMATS: Final = tuple(DIALECTS)
+"""Those whose rows are changes."""
+
+
+def format_metadata(name: str) -> Mapping[str, str]:
+    """The metadata that a format can read, with their types."""
+    return {key: one.type for key, one in DIALECTS[name].metadata.items()} if name in DIALECTS else {}
+
+
+def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, metadata: Sequence[str] = ()) -> Reading:
+    """``options``: of the table, with the format's name in front; ``metadata``: keys of the format's metadata, which stand behind the columns. Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
     given = _Options(name, options)
     match name:
         case "json":
@@ -80,6 +106,17 @@ def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType) -
                 ignores_trailing=given.flag("ignore-trailing-unmappable"),
                 allows_trailing_delimiter=given.flag("allow-trailing-comma", default=True),
                 empty_is_null=given.flag("empty-string-as-null"),
+            )
+        case _ if name in DIALECTS:
+            includes = [(key, given.pattern(f"{key}.include")) for key in ("database", "table")]
+            return ChangelogReading(
+                row_type,
+                name,
+                given.standard(),
+                given.flag("ignore-parse-errors"),
+                tuple(metadata),
+                given.flag("schema-include"),
+                tuple((key, pattern) for key, pattern in includes if pattern is not None),
             )
         case _:
             check_raw(row_type)
@@ -111,6 +148,19 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
             )
             csv.check()
             return csv
+        case _ if name in DIALECTS:
+            if given.flag("schema-include"):
+                raise InvalidJob(
+                    "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true."
+                )
+            json = JsonWriting(
+                row_type,
+                given.standard(),
+                decimals_are_plain=given.flag("encode.decimal-as-plain-number"),
+                leaves_nulls_out=given.flag("encode.ignore-null-fields"),
+            )
+            json.check()
+            return ChangelogWriting(json, name)
         case _:
             check_raw(row_type)
             return RawWriting(row_type, given.charset())
@@ -125,6 +175,15 @@ class _Options:
 
     def text(self, key: str, default: str | None = None) -> str | None:
         return self._options.get(f"{self._name}.{key}", default)
+
+    def pattern(self, key: str) -> str | None:
+        """A regular expression."""
+        text = self.text(key)
+        try:
+            re.compile(text or "")
+        except re.error as error:
+            raise self._invalid(key, text or "", f"a regular expression ({error})") from None
+        return text
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         text = self.text(key)

@@ -112,6 +112,10 @@ class JsonReading:
 
     # ---- by Arrow
 
+    def at_once(self, messages: Values) -> pa.RecordBatch | None:
+        """Returns the rows, where Arrow reads the messages as Flink does."""
+        return self._at_once(messages, arrow_schema(self.row_type))
+
     def _at_once(self, messages: Values, schema: pa.Schema) -> pa.RecordBatch | None:
         """The rows, where Arrow reads the messages as Flink does."""
         read = [_read_type(one.type) for one in self.row_type.fields]
@@ -254,6 +258,65 @@ class JsonReading:
                 raise InvalidJob(f"Unsupported type: {type}: the format json does not read it")
 
 
+class JsonTree:
+    """Trees of JSON whose members are rows: what the formats of changes read (Flink: ``JsonToRowDataConverters``)."""
+
+    def __init__(self, standard: TimestampStandard, *, ignores_errors: bool) -> None:
+        self._reading = _TreeReading(LogicalType(TypeRoot.ROW, fields=()), standard, ignores_errors=ignores_errors)
+        self._readers: dict[LogicalType, Convert] = {}
+
+    def parsed(self, message: bytes) -> Any:
+        """Objects are dicts: where a member comes twice the last one counts. Raises ``Unreadable``."""
+        return _as_tree(self._reading._parsed(message.removeprefix(BOM)))
+
+    def member(self, tree: Any, name: str) -> Any:
+        """``None`` where it is not there, or null."""
+        return tree.get(name) if isinstance(tree, dict) else None
+
+    def text(self, value: Any) -> str:
+        """As a column of text holds it."""
+        return _tree_text(value)
+
+    def microseconds(self, text: str) -> int:
+        """Since 1970, of a text of a timestamp. Raises ``Unreadable``."""
+        return timestamp_of(text.replace("T", " ", 1), TimestampStandard.SQL) // 1_000
+
+    def reader(self, type: LogicalType) -> Convert:
+        """What makes a column's value of a member, null of what is not there. Raises ``InvalidJob`` for a type that the format does not have."""
+        if type not in self._readers:
+            self._readers[type] = self._reading._lenient(self._reading._convert(type))
+        return self._readers[type]
+
+
+class _TreeReading(JsonReading):
+    """Values out of trees, where Flink's parser keeps the text of a number and refuses what a tree has none of."""
+
+    def _convert(self, type: LogicalType) -> Convert:
+        match type.root:
+            case TypeRoot.CHAR | TypeRoot.VARCHAR:
+                return _tree_text
+            case TypeRoot.BINARY | TypeRoot.VARBINARY:
+                return lambda value: (
+                    _bytes(value) if not isinstance(value, _Number) and isinstance(value, str) else None
+                )
+            case TypeRoot.MAP | TypeRoot.MULTISET:
+                convert = super()._convert(type)
+                return lambda value: convert(value if isinstance(value, dict) else {})
+        return super()._convert(type)
+
+
+def _tree_text(value: Any) -> str:
+    if isinstance(value, _Number) and not isinstance(value, _WholeNumber):
+        return double_text(float(value))
+    return _text(value)
+
+
+def _as_tree(value: Any) -> Any:
+    if isinstance(value, _Object):
+        return {name: _as_tree(one) for name, one in value}
+    return [_as_tree(one) for one in value] if isinstance(value, list) else value
+
+
 def _read_type(type: LogicalType) -> pa.DataType | None:
     """Returns the type that Arrow reads a column as, or ``None`` where it would read another value than Flink does."""
     if type.root in _SAME:
@@ -317,8 +380,8 @@ def _elements(value: Any) -> Sequence[Any]:
     return value
 
 
-def _members(value: Any) -> _Object:
-    if not isinstance(value, _Object):
+def _members(value: Any) -> _Object | dict[str, Any]:
+    if not isinstance(value, _Object | dict):
         raise Unreadable(f"{_shown(value)} is no object")
     return value
 
@@ -348,7 +411,7 @@ def _jackson(value: Any) -> str:
             return str(value) if isinstance(value, _WholeNumber) else double_text(float(value))
         case str():
             return json.dumps(value, ensure_ascii=False)
-        case _Object():
+        case _Object() | dict():
             return (
                 "{"
                 + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{_jackson(v)}" for k, v in dict(value).items())

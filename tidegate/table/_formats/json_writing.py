@@ -28,6 +28,9 @@ class JsonWriting:
     """The format ``json`` of a table that is written. ``decimals_are_plain``: never ``1E+2``; ``leaves_nulls_out``: fields of objects that are null.
     A map has no null key: Arrow's columns hold none."""
 
+    takes_kinds = False
+    """Whether ``messages`` takes the kinds of rows behind the columns."""
+
     row_type: LogicalType
     standard: TimestampStandard = TimestampStandard.SQL
     decimals_are_plain: bool = False

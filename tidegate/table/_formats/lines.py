@@ -22,6 +22,7 @@ from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import SchemaMismatch
 from tidegate.table._formats.csv_reading import CsvReading
 from tidegate.table._formats.formats import Reading, Writing
+from tidegate.table._formats.messages import produced_schema
 
 _EMPTY_LINE = b"\n"
 """A message without bytes is no line of CSV."""
@@ -31,7 +32,7 @@ def file_format(reading: Reading) -> FileFormat:
     """Returns the format of files whose lines are rows of a table."""
     if isinstance(reading, CsvReading):
         return CsvTableFormat(reading)
-    return LineTableFormat(schema=arrow_schema(reading.row_type), reading=reading)
+    return LineTableFormat(schema=produced_schema(reading), reading=reading)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,15 @@ import pyarrow as pa
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.formats.messages import Counts, DeserializationSchema, SerializationSchema, Values
 from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.table._formats.changelog_json import ChangelogReading
 from tidegate.table._formats.formats import Reading, Writing
+
+
+def produced_schema(reading: Reading) -> pa.Schema:
+    """The columns that a format reads: of its row type, of metadata, and of row kinds where it reads changes."""
+    if isinstance(reading, ChangelogReading):
+        return reading.schema
+    return arrow_schema(reading.row_type)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class TableDeserializer(DeserializationSchema):
     reads_tombstones = True
 
     def get_produced_type(self) -> TypeInformation:
-        return Types.SCHEMA(arrow_schema(self.reading.row_type))
+        return Types.SCHEMA(produced_schema(self.reading))
 
     def decode(self, values: Values) -> pa.RecordBatch:
         return self.reading.read(values)[0]

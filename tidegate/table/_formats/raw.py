@@ -48,6 +48,9 @@ class RawReading:
 class RawWriting:
     """``charset``: of text."""
 
+    takes_kinds = False
+    """Whether ``messages`` takes the kinds of rows behind the columns."""
+
     row_type: LogicalType
     charset: str = "UTF-8"
 

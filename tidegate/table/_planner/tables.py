@@ -5,12 +5,20 @@ The planner learns what a connector can do (changes, keys, projections); nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.model.errors import TidegateError
-from tidegate.table._connectors.registry import STREAM, STREAM_SINK, check_table, is_bounded
-from tidegate.table._connectors.streams import ROWTIME, ROWTIME_UTC
+from tidegate.table._connectors.registry import (
+    ROWTIME,
+    STREAM,
+    check_table,
+    is_bounded,
+    readable_metadata,
+    writable_metadata,
+)
+from tidegate.table._connectors.shape import TableShape
+from tidegate.table._connectors.streams import ROWTIME_UTC
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
@@ -99,20 +107,24 @@ class _Factory(_JavaObject):
 
     def createDynamicTableSource(self, context: Any) -> object:
         changes = self._checked(context, is_source=True)
-        if _options(context)["connector"] == STREAM:
+        options = _options(context)
+        if options["connector"] == STREAM:
             return _StreamSource(self._planner, changes, True)
-        return _Source(self._planner, changes, is_bounded(_options(context)))
+        metadata = readable_metadata(options)
+        if metadata:
+            return _MetadataSource(self._planner, changes, is_bounded(options), metadata)
+        return _Source(self._planner, changes, is_bounded(options))
 
     def createDynamicTableSink(self, context: Any) -> object:
         changes = self._checked(context, is_source=False)
-        kind = _StreamSink if _options(context)["connector"] == STREAM_SINK else _Sink
-        return kind(self._planner, changes)
+        metadata = writable_metadata(_options(context))
+        if metadata:
+            return _MetadataSink(self._planner, changes, metadata)
+        return _Sink(self._planner, changes)
 
     def _checked(self, context: Any, *, is_source: bool) -> str:
-        options = _options(context)
-        name = str(context.getObjectIdentifier().asSummaryString())
         try:
-            return check_table(name, options, is_source=is_source)
+            return check_table(_shape(context), _options(context), is_source=is_source)
         except TidegateError as error:
             raise self._planner_refusal(error.message) from None
 
@@ -130,7 +142,7 @@ class _Factory(_JavaObject):
 
 
 class _Source(_JavaObject):
-    """``changes``: append, upsert or all."""
+    """``changes``: as a ``Connector`` of the registry has them."""
 
     def __init__(self, planner: Planner, changes: str, is_bounded: bool) -> None:
         self._planner = planner
@@ -159,6 +171,33 @@ class _Source(_JavaObject):
         implements = (
             f"{_CONNECTOR}.source.ScanTableSource",
             f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
+        )
+
+
+class _MetadataSource(_Source):
+    """A table whose rows have metadata. ``metadata``: the types of the keys."""
+
+    def __init__(self, planner: Planner, changes: str, is_bounded: bool, metadata: Mapping[str, str]) -> None:
+        super().__init__(planner, changes, is_bounded)
+        self._metadata = metadata
+
+    def copy(self) -> object:
+        return type(self)(self._planner, self._changes, self._is_bounded, self._metadata)
+
+    def listReadableMetadata(self) -> Any:
+        return _types(self._planner, self._metadata)
+
+    def applyReadableMetadata(self, keys: Any, produced: Any) -> None:
+        """The plan says which keys are read."""
+
+    def supportsMetadataProjection(self) -> bool:
+        return False
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.source.ScanTableSource",
+            f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
+            f"{_CONNECTOR}.source.abilities.SupportsReadingMetadata",
         )
 
 
@@ -203,7 +242,7 @@ class _Provider(_JavaObject):
 
 
 class _Sink(_JavaObject):
-    """``changes`` as of a source, or ``any``: whatever the query makes."""
+    """``changes``: as a ``Connector`` of the registry has them."""
 
     def __init__(self, planner: Planner, changes: str) -> None:
         self._planner = planner
@@ -225,19 +264,48 @@ class _Sink(_JavaObject):
         implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
 
 
-class _StreamSink(_Sink):
-    """A stream of the program; the timestamps of its records may be written as metadata."""
+class _MetadataSink(_Sink):
+    """A table that is written with metadata. ``metadata``: the types of the keys."""
+
+    def __init__(self, planner: Planner, changes: str, metadata: Mapping[str, str]) -> None:
+        super().__init__(planner, changes)
+        self._metadata = metadata
+
+    def copy(self) -> object:
+        return type(self)(self._planner, self._changes, self._metadata)
 
     def listWritableMetadata(self) -> Any:
-        found = self._planner.jvm.java.util.HashMap()
-        found.put(ROWTIME, self._planner.api.DataTypes.TIMESTAMP_LTZ(3))
-        return found
+        return _types(self._planner, self._metadata)
 
     def applyWritableMetadata(self, keys: Any, consumed: Any) -> None:
         """The plan says which keys are written."""
 
     class Java:
-        implements = (f"{_CONNECTOR}.sink.DynamicTableSink", f"{_CONNECTOR}.sink.abilities.SupportsWritingMetadata")
+        implements = (
+            f"{_CONNECTOR}.sink.DynamicTableSink",
+            f"{_CONNECTOR}.sink.abilities.SupportsWritingMetadata",
+        )
+
+
+def _shape(context: Any) -> TableShape:
+    table = context.getCatalogTable()
+    schema = table.getResolvedSchema()
+    columns = tuple(str(column.getName()) for column in schema.getColumns() if column.isPhysical())
+    key = schema.getPrimaryKey()
+    names = tuple(map(str, key.get().getColumns())) if key.isPresent() else ()
+    name = str(context.getObjectIdentifier().asSummaryString())
+    return TableShape(name, columns, names, tuple(map(str, table.getPartitionKeys())))
+
+
+def _types(planner: Planner, metadata: Mapping[str, str]) -> Any:
+    """A Java map from keys to data types, in their order."""
+    types = planner.jvm.org.apache.flink.table.types
+    loader = planner.jvm.Thread.currentThread().getContextClassLoader()
+    found = planner.jvm.java.util.LinkedHashMap()
+    for key, text in metadata.items():
+        logical = types.logical.utils.LogicalTypeParser.parse(text, loader)
+        found.put(key, types.utils.TypeConversions.fromLogicalToDataType(logical))
+    return found
 
 
 def _options(context: Any) -> dict[str, str]:
@@ -246,4 +314,9 @@ def _options(context: Any) -> dict[str, str]:
 
 def _mode(planner: Planner, changes: str) -> Any:
     modes = planner.jvm.org.apache.flink.table.connector.ChangelogMode
-    return {"append": modes.insertOnly, "upsert": modes.upsert, "all": modes.all}[changes]()
+    if changes in ("append", "upsert", "all"):
+        return {"append": modes.insertOnly, "upsert": modes.upsert, "all": modes.all}[changes]()
+    mode, kinds = modes.newBuilder(), planner.jvm.org.apache.flink.types.RowKind
+    if changes == "upsert-whole":
+        mode.addContainedKind(kinds.INSERT)
+    return mode.addContainedKind(kinds.UPDATE_AFTER).addContainedKind(kinds.DELETE).build()

@@ -102,7 +102,10 @@ def test_headers_and_partitions_go_with_their_records_also_through_a_checkpoint(
         {"value": b"c", "headers": []},
     ]
     whole = records([b"a", b"b", b"c"])
-    arrays = [*whole.columns, *(pa.array([row.get(n) for row in rows], WHOLE_SCHEMA.field(n).type) for n in ("partition", "headers"))]
+    arrays = [
+        *whole.columns,
+        *(pa.array([row.get(n) for row in rows], WHOLE_SCHEMA.field(n).type) for n in ("partition", "headers")),
+    ]
     whole = pa.RecordBatch.from_arrays(arrays, schema=WHOLE_SCHEMA)
     client = make_producer(mock, {"log_level": "0"})
     for batch in from_bytes(bytes(to_bytes([whole]))):
