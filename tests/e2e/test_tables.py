@@ -236,3 +236,73 @@ def _plain(number: int) -> str:
     """A quarter of it, as Flink writes a DECIMAL(10, 2): without zeros at its end."""
     quarter = Decimal(number).scaleb(-2) * 25
     return str(quarter.normalize())
+
+
+_CHANGES_OF_KAFKA = """
+import sys
+from tidegate.table import EnvironmentSettings, TableEnvironment
+
+servers, exactly = sys.argv[1], "'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'changes'"
+t_env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+t_env.get_config().set("parallelism.default", "2")
+t_env.get_config().set("execution.checkpointing.interval", "300 ms")
+kafka = f"'properties.bootstrap.servers' = '{servers}'"
+scan = "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
+t_env.execute_sql(
+    "CREATE TABLE orders (id BIGINT, name STRING, qty INT, sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', tags MAP<STRING, BYTES> METADATA FROM 'headers', "
+    "place BIGINT METADATA FROM 'offset' VIRTUAL, part INT METADATA FROM 'partition' VIRTUAL) "
+    f"WITH ('connector' = 'kafka', {kafka}, 'topic' = 'orders', 'key.format' = 'raw', 'key.fields' = 'name', 'value.format' = 'json', "
+    f"'value.fields-include' = 'EXCEPT_KEY', 'sink.partitioner' = 'fixed', {scan}, {exactly})"
+)
+t_env.execute_sql(
+    "CREATE TABLE totals (name STRING, n BIGINT, qty INT, PRIMARY KEY (name) NOT ENFORCED) "
+    f"WITH ('connector' = 'upsert-kafka', {kafka}, 'topic' = 'totals', 'key.format' = 'json', 'value.format' = 'json', "
+    f"'scan.bounded.mode' = 'latest-offset', 'sink.buffer-flush.max-rows' = '1000', 'sink.buffer-flush.interval' = '1 s', {exactly})"
+)
+t_env.execute_sql(
+    "CREATE TABLE log (name STRING, n BIGINT, qty INT) "
+    f"WITH ('connector' = 'kafka', {kafka}, 'topic' = 'log', 'format' = 'debezium-json', {scan}, {exactly})"
+)
+t_env.execute_sql(
+    "INSERT INTO orders SELECT *, TO_TIMESTAMP_LTZ(1600000000000 + id, 3), MAP['k', ENCODE(name, 'UTF-8')] "
+    "FROM (VALUES (1, 'a', 5), (2, 'b', 7), (3, 'a', 2), (4, 'c', -1), (5, 'c', 1)) AS t(id, name, qty)"
+).wait()
+read = "SELECT id, name, UNIX_TIMESTAMP(CAST(sent AS STRING)) > 0, DECODE(tags['k'], 'UTF-8'), place < 5 FROM orders WHERE part < 2"
+with t_env.execute_sql(read).collect() as rows:
+    print(sorted(list(row) for row in rows))
+both = t_env.create_statement_set()
+total = "SELECT name, COUNT(*) AS n, SUM(qty) AS qty FROM orders GROUP BY name HAVING SUM(qty) <> 0"
+both.add_insert_sql(f"INSERT INTO totals {total}")
+both.add_insert_sql(f"INSERT INTO log {total}")
+both.execute().wait()
+for table in ("totals", "log"):
+    found = {}
+    with t_env.execute_sql(f"SELECT * FROM {table}").collect() as rows:
+        for row in rows:
+            if str(row.get_row_kind()) in ("+I", "+U"):
+                found[row[0]] = list(row)
+            else:
+                found.pop(row[0], None)
+    print(table, sorted(found.values()))
+"""
+
+
+def test_keys_metadata_and_changes_of_kafka(broker: KafkaBroker, tmp_path: Path) -> None:
+    for topic in ("orders", "totals", "log"):
+        broker.create_topic(topic, 2)
+    program = tmp_path / "program.py"
+    program.write_text(_CHANGES_OF_KAFKA)
+    done = subprocess.run(
+        [sys.executable, str(program), broker.servers], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    names = ((1, "a"), (2, "b"), (3, "a"), (4, "c"), (5, "c"))
+    orders, *tables = done.stdout.splitlines()[-3:]
+    assert orders == str([[number, name, True, name, True] for number, name in names])
+    assert tables == ["totals [['a', 2, 7], ['b', 1, 7]]", "log [['a', 2, 7], ['b', 1, 7]]"]
+    last = {message.key: message.value for message in read_topic(broker.servers, "totals")}
+    assert last == {
+        '{"name":"a"}': '{"name":"a","n":2,"qty":7}',
+        '{"name":"b"}': '{"name":"b","n":1,"qty":7}',
+        '{"name":"c"}': "",
+    }

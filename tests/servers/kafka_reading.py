@@ -15,6 +15,7 @@ class Message:
     offset: int
     key: str | None
     value: str
+    """Empty for a tombstone."""
 
 
 def read_topic(servers: str, topic: str, isolation: str = "read_committed") -> list[Message]:
@@ -68,7 +69,7 @@ def _ends(servers: str, topic: str) -> dict[int, int]:
 def _message(message: Any) -> Message:
     key = message.key()
     return Message(
-        message.partition(), message.offset(), None if key is None else key.decode(), message.value().decode()
+        message.partition(), message.offset(), None if key is None else key.decode(), (message.value() or b"").decode()
     )
 
 

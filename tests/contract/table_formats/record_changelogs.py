@@ -6,6 +6,7 @@ Run by the Python of a Flink environment as ``record.py`` is: ``python record_ch
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from py4j.protocol import Py4JJavaError  # noqa: E402
-from record import HERE, JVM, Type, reason, row_type, value  # noqa: E402
+from py4j.protocol import Py4JJavaError
 
-FACTORY = JVM.org.apache.flink.table.factories.FactoryUtil
+RECORD: Any = importlib.import_module("record")  # beside this file
+HERE, JVM, Type, reason, row_type, value = (
+    getattr(RECORD, name) for name in ("HERE", "JVM", "Type", "reason", "row_type", "value")
+)
+
 CONFIGURATION = JVM.org.apache.flink.configuration.Configuration
 PACKAGE = JVM.org.apache.flink.formats.json
 FACTORIES = {
@@ -101,7 +105,7 @@ def settings(options: dict[str, str]) -> Any:
 
 
 def decoded(
-    name: str, type: Type, options: dict[str, str], metadata: list[str], messages: list[str | None]
+    name: str, type: Any, options: dict[str, str], metadata: list[str], messages: list[str | None]
 ) -> list[dict[str, Any]]:
     """What a format makes of each message: rows of the type, behind them the values of metadata."""
     case = {"format": name, "type": type.text, "options": options, "metadata": metadata}
@@ -139,7 +143,7 @@ def decoded(
     return found
 
 
-def written(name: str, type: Type, options: dict[str, str], row: str) -> list[dict[str, Any]]:
+def written(name: str, type: Any, options: dict[str, str], row: str) -> list[dict[str, Any]]:
     """What each kind of a row is written as; the row is read of JSON."""
     encoder = FACTORIES[name]().createEncodingFormat(None, settings(options)).createRuntimeEncoder(SINK, type.data_type)
     encoder.open(None)

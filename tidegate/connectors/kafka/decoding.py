@@ -188,7 +188,7 @@ class Decoding:
     def _rows(self, taken: PartitionRecords) -> tuple[pa.RecordBatch, Counts | None]:
         decoder = self._settings.decoder
         if isinstance(decoder, KafkaRecordDeserializationSchema):
-            return decoded_rows(_OfRecords(decoder, taken), range(len(taken.values)))  # type: ignore[arg-type]
+            return decoded_rows(_OfRecords(decoder, taken), range(len(taken.values)))
         return decoded_rows(decoder, taken.values)
 
     def _live(self, values: Values, gone: npt.NDArray[np.bool_]) -> pa.RecordBatch:

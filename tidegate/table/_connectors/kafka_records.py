@@ -128,7 +128,9 @@ class TableRecordDeserializer(KafkaRecordDeserializationSchema):
         if not gone.any():
             return self.value.read(messages)
         places = np.flatnonzero(~gone)
-        live = messages.filter(pa.array(~gone)) if isinstance(messages, pa.Array) else [messages[at] for at in places]
+        live = (
+            messages.filter(pa.array(~gone)) if isinstance(messages, pa.Array) else [messages[int(at)] for at in places]
+        )
         try:
             rows, counts = self.value.read(live)
         except PoisonRecord as poison:

@@ -20,8 +20,8 @@ from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import WritingMetadata
 from tidegate.records.batch import ArrowBatch, Batch
-from tidegate.table._connectors.kafka import kafka_sink
 from tidegate.table._connectors.format_options import format_options
+from tidegate.table._connectors.kafka import kafka_sink
 from tidegate.table._connectors.registry import check_table, writable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type

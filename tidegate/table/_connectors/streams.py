@@ -20,7 +20,7 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.row_kinds import has_kinds, with_kinds, without_kinds
-from tidegate.table._connectors.registry import ROWTIME, nearest
+from tidegate.table._connectors.registry import nearest
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
 ROWTIME_UTC = "rowtime-utc"

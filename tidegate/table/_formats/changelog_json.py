@@ -175,7 +175,8 @@ class ChangelogReading:
         found = self._at_once(messages)
         if found is not None:
             return found
-        schema, rows = self.schema, []
+        schema = self.schema
+        rows: list[tuple[Any, ...]] = []
         counts = np.zeros(len(messages), np.int64)
         for index, message in enumerate(objects(messages)):
             before = len(rows)

@@ -80,7 +80,8 @@ def format_metadata(name: str) -> Mapping[str, str]:
 
 
 def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, metadata: Sequence[str] = ()) -> Reading:
-    """``options``: of the table, with the format's name in front; ``metadata``: keys of the format's metadata, which stand behind the columns. Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
+    """``options``: of the table, with the format's name in front; ``metadata``: keys of the format's metadata, which stand behind the columns.
+    Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
     given = _Options(name, options)
     match name:
         case "json":

@@ -96,7 +96,7 @@ def read(servers: str, topic: str, count: int) -> Found:
 
 
 def test_headers_and_partitions_go_with_their_records_also_through_a_checkpoint(mock: str) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"value": b"a", "partition": 2, "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]},
         {"value": b"b", "partition": 1, "headers": None},
         {"value": b"c", "headers": []},

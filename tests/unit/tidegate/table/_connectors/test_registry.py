@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.model.errors import InvalidJob
 from tidegate.table._connectors.registry import check_table, is_bounded
+from tidegate.table._connectors.shape import TableShape
 
 FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
 
@@ -26,7 +27,7 @@ FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
 )
 def test_what_is_not_there_is_named(options: dict[str, str], is_source: bool, said: str) -> None:
     with pytest.raises(InvalidJob) as refused:
-        check_table("t", options, is_source=is_source)
+        check_table(TableShape("t"), options, is_source=is_source)
     assert said in refused.value.message
 
 
@@ -44,7 +45,7 @@ def test_what_is_not_there_is_named(options: dict[str, str], is_source: bool, sa
 )
 def test_a_value_that_an_option_does_not_take_is_named(key: str, text: str, said: str) -> None:
     with pytest.raises(InvalidJob, match=f"Invalid value for option '{key}': '{text}' is not {said}"):
-        check_table("t", {"connector": "datagen", key: text}, is_source=True)
+        check_table(TableShape("t"), {"connector": "datagen", key: text}, is_source=True)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,13 @@ def test_a_value_that_an_option_does_not_take_is_named(key: str, text: str, said
 )
 def test_a_value_that_an_option_of_a_sink_does_not_take_is_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidJob, match=said):
-        check_table("t", options, is_source=False)
+        check_table(TableShape("t"), options, is_source=False)
 
 
 def test_files_take_inserts_only_and_print_takes_everything() -> None:
-    assert check_table("t", FILES, is_source=False) == "append"
-    assert check_table("t", {"connector": "print"}, is_source=False) == "any"
-    assert check_table("t", FILES, is_source=True) == "append"
+    assert check_table(TableShape("t"), FILES, is_source=False) == "append"
+    assert check_table(TableShape("t"), {"connector": "print"}, is_source=False) == "any"
+    assert check_table(TableShape("t"), FILES, is_source=True) == "append"
 
 
 def test_generated_rows_end_where_a_count_or_a_sequence_says_so() -> None:
