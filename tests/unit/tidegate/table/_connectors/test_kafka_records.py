@@ -237,7 +237,7 @@ def test_a_fixed_partitioner_gives_each_subtask_one_partition() -> None:
 
 
 def test_changes_are_upserts_and_tombstones_by_key() -> None:
-    assert check_table(KEYED, UPSERT, is_source=False) == "upsert"
+    assert check_table(KEYED, UPSERT, is_source=False) == "upsert-whole"
     rows = [[1, "a", 1.0, 0], [1, "b", 1.0, 2], [2, "c", None, 3]]
     assert sent(serializer(UPSERT, KEYED), rows, with_kinds(arrow_schema(TYPE))) == [
         ["t", b'{"k_id":1}', b'{"k_id":1,"name":"a","price":1.0}', None],
