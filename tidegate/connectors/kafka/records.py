@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 WHOLE_SCHEMA = SCHEMA.append(pa.field("partition", pa.int32())).append(pa.field("headers", HEADERS))
-"""Of records with headers, or with a partition that was chosen for them: librdkafka sends them, one by one."""
+"""The columns of records with headers, or with a partition that was chosen for them: librdkafka sends them, one by one."""
 
 _WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200

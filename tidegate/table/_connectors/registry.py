@@ -39,9 +39,9 @@ FORMATS: Mapping[str, frozenset[str]] = {**TEXT_FORMATS, "parquet": frozenset()}
 """Their options, without the format's name in front. One of Flink's that is not here is refused: what it asks for would not be done."""
 
 MESSAGE_FORMATS = ("json", "csv", "raw", *CHANGELOG_FORMATS)
-"""Of keys and values of messages."""
+"""Formats of keys and values of messages."""
 FILE_FORMATS = ("json", "csv", "raw", "parquet", *CHANGELOG_FORMATS)
-"""Of files."""
+"""Formats of files."""
 _DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
 
 COLLECT = "tidegate-collect"

@@ -42,7 +42,7 @@ Change: TypeAlias = tuple[int, dict[str, Any]]
 _MOST_SHOWN = 200
 """Bytes of a message that an error shows; chosen, not measured."""
 _LONG_BITS = 64
-"""Of Java's long."""
+"""The size of a long in Java."""
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _TEXTS, _TEXT_MAP = "ARRAY<STRING>", "MAP<STRING, STRING>"
 
