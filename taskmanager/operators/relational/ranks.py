@@ -12,7 +12,7 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.plan.specs import SortField
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, name_of
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
@@ -74,7 +74,8 @@ class FirstRow(TimedOperator):
 
 
 def sort_key(fields: Sequence[SortField]) -> Any:
-    """The order of rows by ``ORDER BY``."""
+    """Returns the order of rows by ``ORDER BY``. NaN is larger than all numbers, as in Flink's sort of batch mode (recorded with 2.3; its comparators of
+    top-N take NaN for equal to each of them, and leave the order of its neighbours open)."""
 
     def compare(left: Row, right: Row) -> int:
         for field in fields:
@@ -83,10 +84,24 @@ def sort_key(fields: Sequence[SortField]) -> Any:
                 continue
             if a is None or b is None:
                 return 1 if (a is None) == field.null_is_last else -1
+            if a != a or b != b:
+                if a != a and b != b:
+                    continue
+                return 1 if (a != a) == field.is_ascending else -1
             return -1 if (a < b) == field.is_ascending else 1
         return 0
 
     return cmp_to_key(compare)
+
+
+def _position(rows: Sequence[Row], row: Row) -> int | None:
+    """Returns where the first equal row is; rows with NaN are equal to themselves."""
+    if row in rows:
+        return rows.index(row)
+    if all(value == value for value in row):
+        return None
+    name = name_of(row)
+    return next((at for at, old in enumerate(rows) if name_of(old) == name), None)
 
 
 class TopN(RelationalOperator):
@@ -122,9 +137,10 @@ class TopN(RelationalOperator):
         if replaced is not None and (adds(kind) or kind == DELETE):
             del rows[replaced]
         elif not adds(kind):
-            if row not in rows:
+            at = _position(rows, row)
+            if at is None:
                 return rows or None
-            rows.remove(row)
+            del rows[at]
         if adds(kind):
             rows.insert(bisect_right(rows, self._sort_key(row), key=self._sort_key), row)
             if not self._keeps_all:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running
-from tests.unit.taskmanager.operators.relational.subtasks import Subtasks
+from tests.unit.taskmanager.operators.relational.subtasks import Subtasks, fold
 from tests.unit.taskmanager.operators.relational.test_against_duckdb import BACKENDS, LEFT, RIGHT, call, in_order, join
 from tests.unit.taskmanager.operators.relational.test_time_against_duckdb import (
     BIGINT,
@@ -32,6 +32,7 @@ from tidegate.plan import nodes
 from tidegate.plan.expressions import CurrentRow, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import (
+    ConstantRange,
     ContextResolvedTable,
     IntervalBounds,
     IntervalJoinSpec,
@@ -40,6 +41,7 @@ from tidegate.plan.specs import (
     PartitionSpec,
     ResolvedCatalogTable,
     ResolvedSchema,
+    Retract,
     SortField,
     SortSpec,
     TableSink,
@@ -282,3 +284,41 @@ def test_one_value_of_a_key_from_a_savepoint_of_before_becomes_entries(name: str
     assert in_order(restored.watermark(END_OF_TIME)) == in_order(taken.watermark(END_OF_TIME))
     taken.close()
     restored.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_with_nan_are_found_again_and_zeros_of_different_signs_are_different_rows(backend: str) -> None:
+    kind = LogicalType(TypeRoot.ROW, fields=(Field("a", INT), Field("x", LogicalType(TypeRoot.DOUBLE))))
+    node = msgspec.structs.replace(
+        join("INNER", has_condition=False),
+        output_type=LogicalType(TypeRoot.ROW, fields=(*kind.fields, *RIGHT.fields)),
+    )
+    subtasks = Subtasks(node, [kind, RIGHT], [[0], [0]], 1, {"state.backend.type": backend})
+    subtasks.feed([(0, (1, float("nan"))), (0, (1, 0.0)), (0, (1, -0.0))])
+    subtasks.rescale(1)
+    subtasks.feed([(3, (1, float("nan"))), (3, (1, 0.0))])
+    assert [str(row) for _, row in subtasks.feed([(0, (1, "p"))], 1)] == ["(1, -0.0, 1, 'p')"]
+    subtasks.close()
+
+
+def test_nan_is_larger_than_all_numbers_and_a_row_with_it_is_found_again() -> None:
+    row_kind = LogicalType(TypeRoot.ROW, fields=(Field("a", INT), Field("x", LogicalType(TypeRoot.DOUBLE))))
+    node = nodes.Rank1(
+        id=1,
+        output_type=row_kind,
+        description="Rank",
+        rank_type="ROW_NUMBER",
+        partition=PartitionSpec((0,)),
+        order_by=SortSpec((SortField(1, True, False),)),
+        rank_range=ConstantRange(1, 2),
+        rank_strategy=Retract(),
+        generate_update_before=True,
+        output_row_number=False,
+    )
+    subtasks = Subtasks(node, [row_kind], [[0]], 1)
+    rows = [(1, float("nan")), (1, float("inf")), (1, 3.0), (1, float("-inf"))]
+    subtasks.feed([(0, row) for row in rows])
+    assert fold([(kind, (str(row),)) for kind, row in subtasks.changes]) == [("(1, 3.0)",), ("(1, -inf)",)]
+    subtasks.feed([(3, (1, 3.0)), (3, (1, float("nan"))), (3, (1, float("inf")))])
+    assert fold([(kind, (str(row),)) for kind, row in subtasks.changes]) == [("(1, -inf)",)]
+    subtasks.close()
