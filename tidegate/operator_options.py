@@ -20,6 +20,7 @@ from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.base import UserCode
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
+from tidegate.functions.sql.aggregates import UserAggregates
 from tidegate.functions.state import MapStateDescriptor
 from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
@@ -175,12 +176,14 @@ class SessionOptions(OperatorOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationalOptions(OperatorOptions):
     """A node of a compiled plan. ``row_types``: of its inputs, without the column of row kinds; ``keys``: for each input the positions of
-    the columns by which rows are dealt, none: all rows come to one subtask."""
+    the columns by which rows are dealt, none: all rows come to one subtask. ``functions``: aggregate functions of users, which the operator opens and
+    closes."""
 
     node: Node
     row_types: Sequence[LogicalType]
     keys: Sequence[Sequence[int]]
     time_zone: str
+    functions: UserAggregates | None = None
 
 
 OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {

@@ -8,7 +8,7 @@ from collections import defaultdict
 from tests.architecture.source import name_of, python_files, tree_of
 
 PYFLINK = {
-    "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
+    "AggregateFunction", "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
     "CsvRowSerializationSchema", "DeserializationSchema", "EnvironmentSettings", "Expression", "FileSink", "FileSource", "FunctionContext",
     "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Over", "Partitioner",
     "RollingPolicy", "ScalarFunction", "SerializationSchema", "Session", "Source", "SourceReader", "SourceSplit", "State",

@@ -207,6 +207,16 @@ class DataTypes:
         return DataType(f"ARRAY<{element_type}>", Types.LIST(element_type.type_info), pa.list_(item), nullable)
 
     @staticmethod
+    def LIST_VIEW(element_type: DataType) -> DataType:
+        """Declares a ``ListView`` in the accumulator of an aggregate function."""
+        return DataTypes.ARRAY(element_type)
+
+    @staticmethod
+    def MAP_VIEW(key_type: DataType, value_type: DataType) -> DataType:
+        """Declares a ``MapView`` in the accumulator of an aggregate function."""
+        return DataTypes.MAP(key_type, value_type)
+
+    @staticmethod
     def MAP(key_type: DataType, value_type: DataType, nullable: bool = True) -> DataType:
         """Declares maps with keys of one type and values of another."""
         info = Types.MAP(key_type.type_info, value_type.type_info)

@@ -10,11 +10,14 @@ from tidegate.common.names.java_only import refusing
 from tidegate.common.row import Row, RowKind
 from tidegate.records.data_types import DataType, DataTypes, RowType
 from tidegate.table.changelog_mode import ChangelogMode
+from tidegate.table.data_view import DataView, ListView, MapView
 from tidegate.table.descriptors import FormatDescriptor, Schema, TableDescriptor
 from tidegate.table.environment import CompiledPlan, StatementSet, StreamTableEnvironment, TableConfig, TableEnvironment
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.expression import Expression
 from tidegate.table.table import (
+    AggregatedTable,
+    FlatAggregateTable,
     GroupedTable,
     GroupWindowedTable,
     OverWindowedTable,
@@ -23,20 +26,33 @@ from tidegate.table.table import (
     WindowGroupedTable,
 )
 from tidegate.table.table_result import ResultKind, TableResult
-from tidegate.table.udf import AsyncScalarFunction, FunctionContext, ScalarFunction, TableFunction
+from tidegate.table.udf import (
+    AggregateFunction,
+    AsyncScalarFunction,
+    FunctionContext,
+    ScalarFunction,
+    TableAggregateFunction,
+    TableFunction,
+)
 
 __all__ = [
+    "AggregateFunction",
+    "AggregatedTable",
     "AsyncScalarFunction",
     "ChangelogMode",
     "CompiledPlan",
     "DataType",
     "DataTypes",
+    "DataView",
     "EnvironmentSettings",
     "Expression",
+    "FlatAggregateTable",
     "FormatDescriptor",
     "FunctionContext",
     "GroupWindowedTable",
     "GroupedTable",
+    "ListView",
+    "MapView",
     "OverWindowedTable",
     "ResultKind",
     "Row",
@@ -47,6 +63,7 @@ __all__ = [
     "StatementSet",
     "StreamTableEnvironment",
     "Table",
+    "TableAggregateFunction",
     "TableConfig",
     "TableDescriptor",
     "TableEnvironment",
@@ -59,8 +76,7 @@ __all__ = [
 __getattr__ = refusing(
     __name__,
     """
-    AggregateFunction CsvTableSink CsvTableSource DataView ExplainDetail ListView
-    MapView Module ModuleEntry PlanReference SqlDialect TableAggregateFunction TableSchema UserDefinedType
+    CsvTableSink CsvTableSource ExplainDetail Module ModuleEntry PlanReference SqlDialect TableSchema UserDefinedType
     """,
     "its tables do not have it yet: docs/status.md lists what they have",
 )

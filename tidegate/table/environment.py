@@ -53,6 +53,7 @@ from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.translation import Sinks, translate
 from tidegate.table._planner.errors import InvalidStatement
+from tidegate.table._planner.plans import plan_text
 from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
@@ -374,7 +375,7 @@ class TableEnvironment:
             case "SinkModifyOperation" | "StatementSetOperation":
                 with self.planner.errors(sql):
                     operations = operation.getOperations() if kind == "StatementSetOperation" else [operation]
-                    return self._run(str(self._j_tenv.compilePlan(operations).asJsonString()))
+                    return self._run(plan_text(self._j_tenv.compilePlan(operations), self.planner))
             case "SetOperation":
                 return self._set(operation)
             case "ResetOperation":
@@ -408,7 +409,7 @@ class TableEnvironment:
         """Returns the plan of a query as a tree."""
         with self.planner.errors():
             target = self.planner.api.TableDescriptor.forConnector(COLLECT).build()
-            return _explanation(str(j_table.insertInto(target).compilePlan().asJsonString()))
+            return _explanation(plan_text(j_table.insertInto(target).compilePlan(), self.planner))
 
     def _explained(self, operation: Any) -> str:
         kind = str(operation.getClass().getSimpleName())
@@ -417,9 +418,9 @@ class TableEnvironment:
                 case "PlannerQueryOperation":
                     return self.explain_table(self._j_tenv.createTable(operation))
                 case "SinkModifyOperation":
-                    return _explanation(str(self._j_tenv.compilePlan([operation]).asJsonString()))
+                    return _explanation(plan_text(self._j_tenv.compilePlan([operation]), self.planner))
                 case "StatementSetOperation":
-                    return _explanation(str(self._j_tenv.compilePlan(operation.getOperations()).asJsonString()))
+                    return _explanation(plan_text(self._j_tenv.compilePlan(operation.getOperations()), self.planner))
         raise InvalidJob(f"EXPLAIN takes a query, an INSERT or a statement set, and this is a {kind}")
 
     def create_statement_set(self) -> StatementSet:
@@ -429,7 +430,7 @@ class TableEnvironment:
     def compile_plan_sql(self, stmt: str) -> CompiledPlan:
         """Returns the compiled plan of an INSERT or a statement set."""
         with self.planner.errors(stmt):
-            return CompiledPlan(str(self._j_tenv.compilePlanSql(stmt).asJsonString()), self)
+            return CompiledPlan(plan_text(self._j_tenv.compilePlanSql(stmt), self.planner), self)
 
     def load_plan(self, plan: str | Path) -> CompiledPlan:
         """Returns the compiled plan in a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
@@ -443,7 +444,7 @@ class TableEnvironment:
     def run_pipeline(self, j_pipeline: Any) -> TableResult:
         """Runs what writes a table."""
         with self.planner.errors():
-            text = str(j_pipeline.compilePlan().asJsonString())
+            text = plan_text(j_pipeline.compilePlan(), self.planner)
         return self._run(text)
 
     def collect_table(self, j_table: Any) -> TableResult:
@@ -451,7 +452,7 @@ class TableEnvironment:
         planner = self.planner
         with planner.errors():
             target = planner.api.TableDescriptor.forConnector(COLLECT).build()
-            text = str(j_table.insertInto(target).compilePlan().asJsonString())
+            text = plan_text(j_table.insertInto(target).compilePlan(), self.planner)
             kind = self.row_type(j_table.getResolvedSchema())
         plan = decode_plan(text)
         env = self._new_environment()
@@ -588,7 +589,7 @@ class StatementSet:
     def compile_plan(self) -> CompiledPlan:
         """Returns the compiled plan."""
         with self._t_env.planner.errors():
-            return CompiledPlan(str(self._j_set.compilePlan().asJsonString()), self._t_env)
+            return CompiledPlan(plan_text(self._j_set.compilePlan(), self._t_env.planner), self._t_env)
 
     def execute(self) -> TableResult:
         """Runs all of them as one job."""
@@ -823,7 +824,7 @@ class StreamTableEnvironment(TableEnvironment):
                     names = [col(str(name)) for name in translated.getProjections().get()]
                     j_table = j_table.select(to_java_expressions(tuple(names), planner))
                 descriptor = descriptor.schema(translated.getSchema())
-            plan = decode_plan(str(j_table.insertInto(descriptor.build()).compilePlan().asJsonString()))
+            plan = decode_plan(plan_text(j_table.insertInto(descriptor.build()).compilePlan(), self.planner))
             types = list(j_table.getResolvedSchema().getColumnDataTypes())
         ends: list[DataStream] = []
         self._translate(plan, self._env, lambda node, stream: ends.append(stream), self._time_zone())

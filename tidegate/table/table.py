@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from tidegate.connectors.tabular import PandasFrame
     from tidegate.table._planner.session import Planner
 
-__all__ = ["GroupWindowedTable", "GroupedTable", "OverWindowedTable", "Table", "TablePipeline", "WindowGroupedTable"]
+__all__ = [
+    "AggregatedTable",
+    "FlatAggregateTable",
+    "GroupWindowedTable",
+    "GroupedTable",
+    "OverWindowedTable",
+    "Table",
+    "TablePipeline",
+    "WindowGroupedTable",
+]
 
 
 class Environment(Protocol):
@@ -217,6 +226,16 @@ class Table(_Query):
         """The rows that a table function gives; one made by ``udtf`` is called with the whole row."""
         return self._table("flatMap", _of_rows(func))
 
+    def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
+        """Aggregates all rows; ``select`` then names what is wanted. A function made by ``udaf`` is called with whole rows."""
+        made = self._asked("aggregate", _of_rows(func))
+        return AggregatedTable(lambda: made, self._t_env)
+
+    def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
+        """The rows that a table aggregate function gives for all rows; ``select`` then names what is wanted."""
+        made = self._asked("flatAggregate", _of_rows(func))
+        return FlatAggregateTable(lambda: made, self._t_env)
+
     def get_column_names(self) -> list[str]:
         """Returns the names of the columns. This method is tidegate's own."""
         return [str(column) for column in self._j_table.getResolvedSchema().getColumnNames()]
@@ -270,6 +289,32 @@ class GroupedTable(_Query):
         """Computes keys and aggregates."""
         return self._table("select", fields=fields)
 
+    def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
+        """Aggregates by key; ``select`` then names keys and results. A function made by ``udaf`` is called with whole rows."""
+        made = self._asked("aggregate", _of_rows(func))
+        return AggregatedTable(lambda: made, self._t_env)
+
+    def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
+        """The rows that a table aggregate function gives for each key; ``select`` then names what is wanted."""
+        made = self._asked("flatAggregate", _of_rows(func))
+        return FlatAggregateTable(lambda: made, self._t_env)
+
+
+class AggregatedTable(_Query):
+    """Results of one aggregate function."""
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Picks keys and results."""
+        return self._table("select", fields=fields)
+
+
+class FlatAggregateTable(_Query):
+    """Rows of one table aggregate function."""
+
+    def select(self, *fields: Expression | str) -> Table:
+        """Picks keys and columns of the rows."""
+        return self._table("select", fields=fields)
+
 
 class WindowGroupedTable(_Query):
     """Rows by key and window."""
@@ -277,6 +322,11 @@ class WindowGroupedTable(_Query):
     def select(self, *fields: Expression | str) -> Table:
         """Computes keys, aggregates, and ``start``, ``end`` and ``rowtime`` of the window."""
         return self._table("select", fields=fields)
+
+    def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
+        """Aggregates by key and window; ``select`` then names what is wanted. A function made by ``udaf`` is called with rows of all columns."""
+        made = self._asked("aggregate", _of_rows(func))
+        return AggregatedTable(lambda: made, self._t_env)
 
 
 class GroupWindowedTable(_Query):

@@ -13,6 +13,7 @@ They run in the process of their subtask, on the batches of the calculation arou
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
@@ -24,9 +25,12 @@ from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType, RowType
 from tidegate.table._execution.user_functions import (
     FUNC_TYPES,
+    AggregateFunction,
     AsyncScalarFunction,
     FunctionContext,
+    ImperativeAggregateFunction,
     ScalarFunction,
+    TableAggregateFunction,
     TableFunction,
     TypedUserCode,
     Types,
@@ -38,9 +42,27 @@ from tidegate.table.expression import Expression, java_type, static_call
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
-__all__ = ["AsyncScalarFunction", "FunctionContext", "ScalarFunction", "TableFunction", "udf", "udtf"]
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "FunctionContext",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
 
-_CLASSES = {"scalar": "PythonScalarFunction", "async": "PythonAsyncScalarFunction", "table": "PythonTableFunction"}
+_CLASSES = {
+    "scalar": "PythonScalarFunction",
+    "async": "PythonAsyncScalarFunction",
+    "table": "PythonTableFunction",
+    "aggregate": "PythonAggregateFunction",
+    "table_aggregate": "PythonTableAggregateFunction",
+}
+_AGGREGATES = ("aggregate", "table_aggregate")
 
 
 class Unnamed:
@@ -75,7 +97,9 @@ class KnownFunctions:
     def by_plan_name(self) -> dict[str, UserDefinedFunctionWrapper]:
         """All of them by the names of a plan, in small letters."""
         found = {**UNNAMED.by_name, **self.named}
-        return found if self._is_streaming else {f"${name}$1": function for name, function in found.items()}
+        if self._is_streaming:
+            return found
+        return {f"${name}$1" if made.kind == "scalar" else name: made for name, made in found.items()}
 
     def names(self) -> list[str]:
         """Those that a planner asks for."""
@@ -110,8 +134,8 @@ class UserDefinedFunctionWrapper(TypedUserCode):
 
     def of_rows(self) -> UserDefinedFunctionWrapper:
         """The same function, called with a row (``Table.map``)."""
-        made = type(self)(self.func, None, self.result_type, self.func_type, self.deterministic, self.name)
-        made._alias_names, made.takes_row = self._alias_names, True
+        made = copy.copy(self)
+        made.input_types, made.takes_row = None, True
         return made
 
     def to_java(self, planner: Planner) -> Any:
@@ -127,6 +151,7 @@ class UserDefinedFunctionWrapper(TypedUserCode):
             b"-",
             inputs,
             java_type(self.result_type, planner),
+            *([java_type("BYTES", planner)] if self.kind in _AGGREGATES else []),  # Java sees no accumulator
             kind,
             self.deterministic,
             self.takes_row,
@@ -178,6 +203,35 @@ class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
         return "table"
 
 
+class UserDefinedAggregateFunctionWrapper(UserDefinedFunctionWrapper):
+    """What ``udaf`` makes."""
+
+    accumulator_type: DataType | str | None = None
+
+    @property
+    def kind(self) -> str:
+        return "aggregate"
+
+    def check(self) -> None:
+        if not isinstance(self.result_type, DataType | str):
+            raise TypeError(f"Invalid returnType: returnType should be DataType or str but is {self.result_type}")
+        if self.func_type == "pandas" and str(self.result_type).upper().startswith("MAP"):
+            raise TypeError(
+                f"Invalid returnType: Pandas UDAF doesn't support DataType type {self.result_type} currently"
+            )
+        method = "emit_value" if self.kind == "table_aggregate" else "get_value"
+        if self.func_type == "general" and not hasattr(self.func, method):
+            raise TypeError(f"Invalid function: it has no {method}(): give a function of series func_type='pandas'")
+
+
+class UserDefinedTableAggregateFunctionWrapper(UserDefinedAggregateFunctionWrapper):
+    """What ``udtaf`` makes; ``result_type`` is a row."""
+
+    @property
+    def kind(self) -> str:
+        return "table_aggregate"
+
+
 def udf(
     f: Callable[..., Any] | UserDefinedFunction | None = None,
     input_types: Types | None = None,
@@ -219,6 +273,57 @@ def udtf(
         _make_udtf, input_types=input_types, result_types=result_types, deterministic=deterministic, name=name
     )
     return make if f is None else make(f)
+
+
+def udaf(
+    f: Callable[..., Any] | AggregateFunction | None = None,
+    input_types: Types | None = None,
+    result_type: DataType | str | None = None,
+    accumulator_type: DataType | str | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = "general",
+) -> Any:
+    """Makes an aggregate function of an ``AggregateFunction``, or with ``func_type="pandas"`` of a function of series; without ``f`` it is a decorator.
+
+    Types that are not given are those that the ``AggregateFunction`` says. Raises ``TypeError``, ``ValueError``, and ``RuntimeError`` without types."""
+    if func_type not in ("general", "pandas"):
+        raise ValueError(f"The func_type must be one of 'general, pandas', got {func_type}.")
+    return _made_aggregate(
+        UserDefinedAggregateFunctionWrapper,
+        f,
+        input_types,
+        result_type,
+        accumulator_type,
+        deterministic,
+        name,
+        func_type,
+    )
+
+
+def udtaf(
+    f: TableAggregateFunction | None = None,
+    input_types: Types | None = None,
+    result_type: DataType | str | None = None,
+    accumulator_type: DataType | str | None = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = "general",
+) -> Any:
+    """Makes a table aggregate function of a ``TableAggregateFunction``, for ``flat_aggregate``; without ``f`` it is a decorator. Types and errors as of
+    ``udaf``."""
+    if func_type != "general":
+        raise ValueError(f"The func_type must be 'general', got {func_type}.")
+    return _made_aggregate(
+        UserDefinedTableAggregateFunctionWrapper,
+        f,
+        input_types,
+        result_type,
+        accumulator_type,
+        deterministic,
+        name,
+        func_type,
+    )
 
 
 def wrapped(function: object) -> UserDefinedFunctionWrapper:
@@ -266,6 +371,34 @@ def _make_udtf(f: Any, *, result_types: Types | None, **given: Any) -> UserDefin
             raise TypeError(f"Invalid result_type: result_type should be DataType or str but is {result_types}")
         row = f"ROW<{', '.join(f'`f{index}` {column}' for index, column in enumerate(columns))}>"
     return UserDefinedTableFunctionWrapper(f, result_type=row, func_type="general", **given)
+
+
+def _made_aggregate(
+    kind: type[UserDefinedAggregateFunctionWrapper],
+    f: Any,
+    input_types: Types | None,
+    result_type: DataType | str | None,
+    accumulator_type: DataType | str | None,
+    deterministic: bool | None,
+    name: str | None,
+    func_type: str,
+) -> Any:
+    def make(func: Any) -> UserDefinedAggregateFunctionWrapper:
+        kept, result = accumulator_type, result_type
+        if isinstance(func, ImperativeAggregateFunction):
+            if kept is None and func_type == "general":
+                kept = func.get_accumulator_type()
+            if result is None:
+                result = func.get_result_type()
+        if kept is not None and not isinstance(kept, DataType | str):
+            raise TypeError(f"Invalid accumulator_type: accumulator_type should be DataType or str but is {kept}")
+        if func_type == "general" and kept is not None and isinstance(result, str) != isinstance(kept, str):
+            raise TypeError("result_type and accumulator_type should be DataType or str at the same time.")
+        made = kind(func, input_types, result, func_type, deterministic, name)  # type: ignore[arg-type]
+        made.accumulator_type = kept
+        return made
+
+    return make if f is None else make(f)
 
 
 def _is_coroutine(func: object) -> bool:

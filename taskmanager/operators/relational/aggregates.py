@@ -79,7 +79,12 @@ class GroupAggregate(RelationalOperator):
         return state
 
     def _tell(self, key: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
-        if now is None:
+        if self._aggregates.emits_rows:
+            if before is not None and self._generates_update_before:
+                out += [(DELETE, key + row) for row in before[0]]
+            if now is not None:
+                out += [(INSERT, key + row) for row in now[0]]
+        elif now is None:
             if before is not None:
                 out.append((DELETE, key + before))
         elif before is None:

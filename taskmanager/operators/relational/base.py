@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import Types
+from tidegate.functions.base import UserCode
 from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of
 from tidegate.model.program import KeySpec
 from tidegate.records.batch import ArrowBatch, Batch
@@ -24,6 +25,7 @@ from tidegate.records.canonical.forms import EncodedKey, canonical_key, canonica
 from tidegate.taskmanager.keyed_state.backend import KeyedEntries, KeyedTable
 from tidegate.taskmanager.keyed_state.ttl import Sweep, Ttl
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
+from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 
 Name: TypeAlias = Any
 """What tells the values of a key apart: a tuple of plain values, or bytes."""
@@ -192,10 +194,22 @@ class RelationalOperator(KeyedOperator):
         self._schema = schema
         self._ttl_ms = ttl_ms
         self._states: list[StateOfKey | EntriesOfKeys] = []
+        self._user: UserFunction | None = None
+
+    def call_functions(self, functions: UserCode) -> None:
+        """Functions of a user are opened and closed with the operator."""
+        self._user = UserFunction(functions, self._name)
 
     def open(self) -> None:
         self._state = self.state_of_key("state", self._ttl_ms)
         super().open()
+        if self._user is not None:
+            self._user.open(self.context)
+
+    def close(self) -> None:
+        super().close()
+        if self._user is not None:
+            self._user.close()
 
     def state_of_key(self, name: str, ttl_ms: int) -> StateOfKey:
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None

@@ -34,6 +34,7 @@ from tidegate.plan.specs import (
 )
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
+from tidegate.taskmanager.operators.relational.base import RelationalOperator
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
@@ -50,26 +51,35 @@ from tidegate.taskmanager.operators.relational.windows import (
     WindowTopN,
 )
 
+_GROUP_WINDOWS = (nodes.GroupWindowAggregate1, nodes.PythonGroupWindowAggregate1)
+
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     """``schema``: of what is emitted. Raises ``InvalidJob`` for a node without an operator."""
     make = _MAKERS.get(type(options.node))
     if make is None:
         raise InvalidJob(f"operator '{name}': there is no operator of the node {options.node.kind}")
-    return make(name, options, schema)
+    operator = make(name, options, schema)
+    if options.functions is not None:
+        assert isinstance(operator, RelationalOperator)
+        operator.call_functions(options.functions)
+    return operator
 
 
 def _group_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
-    assert isinstance(node, nodes.GroupAggregate1)
+    assert isinstance(node, (nodes.GroupAggregate1, nodes.PythonGroupAggregate1))
     return GroupAggregate(
         name,
         node.grouping,
-        compile_aggregates(node.agg_calls, options.row_types[0], node.agg_call_need_retractions, name),
+        compile_aggregates(
+            node.agg_calls, options.row_types[0], node.agg_call_need_retractions, name, options.functions
+        ),
         schema,
         generates_update_before=node.generate_update_before,
         retracts=node.need_retraction,
-        folds=(node.configuration or {}).get("table.exec.mini-batch.enabled") == "true",
+        folds=isinstance(node, nodes.PythonGroupAggregate1)  # as PyFlink does with the rows of a bundle
+        or (node.configuration or {}).get("table.exec.mini-batch.enabled") == "true",
         ttl_ms=_ttl_ms(node, 0),
     )
 
@@ -148,7 +158,7 @@ def _final_rows(name: str, options: RelationalOptions, schema: pa.Schema) -> Ope
         case nodes.BatchLimit1():
             return FinalRows(name, (), schema, first=node.limit_start, last=node.limit_end)
         case nodes.BatchHashAggregate1() | nodes.BatchSortAggregate1() if not options.keys[0]:
-            aggregates = compile_aggregates(node.agg_calls, options.row_types[0], False, name)
+            aggregates = compile_aggregates(node.agg_calls, options.row_types[0], False, name, options.functions)
             return FinalRows(name, (), schema, if_none=aggregates.values(aggregates.create()))
         case _:
             return FinalRows(name, options.keys[0], schema)
@@ -260,7 +270,7 @@ def _interval_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
 
 def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
-    assert isinstance(node, nodes.OverAggregate1)
+    assert isinstance(node, (nodes.OverAggregate1, nodes.PythonOverAggregate1))
     (group,) = node.over_spec.groups
     row_type = over_row_type(node.over_spec, options.row_types[0])
     constants = over_constants(node.over_spec)
@@ -270,7 +280,7 @@ def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) ->
     return OverAggregate(
         name,
         node.over_spec.partition.fields,
-        compile_aggregates(group.agg_calls, row_type, preceding is not None, name),
+        compile_aggregates(group.agg_calls, row_type, preceding is not None, name, options.functions),
         schema,
         time=time if is_event_time else None,
         is_rows=group.is_rows,
@@ -287,10 +297,10 @@ def _shortest(keys: Sequence[tuple[int, ...]], join_keys: Sequence[int]) -> tupl
 
 def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
-    assert isinstance(node, (nodes.WindowAggregate1, nodes.GroupWindowAggregate1))
+    assert isinstance(node, (nodes.WindowAggregate1, *_GROUP_WINDOWS))
     time: int | None = None
     spans = attached = None
-    if isinstance(node, nodes.GroupWindowAggregate1):
+    if isinstance(node, _GROUP_WINDOWS):
         window: Window | GroupWindow = node.window
         spans = spans_of(node.window)
         if node.window.time_field.field_type.kind is TimeKind.ROWTIME:
@@ -306,7 +316,7 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
     return WindowAggregate(
         name,
         node.grouping,
-        compile_aggregates(node.agg_calls, options.row_types[0], bool(node.need_retraction), name),
+        compile_aggregates(node.agg_calls, options.row_types[0], bool(node.need_retraction), name, options.functions),
         schema,
         time=time,
         spans=spans,
@@ -337,6 +347,9 @@ def _ttl_ms(node: Node, index: int) -> int:
 
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {
     nodes.GroupAggregate1: _group_aggregate,
+    nodes.PythonGroupAggregate1: _group_aggregate,
+    nodes.PythonGroupWindowAggregate1: _window_aggregate,
+    nodes.PythonOverAggregate1: _over_aggregate,
     nodes.Sink2: _upsert_materialize,
     nodes.ChangelogNormalize1: _changelog_normalize,
     nodes.Join1: _join,

@@ -22,7 +22,7 @@ def changes_of(data: pa.RecordBatch) -> list[Change]:
     """Returns the rows of a batch with their kinds, which are inserts where it has none."""
     columns = list(data.columns)
     kinds = columns.pop().to_pylist() if has_kinds(data.schema) else [INSERT] * data.num_rows
-    rows = zip(*map(_values, columns), strict=True) if columns else iter([()] * data.num_rows)
+    rows = zip(*map(values_of, columns), strict=True) if columns else iter([()] * data.num_rows)
     return list(zip(kinds, rows, strict=True))
 
 
@@ -35,17 +35,20 @@ def batch_of(changes: Sequence[Change], schema: pa.Schema) -> pa.RecordBatch:
         arrays = [pa.array([kind for kind, _ in changes], pa.int8())]
     columns: Iterable[Sequence[Any]] = zip(*[row for _, row in changes], strict=True) if changes else [()] * len(fields)
     return pa.RecordBatch.from_arrays(
-        [*[_array(values, field.type) for values, field in zip(columns, fields, strict=True)], *arrays], schema=schema
+        [*[array_of_values(values, field.type) for values, field in zip(columns, fields, strict=True)], *arrays],
+        schema=schema,
     )
 
 
-def _values(column: pa.Array) -> list[Any]:
+def values_of(column: pa.Array) -> list[Any]:
+    """Returns the values of a column as rows hold them."""
     stored = _stored(column.type)
     values: list[Any] = (column if stored is None else column.view(stored)).to_pylist()
     return [_plain(value) for value in values] if pa.types.is_nested(column.type) else values
 
 
-def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+def array_of_values(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """Returns a column of values as rows hold them."""
     stored = _stored(type)
     return pa.array(values, type) if stored is None else pa.array(values, stored).view(type)
 

@@ -24,11 +24,12 @@ from tidegate.functions.sql.scalar import (
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.expressions import Rex, RexCall
+from tidegate.plan.expressions import AggregateCall, Rex, RexCall
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.table._execution.one_to_one import mapped
+from tidegate.table._execution.python_aggregates import PythonAggregates
 from tidegate.table._execution.python_functions import PythonFunctions, TypedUserFunction, table_rows
 from tidegate.table._execution.user_functions import TypedUserCode
 
@@ -68,6 +69,16 @@ def python_stream(
     if len(given) > len(input_type.fields):
         schema = schema.append(given.field(len(given) - 1))
     return mapped(stream, function, schema).name(node.description)
+
+
+def aggregates_of(node: Node, functions: Functions) -> PythonAggregates | None:
+    """The aggregate functions of users that a node calls; ``None``: there are none. Raises ``InvalidJob`` for one that is not there."""
+    used = {
+        call.function: _function(node, call.function, functions)
+        for call in calls(node)
+        if isinstance(call, AggregateCall) and not call.is_built_in
+    }
+    return PythonAggregates(used) if used else None
 
 
 def calls_functions(node: Node, functions: Functions) -> bool:

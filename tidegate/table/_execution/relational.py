@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidegate.datastream.data_stream import DataStream
-from tidegate.functions.sql.aggregates import compile_aggregates
+from tidegate.functions.sql.aggregates import UserAggregates, compile_aggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.over_windows import over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_expression, compile_filter
@@ -37,16 +37,26 @@ def table_schema(type: LogicalType, *, has_updates: bool) -> pa.Schema:
 
 
 def relational(
-    node: Node, inputs: Sequence[DataStream], row_types: Sequence[LogicalType], time_zone: str
+    node: Node,
+    inputs: Sequence[DataStream],
+    row_types: Sequence[LogicalType],
+    time_zone: str,
+    functions: UserAggregates | None = None,
 ) -> DataStream:
     """The operator of a node of ``RELATIONAL`` over its inputs. Raises ``UnsupportedPlan``, naming the node and the function, type or option that is not
     supported."""
     keys = RELATIONAL[type(node)](node)
-    _check(node, row_types, time_zone)
+    _check(node, row_types, time_zone, functions)
     env = inputs[0].get_execution_environment()
     dealt = [dealt_by(stream, positions) for stream, positions in zip(inputs, keys, strict=True)]
     schema = table_schema(node.output_type, has_updates=_has_updates(node, inputs))
-    options = {"node": node, "row_types": tuple(row_types), "keys": keys, "time_zone": time_zone}
+    options = {
+        "node": node,
+        "row_types": tuple(row_types),
+        "keys": keys,
+        "time_zone": time_zone,
+        "functions": functions,
+    }
     made = env.add_operator(
         "relational",
         node.description,
@@ -66,7 +76,7 @@ def dealt_by(stream: DataStream, positions: Sequence[int]) -> DataStream:
 
 
 def _group_keys(node: Node) -> Keys:
-    assert isinstance(node, plan_nodes.GroupAggregate1)
+    assert isinstance(node, _GROUPS)
     return (node.grouping,)
 
 
@@ -93,7 +103,7 @@ def _join_keys(node: Node) -> Keys:
 
 
 def _over_keys(node: Node) -> Keys:
-    assert isinstance(node, plan_nodes.OverAggregate1)
+    assert isinstance(node, _OVERS)
     return (node.over_spec.partition.fields,)
 
 
@@ -108,7 +118,7 @@ def _window_deduplicate_keys(node: Node) -> Keys:
 
 
 def _window_keys(node: Node) -> Keys:
-    assert isinstance(node, (plan_nodes.WindowAggregate1, plan_nodes.GroupWindowAggregate1))
+    assert isinstance(node, (plan_nodes.WindowAggregate1, *_GROUP_WINDOWS))
     return (node.grouping,)
 
 
@@ -248,6 +258,9 @@ def as_stream_aggregate(node: Node) -> plan_nodes.GroupAggregate1:
     )
 
 
+_GROUPS = (plan_nodes.GroupAggregate1, plan_nodes.PythonGroupAggregate1)
+_GROUP_WINDOWS = (plan_nodes.GroupWindowAggregate1, plan_nodes.PythonGroupWindowAggregate1)
+_OVERS = (plan_nodes.OverAggregate1, plan_nodes.PythonOverAggregate1)
 BATCH_AGGREGATES = (plan_nodes.BatchHashAggregate1, plan_nodes.BatchSortAggregate1)
 BATCH_JOINS = (plan_nodes.BatchHashJoin1, plan_nodes.BatchNestedLoopJoin1)
 FINAL: dict[type[Node], Callable[[Node], Keys]] = {
@@ -261,18 +274,18 @@ FINAL: dict[type[Node], Callable[[Node], Keys]] = {
 """Nodes that emit the rows that are left when their input ends; of batch mode's aggregates and joins, behind the operator of streaming mode."""
 
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
-    plan_nodes.GroupAggregate1: _group_keys,
+    **dict.fromkeys(_GROUPS, _group_keys),
     plan_nodes.Sink2: _primary_key,
     plan_nodes.ChangelogNormalize1: _unique_keys,
     plan_nodes.Join1: _join_keys,
     plan_nodes.Deduplicate1: _unique_keys,
     plan_nodes.WindowAggregate1: _window_keys,
-    plan_nodes.GroupWindowAggregate1: _window_keys,
+    **dict.fromkeys(_GROUP_WINDOWS, _window_keys),
     plan_nodes.WindowRank1: _window_rank_keys,
     plan_nodes.WindowDeduplicate1: _window_deduplicate_keys,
     plan_nodes.WindowJoin1: _join_keys,
     plan_nodes.IntervalJoin1: _join_keys,
-    plan_nodes.OverAggregate1: _over_keys,
+    **dict.fromkeys(_OVERS, _over_keys),
     plan_nodes.Rank1: _rank_keys,
     plan_nodes.Limit1: _rank_keys,
     plan_nodes.SortLimit1: _rank_keys,
@@ -291,29 +304,29 @@ def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
     return True
 
 
-def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str) -> None:
+def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functions: UserAggregates | None) -> None:
     """Compiles what the operator will, so that what is missing is known before anything runs."""
     where = f"node {node.id}, {node.kind}"
     context = EvaluationContext(time_zone)
     try:
-        if isinstance(node, plan_nodes.GroupAggregate1):
-            compile_aggregates(node.agg_calls, row_types[0], node.agg_call_need_retractions, where)
+        if isinstance(node, _GROUPS):
+            compile_aggregates(node.agg_calls, row_types[0], node.agg_call_need_retractions, where, functions)
         if isinstance(node, plan_nodes.ChangelogNormalize1) and node.filter_condition is not None:
             compile_filter(node.filter_condition, row_types[0], context)
         if isinstance(node, _JOINS) and (condition := join_spec(node).non_equi_condition) is not None:
             left, right = row_types
             joined = LogicalType(left.root, fields=left.fields + right.fields)
             compile_filter(condition, joined, context)
-        if isinstance(node, plan_nodes.OverAggregate1):
-            _check_over(node.over_spec, row_types[0], where)
+        if isinstance(node, _OVERS):
+            _check_over(node.over_spec, row_types[0], where, functions)
         for windowing in _windowings(node):
             _check_zone(windowing.time_attribute_type, time_zone)
             if isinstance(windowing, WindowAttachedWindowing):
                 attached_spans(windowing)
         if isinstance(node, plan_nodes.WindowAggregate1):
             compile_aggregates(node.agg_calls, row_types[0], bool(node.need_retraction), where)
-        if isinstance(node, plan_nodes.GroupWindowAggregate1):
-            compile_aggregates(node.agg_calls, row_types[0], node.need_retraction, where)
+        if isinstance(node, _GROUP_WINDOWS):
+            compile_aggregates(node.agg_calls, row_types[0], node.need_retraction, where, functions)
             _check_zone(node.window.time_field.field_type, time_zone)
             spans_of(node.window)
         if isinstance(node, (plan_nodes.Rank1, plan_nodes.WindowRank1)):
@@ -350,13 +363,13 @@ def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, t
 
 TIMED = (
     plan_nodes.WindowAggregate1,
-    plan_nodes.GroupWindowAggregate1,
+    *_GROUP_WINDOWS,
     plan_nodes.GlobalWindowAggregate1,
     plan_nodes.WindowRank1,
     plan_nodes.WindowDeduplicate1,
     plan_nodes.WindowJoin1,
     plan_nodes.IntervalJoin1,
-    plan_nodes.OverAggregate1,
+    *_OVERS,
 )
 """Nodes that emit inserts when time has come."""
 _JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1)
@@ -374,11 +387,11 @@ def _windowings(node: Node) -> Sequence[Windowing]:
     return (node.windowing,) if isinstance(node, windowed) else ()
 
 
-def _check_over(spec: OverSpec, row_type: LogicalType, where: str) -> None:
+def _check_over(spec: OverSpec, row_type: LogicalType, where: str, functions: UserAggregates | None) -> None:
     (group,) = spec.groups
     preceding = over_preceding(spec)
     over_constants(spec)
-    compile_aggregates(group.agg_calls, over_row_type(spec, row_type), preceding is not None, where)
+    compile_aggregates(group.agg_calls, over_row_type(spec, row_type), preceding is not None, where, functions)
     time = row_type.fields[group.order_by.fields[0].index].type
     if time.kind is TimeKind.PROCTIME and not group.is_rows and preceding is not None:
         raise UnsupportedPlan("an OVER window of a span of processing time is not supported")

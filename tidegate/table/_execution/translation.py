@@ -30,7 +30,7 @@ from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution
 from tidegate.table._execution.one_to_one import mapped
-from tidegate.table._execution.python_nodes import PYTHON, Functions, calls_functions, python_stream
+from tidegate.table._execution.python_nodes import PYTHON, Functions, aggregates_of, calls_functions, python_stream
 from tidegate.table._execution.relational import (
     BATCH_AGGREGATES,
     BATCH_JOINS,
@@ -114,8 +114,9 @@ def translate(
                 (first,) = plan.inputs(first.id)
             node = replace(node, grouping=first.grouping, aux_grouping=first.aux_grouping, agg_calls=first.agg_calls)
             (first,) = plan.inputs(first.id)
-        stream = relational(as_stream_aggregate(node), [stream_of(first)], [first.output_type], time_zone)
-        return relational(node, [stream], [first.output_type], time_zone)
+        used = aggregates_of(node, functions or {})
+        stream = relational(as_stream_aggregate(node), [stream_of(first)], [first.output_type], time_zone, used)
+        return relational(node, [stream], [first.output_type], time_zone, used)
 
     def make(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
@@ -165,7 +166,7 @@ def translate(
                 f"node {node.id}, {node.kind}: ORDER BY what is no time needs tables that end: {node.description}"
             )
         if type(node) in RELATIONAL:
-            return relational(node, read, types, time_zone)
+            return relational(node, read, types, time_zone, aggregates_of(node, functions or {}))
         assert isinstance(node, _TRANSPARENT)
         if isinstance(node, plan_nodes.WatermarkAssigner1) and has_time:
             return assigned_watermarks(node, read[0], types[0], time_zone)

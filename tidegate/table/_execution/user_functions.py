@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from tidegate.functions.base import RuntimeContext
@@ -93,6 +93,50 @@ class TableFunction(UserDefinedFunction):
         """An iterable of rows: tuples or ``Row``; where there is one column, also its values."""
 
 
+class ImperativeAggregateFunction(UserDefinedFunction):
+    """What aggregate functions have in common. An accumulator is an object of theirs, such as a ``Row``, a list or a ``MapView``."""
+
+    @abc.abstractmethod
+    def create_accumulator(self) -> Any:
+        """The accumulator of no rows."""
+
+    @abc.abstractmethod
+    def accumulate(self, accumulator: Any, *args: Any) -> None:
+        """A row comes: the accumulator is changed."""
+
+    def retract(self, accumulator: Any, *args: Any) -> None:
+        """A row goes that came before. Needed where the input has updates."""
+        raise RuntimeError("Method retract is not implemented")
+
+    def merge(self, accumulator: Any, accumulators: Iterable[Any]) -> None:
+        """The accumulator takes in what others hold. Needed in session windows."""
+        raise RuntimeError("Method merge is not implemented")
+
+    def get_result_type(self) -> DataType | str:
+        """The type of results, where ``udaf`` and ``udtaf`` are given none."""
+        raise RuntimeError("Method get_result_type is not implemented")
+
+    def get_accumulator_type(self) -> DataType | str:
+        """The type of accumulators, where ``udaf`` and ``udtaf`` are given none."""
+        raise RuntimeError("Method get_accumulator_type is not implemented")
+
+
+class AggregateFunction(ImperativeAggregateFunction):
+    """One value from the values of many rows."""
+
+    @abc.abstractmethod
+    def get_value(self, accumulator: Any) -> Any:
+        """The result for the rows so far."""
+
+
+class TableAggregateFunction(ImperativeAggregateFunction):
+    """Any number of rows from the values of many rows."""
+
+    @abc.abstractmethod
+    def emit_value(self, accumulator: Any) -> Iterable[Any]:
+        """The rows of the result for the rows so far: tuples or ``Row``; where there is one column, also its values."""
+
+
 class TypedUserCode(abc.ABC):
     """A function with its types."""
 
@@ -127,7 +171,7 @@ class TypedUserCode(abc.ABC):
     @property
     @abc.abstractmethod
     def kind(self) -> str:
-        """``scalar``, ``async`` or ``table``."""
+        """``scalar``, ``async``, ``table``, ``aggregate`` or ``table_aggregate``."""
 
     def check(self) -> None:  # noqa: B027  (optional hook)
         """Raises ``TypeError`` and ``ValueError`` for types that functions of its kind do not have."""

@@ -3,6 +3,7 @@
 Accumulators are lists of plain values, so that state and a first phase can hold them as they are.
 """
 
-from tidegate.functions.sql.aggregates.calls import CompiledAggregates, compile_aggregates
+from tidegate.functions.sql.aggregates.calls import CompiledAggregates, UserAggregates, compile_aggregates
+from tidegate.functions.sql.aggregates.functions import SqlAggregate
 
-__all__ = ["CompiledAggregates", "compile_aggregates"]
+__all__ = ["CompiledAggregates", "SqlAggregate", "UserAggregates", "compile_aggregates"]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tidegate.functions.base import Function
 from tidegate.functions.sql.aggregates.functions import Accumulator, SqlAggregate, make
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall
-from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.logical_types import Field, LogicalType
+
+
+class UserAggregates(Function):
+    """Aggregate functions that are none of Flink's, opened and closed with the operator that calls them."""
+
+    @abstractmethod
+    def aggregate(self, call: AggregateCall, arguments: Sequence[Field]) -> SqlAggregate | None:
+        """The function of a call with the columns of its arguments; ``None``: it is not there."""
 
 
 class _Call:
@@ -63,6 +73,8 @@ class CompiledAggregates:
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = tuple(calls)
+        self.emits_rows: Final = any(call.function.emits_rows for call in calls)
+        """Whether the one value is a tuple of rows."""
 
     def create(self) -> Accumulator:
         """Returns the accumulator of no rows."""
@@ -86,15 +98,22 @@ class CompiledAggregates:
 
 
 def compile_aggregates(
-    calls: Sequence[AggregateCall], input_type: LogicalType, retracts: bool | Sequence[bool], where: str
+    calls: Sequence[AggregateCall],
+    input_type: LogicalType,
+    retracts: bool | Sequence[bool],
+    where: str,
+    functions: UserAggregates | None = None,
 ) -> CompiledAggregates:
     """``retracts``: rows may go, for all calls or for each. Raises ``UnsupportedPlan`` that names ``where`` and each function."""
     each = [retracts] * len(calls) if isinstance(retracts, bool) else list(retracts)
-    types = [field.type for field in input_type.fields]
+    fields = input_type.fields
     made: list[_Call] = []
     for call, may_go in zip(calls, each, strict=True):
-        arguments = [types[position] for position in call.arg_list if position < len(types)]
-        function = make(call, arguments, may_go)
+        columns = [fields[position] for position in call.arg_list if position < len(fields)]
+        arguments = [field.type for field in columns]
+        function = None if functions is None else functions.aggregate(call, columns)
+        if function is None:
+            function = make(call, arguments, may_go)
         if function is None or (may_go and not function.can_retract):
             what = ", ".join(map(str, arguments))
             change = " of rows that may be taken back" if function is not None else ""
@@ -103,4 +122,4 @@ def compile_aggregates(
     return CompiledAggregates(made)
 
 
-__all__ = ["CompiledAggregates", "compile_aggregates"]
+__all__ = ["CompiledAggregates", "UserAggregates", "compile_aggregates"]

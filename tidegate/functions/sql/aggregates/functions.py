@@ -25,6 +25,8 @@ class SqlAggregate(ABC):
     """One function, made for its argument types and the type of its result."""
 
     can_retract = True
+    emits_rows = False
+    """Whether its value is a tuple of rows."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         self.call = call

@@ -21,6 +21,7 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown
 from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.table._execution.python_nodes import Functions
 from tidegate.table._execution.relational import table_schema
 from tidegate.table._execution.translation import translate
 from tidegate.testing import HarnessSnapshot, OperatorHarness
@@ -43,6 +44,7 @@ class PlanRun:
         restore: HarnessSnapshot | None = None,
         configuration: Mapping[str, str] | None = None,
         zone: str = "UTC",
+        functions: Functions | None = None,
     ) -> None:
         self._zone = zone
         self.scans: list[Node] = [node for node in plan.nodes if isinstance(node, _SCANS)]
@@ -65,7 +67,7 @@ class PlanRun:
                 return given[len(self._constants) - 1].map_batches(_same, table.schema)
 
             env.from_collection = constant_rows  # type: ignore[method-assign, assignment]
-            translate(plan, env, lambda node: by_id[node.id], lambda _, stream: ends.append(stream), zone)
+            translate(plan, env, lambda node: by_id[node.id], lambda _, stream: ends.append(stream), zone, functions)
             del env.from_collection
             return ends[0].map_batches(self._keep, ends[0].get_type())
 
