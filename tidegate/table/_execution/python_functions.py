@@ -343,9 +343,14 @@ def user_error(
     return raised
 
 
+_RESULTS = {"aggregate": "get_value", "table_aggregate": "emit_value"}
+"""By kind of a function: the method that gives results, where it is not ``eval``."""
+
+
 def _mismatch(wrapper: TypedUserCode, what: str) -> SchemaMismatch:
     func = wrapper.func
-    code = getattr(func.eval if isinstance(func, UserDefinedFunction) else func, "__code__", None)  # type: ignore[attr-defined]
+    results = _RESULTS.get(wrapper.kind, "eval")
+    code = getattr(getattr(func, results) if isinstance(func, UserDefinedFunction) else func, "__code__", None)
     place = f" ({code.co_filename}, line {code.co_firstlineno})" if inspect.iscode(code) else ""
     return SchemaMismatch(f"the function {wrapper.name}{place}: {what}")
 

@@ -318,6 +318,8 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
             joined = LogicalType(left.root, fields=left.fields + right.fields)
             compile_filter(condition, joined, context)
         if isinstance(node, _OVERS):
+            if isinstance(node, plan_nodes.PythonOverAggregate1) and over_preceding(node.over_spec) is None:
+                raise UnsupportedPlan("Python UDAF is not supported to be used in UNBOUNDED PRECEDING OVER windows.")
             _check_over(node.over_spec, row_types[0], where, functions)
         for windowing in _windowings(node):
             _check_zone(windowing.time_attribute_type, time_zone)

@@ -59,7 +59,9 @@ def _stand_in(node: Any, planner: Planner) -> Any:
         found.setAccessible(True)
         return found.get(node)
 
-    same = (node.getInputProperties().get(0), node.getOutputType(), node.getDescription())
+    def same() -> tuple[Any, ...]:
+        return node.getInputProperties().get(0), node.getOutputType(), node.getDescription()
+
     match kind:
         case "StreamExecPythonGroupTableAggregate":
             made = nodes.stream.StreamExecPythonGroupAggregate(
@@ -69,20 +71,20 @@ def _stand_in(node: Any, planner: Planner) -> Any:
                 field("aggCallNeedRetractions"),
                 field("generateUpdateBefore"),
                 field("needRetraction"),
-                *same,
+                *same(),
             )
         case "BatchExecPythonGroupAggregate":
             source = node.getInputEdges().get(0).getSource()
             made = nodes.batch.BatchExecHashAggregate(
                 node.getPersistedConfig(),
                 field("grouping"),
-                field("auxGrouping"),
+                planner.array(planner.jvm.int, []),  # Flink has the grouping there, a second time
                 field("aggCalls"),
                 source.getOutputType(),
                 False,
                 True,
                 False,
-                *same,
+                *same(),
             )
         case _:
             return node

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, folded
 from tidegate.common.row import Row
 from tidegate.model.errors import SchemaMismatch, UserFunctionError
-from tidegate.plan import decode_plan
+from tidegate.plan import UnsupportedPlan, decode_plan
 from tidegate.table import (
     AggregateFunction,
     DataTypes,
@@ -185,4 +185,164 @@ def test_rows_by_key_are_aggregated_as_they_come(streaming: TableEnvironment) ->
     assert changes(streaming, query) == [
         "+Ia|1|1", "+Ib|5|1", "-Ua|1|1", "+Ua|2|2", "-Ua|2|2", "+Ua|2|3", "-Ub|5|1", "+Ub|5|2"
     ]  # fmt: skip
-    assert changes(streaming, query, one_by_one=False) == ["+Ia|2|3", "+Ib|5|2"], "of a batch one change, as of a bundle"
+    assert changes(streaming, query, one_by_one=False) == ["+Ia|2|3", "+Ib|5|2"], (
+        "of a batch one change, as of a bundle"
+    )
+
+
+_TUMBLE = "TUMBLE(ts, INTERVAL '10' SECOND)"
+_SESSION = "SESSION(ts, INTERVAL '3' SECOND)"
+_OVER = "OVER (PARTITION BY k ORDER BY ts {})"
+_WANTED: dict[str, list[tuple[str | None, ...]]] = {
+    "SELECT average(n), average(DISTINCT n), average(n) FILTER (WHERE n > 1) FROM v": [("2", "2", "3")],
+    "SELECT c, average(s) FROM (SELECT k, SUM(n) AS s, COUNT(*) AS c FROM v WHERE n IS NOT NULL GROUP BY k) GROUP BY c": [
+        ("1", "5"), ("3", "6")
+    ],
+    "SELECT k, collected(n) FROM v WHERE n IS NOT NULL GROUP BY k": [("a", "1,3,2/3"), ("b", "5/1")],
+    f"SELECT k, average(n), collected(n) FROM v WHERE n IS NOT NULL GROUP BY k, {_TUMBLE}": [
+        ("a", "2", "1,3/2"), ("a", "2", "2/1"), ("b", "5", "5/1")
+    ],
+    f"SELECT k, average(n), SESSION_END(ts, INTERVAL '3' SECOND) FROM v GROUP BY k, {_SESSION}": [
+        ("a", "2", "2020-01-01 00:00:05.000"), ("a", "2", "2020-01-01 00:00:14.000"), ("b", "5", "2020-01-01 00:00:04.000"),
+        ("b", None, "2020-01-01 00:00:15.000"),
+    ],
+    f"SELECT k, mean(n) FROM v GROUP BY k, {_TUMBLE}": [("a", "2.0"), ("a", "2.0"), ("b", "5.0"), ("b", None)],
+    f"SELECT k, n, mean(n) {_OVER.format('ROWS BETWEEN 1 PRECEDING AND CURRENT ROW')} FROM v": [
+        ("a", "1", "1.0"), ("a", "2", "2.5"), ("a", "3", "2.0"), ("b", "5", "5.0"), ("b", None, "5.0")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", list(_WANTED))
+def test_the_rows_that_are_left_are_flinks(streaming: TableEnvironment, query: str) -> None:
+    assert left(streaming, query) == _WANTED[query]
+
+
+def test_a_table_aggregate_function_replaces_its_rows(streaming: TableEnvironment) -> None:
+    grouped = streaming.from_path("v").group_by(col("k"))
+    query = grouped.flat_aggregate(call("top2", col("n")).alias("x", "y")).select(col("k"), col("x"), col("y"))
+    assert changes(streaming, query, ROWS[::2]) == ["+Ia|1|1", "-Da|1|1", "+Ia|3|1", "+Ia|1|2"]
+    assert left(streaming, query) == [("a", "2", "2"), ("a", "3", "1"), ("b", "5", "1")]
+    everything = streaming.from_path("v").flat_aggregate(top2(col("n"))).select(col("r"), col("v"))
+    assert left(streaming, everything) == [("1", "5"), ("2", "3")]
+    of_rows = grouped.flat_aggregate(top2.alias("x", "y")).select(col("k"), col("x"))
+    assert left(streaming, of_rows) == [("a", "2"), ("a", "3"), ("b", "5")]
+
+
+def test_the_table_api_aggregates_by_windows_and_whole_rows(streaming: TableEnvironment) -> None:
+    windows = streaming.from_path("v").window(Tumble.over(lit(10).seconds).on(col("ts")).alias("w"))
+    query = windows.group_by(col("k"), col("w")).select(col("k"), average(col("n")), col("w").end)
+    assert left(streaming, query)[0] == ("a", "2", "2020-01-01 00:00:10.000")
+    row = DataTypes.ROW([DataTypes.FIELD("c", DataTypes.BIGINT()), DataTypes.FIELD("s", DataTypes.BIGINT())])
+
+    class Both(AggregateFunction):
+        def create_accumulator(self) -> Row:
+            return Row(0, 0)
+
+        def accumulate(self, accumulator: Row, *args: Any) -> None:
+            (given,) = args
+            assert given[2].__class__ is datetime.datetime
+            accumulator[0] += 1
+            accumulator[1] += given[1] or 0
+
+        def get_value(self, accumulator: Row) -> Row:
+            return accumulator
+
+    both = udaf(Both(), result_type=row, accumulator_type=row)
+    query = (
+        streaming.from_path("v").group_by(col("k")).aggregate(both.alias("c", "s")).select(col("k"), col("c"), col("s"))
+    )
+    assert left(streaming, query) == [("a", "3", "6"), ("b", "2", "5")]
+
+
+def test_batch_mode_runs_functions_of_pandas(batch: TableEnvironment) -> None:
+    assert sorted(changes(batch, "SELECT k, mean(n) FROM v GROUP BY k")) == ["+Ia|2.0", "+Ib|5.0"]
+    assert changes(batch, "SELECT mean(n) FROM v") == ["+I2.75"]
+    both = udaf(
+        lambda frame: (frame.n.mean(), frame.k.max()), result_type="ROW<m DOUBLE, x STRING>", func_type="pandas"
+    )
+    query = batch.from_path("v").group_by(col("k")).aggregate(both.alias("m", "x")).select(col("k"), col("m"), col("x"))
+    assert sorted(changes(batch, query)) == ["+Ia|2.0|a", "+Ib|5.0|b"]
+
+
+def test_what_flink_does_not_plan_is_refused_in_its_words(streaming: TableEnvironment, batch: TableEnvironment) -> None:
+    with pytest.raises(InvalidStatement, match="Pandas UDAFs are not supported in streaming mode currently"):
+        changes(streaming, "SELECT k, mean(n) FROM v GROUP BY k")
+    with pytest.raises(
+        UnsupportedPlan, match="Python UDAF is not supported to be used in UNBOUNDED PRECEDING OVER windows"
+    ):
+        changes(streaming, "SELECT k, mean(n) OVER (PARTITION BY k ORDER BY ts) FROM v")
+    with pytest.raises(InvalidStatement, match="non-Pandas UDAFs are not supported in batch mode currently"):
+        changes(batch, "SELECT average(n) FROM v")
+    with pytest.raises(InvalidStatement, match="Python UDAF and Java/Scala UDAF cannot be used together"):
+        changes(batch, "SELECT k, mean(n), COUNT(*) FROM v GROUP BY k")
+
+
+def test_accumulators_are_state(streaming: TableEnvironment) -> None:
+    query = "SELECT k, average(n), collected(n) FROM v GROUP BY k"
+    with started(streaming, query) as run:
+        run.push(0, ROWS[:2])
+        snapshot = run.harness.snapshot()
+    with started(streaming, query, snapshot) as run:
+        run.push(0, ROWS[2:3])
+        run.finish()
+        assert run.changes() == [("-U", ("a", "1", "1/1")), ("+U", ("a", "2", "1,3/2"))]
+
+
+class Failing(WeightedAverage):
+    def accumulate(self, accumulator: Row, *args: Any) -> None:
+        raise ValueError("no such value")
+
+
+def test_errors_name_the_function_the_row_and_the_line(streaming: TableEnvironment) -> None:
+    view = streaming.from_path("v")
+    failing = udaf(Failing(), name="failing")
+    with pytest.raises(
+        UserFunctionError, match=r"the function failing \(.*test_udaf.py, line \d+\) raised ValueError: no such value"
+    ) as raised:
+        changes(streaming, view.group_by(col("k")).select(failing(col("n"))))
+    assert raised.value.inputs == ((1,),)
+    text = udaf(WeightedAverage(), result_type="STRING", accumulator_type="ROW<s BIGINT>", name="text")
+    with pytest.raises(SchemaMismatch, match=r"the function text.*: it returned 1 \(int\) where VARCHAR.* is declared"):
+        changes(streaming, view.group_by(col("k")).select(text(col("n"))))
+
+    class NoRetract(Failing):
+        def accumulate(self, accumulator: Row, *args: Any) -> None:
+            """Nothing."""
+
+        def retract(self, accumulator: Row, *args: Any) -> None:
+            AggregateFunction.retract(self, accumulator, *args)
+
+    streaming.create_temporary_view("sums", streaming.sql_query("SELECT k, SUM(n) AS s FROM v GROUP BY k"))
+    plain = udaf(NoRetract(), name="plain")
+    with pytest.raises(
+        UserFunctionError, match="the function plain.* raised RuntimeError: Method retract is not implemented"
+    ):
+        changes(streaming, streaming.from_path("sums").select(plain(col("s"))))
+
+
+def test_types_are_checked_when_a_function_is_made() -> None:
+    class Untyped(AggregateFunction):
+        def create_accumulator(self) -> list[int]:
+            return []
+
+        def accumulate(self, accumulator: list[int], *args: Any) -> None:
+            """Nothing."""
+
+        def get_value(self, accumulator: list[int]) -> int:
+            return 0
+
+    with pytest.raises(RuntimeError, match="Method get_accumulator_type is not implemented"):
+        udaf(Untyped(), result_type="INT")
+    with pytest.raises(RuntimeError, match="Method get_result_type is not implemented"):
+        udaf(Untyped(), accumulator_type="INT")
+    with pytest.raises(TypeError, match="result_type and accumulator_type should be DataType or str at the same time"):
+        udaf(Untyped(), result_type="INT", accumulator_type=DataTypes.INT())
+    with pytest.raises(TypeError, match="Pandas UDAF doesn't support DataType type MAP<STRING, INT> currently"):
+        udaf(lambda v: {}, result_type="MAP<STRING, INT>", func_type="pandas")
+    with pytest.raises(TypeError, match=r"it has no get_value\(\)"):
+        udaf(lambda v: v, result_type="INT")
+    with pytest.raises(ValueError, match="must be one of 'general, pandas', got arrow"):
+        udaf(Untyped(), func_type="arrow")
+    with pytest.raises(ValueError, match="must be 'general', got pandas"):
+        udtaf(Top2(), func_type="pandas")
