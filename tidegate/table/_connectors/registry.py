@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
-from tidegate.table._connectors import filesystem, kafka
+from tidegate.table._connectors import kafka
 from tidegate.table._connectors.format_options import format_of
 from tidegate.table._connectors.kafka_records import WRITABLE
 from tidegate.table._connectors.shape import TableShape
@@ -73,7 +73,10 @@ CONNECTORS = {
         Connector(
             "filesystem", True, True,
             required=frozenset({"path", "format"}),
-            optional=filesystem.OPTIONS, formats=FILE_FORMATS,
+            optional=frozenset(
+                {"sink.parallelism", "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval"}
+            ),
+            formats=FILE_FORMATS,
         ),
         Connector(
             "kafka", True, True,
@@ -130,7 +133,6 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "fields\\..+\\.kind": (_one_of("random", "sequence"), "one of random and sequence"),
     "standard-error": (_one_of("true", "false"), "true or false"),
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
-    **filesystem.VALUES,
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
 }
@@ -201,8 +203,6 @@ def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
     match options["connector"]:
         case kafka.KAFKA | kafka.UPSERT_KAFKA:
             return kafka.readable_metadata(options)
-        case "filesystem":
-            return filesystem.READABLE
         case _:
             return {}
 
