@@ -16,8 +16,6 @@ from tidegate.connectors.kafka.topic_ids import UNKNOWN, shown
 
 ASK_AGAIN_S = 0.1
 """Kafka's default of ``retry.backoff.ms``."""
-ASK_LIMIT_S = 10.0
-"""Chosen, not measured: after it the source looks whether it is to be closed."""
 UNKNOWN_LIMIT_S = 30.0
 """How long a topic may be unknown: what is being made, or comes up with a broker, is not known at once."""
 
