@@ -83,7 +83,7 @@ def numbers(first: int, count: int) -> pa.RecordBatch:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=100_000_000)
-    parser.add_argument("--rate", type=float, default=2_000.0)
+    parser.add_argument("--rate", type=float, default=500.0)
     parser.add_argument("--uid", default="counted")
     parser.add_argument("--fails", action="store_true")
     parser.add_argument("--clash", action="store_true")
