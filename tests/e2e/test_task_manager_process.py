@@ -8,9 +8,10 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,6 +136,13 @@ async def job_manager() -> AsyncIterator[FakeJobManager]:
     await fake.stop()
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory in which Unix sockets have a place: their paths have at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as directory:
+        yield Path(directory)
+
+
 def attempt_of(subtask: int, attempt: int = 0) -> str:
     return f"{JOB}_{VERTEX}_{subtask}_{attempt}"
 
@@ -202,14 +210,20 @@ async def test_a_job_runs_to_its_end_and_what_it_prints_is_seen(tmp_path: Path, 
         assert list(manager.tmp.iterdir()) == []
 
 
-async def test_a_killed_subtask_is_failed_and_its_sibling_goes_on(tmp_path: Path, job_manager: FakeJobManager) -> None:
-    async with task_manager(tmp_path, job_manager) as manager:
+async def test_a_killed_subtask_is_failed_and_its_sibling_goes_on(
+    short_path: Path, job_manager: FakeJobManager
+) -> None:
+    async with task_manager(short_path, job_manager) as manager:
         program = numbers_program(10, 10_000)
         first, second = [await deploy(job_manager, program, subtask) for subtask in (0, 1)]
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(first))
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second))
         # A worker of the warm-up may still be ending.
         workers = await until(lambda: found if len(found := subtasks_of(manager)) == 2 else None, HANG_LIMIT_S)
+        for process in (workers[0].parent(), *workers):
+            assert process is not None
+            listening = [one.laddr for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+            assert listening == [], "other users of the machine cannot reach the sockets of Python workers"
         for worker in workers:
             print("memory", worker.memory_full_info())
         killed_at = time.monotonic()

@@ -51,7 +51,16 @@ _CLUSTER_DEFAULTS = {
     "spark.decommission.enabled": "true",  # else an executor whose machine is asked to go just goes
 }
 _PATH = "spark.executorEnv.PYTHONPATH"
-_EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_EMBEDDED_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+}
+"""Other users of the machine do not get in; Spark makes the secret for ``local`` masters itself."""
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_LONGEST_PLACE = 60
+"""Bytes of a directory with Unix sockets of Spark: their names have 42, and a path has at most 107."""
 _JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
 _COMPILED_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
@@ -119,6 +128,8 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     found = dict(_DEFAULTS)
     if is_embedded(settings.master):
         found |= _EMBEDDED_DEFAULTS
+        # Those of Python workers lie in the JVM's java.io.tmpdir, which is private.
+        found[_UNIX_SOCKETS] = str(len(bytes(settings.directory)) <= _LONGEST_PLACE).lower()
     else:
         found |= _CLUSTER_DEFAULTS
         found["spark.driver.host"] = settings.host

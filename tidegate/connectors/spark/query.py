@@ -147,6 +147,8 @@ def _client_session(spark_options: Mapping[str, str]) -> Iterator[SparkSession]:
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.authenticate": "true",
+            "spark.network.crypto.enabled": "true",
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
         }
         for key, value in {**options, **spark_options}.items():

@@ -58,6 +58,7 @@ def test_spark_keys_pass_through_and_what_the_runtime_needs_stays(tmp_path: Path
     assert found["spark.executor.memory"] == "3g"
     assert found["spark.ui.enabled"] == "true"
     assert found["spark.master"] == "local[1024]"
+    assert found["spark.authenticate"] == found["spark.network.crypto.enabled"] == "true"
     assert found["spark.task.maxFailures"] == "1"
     assert found["spark.driver.host"] == "127.0.0.1"
     assert "spark.executorEnv.PYTHONPATH" not in found
@@ -78,3 +79,11 @@ def test_a_cluster_must_be_able_to_reach_the_task_manager(tmp_path: Path) -> Non
     assert session_properties(session_settings(remote, tmp_path, "10.0.0.7"))["spark.driver.host"] == "10.0.0.7"
     near = configured(spark_master="spark://127.0.0.1:7077")
     assert session_settings(near, tmp_path, "localhost").master == "spark://127.0.0.1:7077"
+
+
+@pytest.mark.parametrize(("place", "fits"), [("/tmp/x", "true"), ("/tmp/" + "x" * 100, "false")])
+def test_spark_talks_to_its_python_workers_by_unix_sockets_where_their_paths_are_short_enough(
+    place: str, fits: str
+) -> None:
+    found = session_properties(session_settings(configured(), Path(place), "localhost"))
+    assert found["spark.python.unix.domain.socket.enabled"] == fits
