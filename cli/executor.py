@@ -126,14 +126,17 @@ class ClusterExecutor:
         detached: bool = False,
         job_id: JobId | None = None,
         submitted_file: Path | None = None,
+        names_async: bool = True,
     ) -> None:
-        """`job_id`: that the job is to have. `submitted_file`: gets the id of each submitted job, a line each."""
+        """`job_id`: that the job is to have. `submitted_file`: gets the id of each submitted job, a line each. `names_async`: whether the id of a job that
+        the program does not wait for is printed, as ``flink run`` does (Flink: ``StreamContextEnvironment.executeAsync``)."""
         self._client = client
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self._detached = detached
         self._job_id = job_id
         self._submitted_file = submitted_file
+        self._names_async = names_async
         self.submitted = 0
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
@@ -141,7 +144,7 @@ class ClusterExecutor:
         unless ``execution.shutdown-on-attached-exit`` is set: then they cancel it."""
         submission = self._make_submission(graph)
         job = self._submit(submission, blobs)
-        click.echo(f"Job has been submitted with JobID {job.job_id}")
+        _tell_submitted(job)
         if self._detached:
             return JobExecutionResult(job.job_id, 0)
         try:
@@ -153,7 +156,10 @@ class ClusterExecutor:
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
-        return self._submit(self._make_submission(graph), blobs)
+        job = self._submit(self._make_submission(graph), blobs)
+        if self._names_async:
+            _tell_submitted(job)
+        return job
 
     def _make_submission(self, graph: JobGraph) -> SubmittedGraph:
         if self._job_id is not None:
@@ -169,6 +175,11 @@ class ClusterExecutor:
             with self._submitted_file.open("a", encoding="utf-8") as file:
                 file.write(f"{job_id}\n")
         return SubmittedJob(self._client, job_id, graph.name)
+
+
+def _tell_submitted(job: SubmittedJob) -> None:
+    sys.stdout.flush()
+    click.echo(f"Job has been submitted with JobID {job.job_id}")
 
 
 def tell_accumulators(result: JobExecutionResult) -> None:

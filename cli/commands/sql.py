@@ -98,5 +98,5 @@ def sql(options: SqlOptions) -> None:
 
     with client_of(configuration, options.job_manager) as client:
         client.cluster()  # no cluster: say so before the planner starts
-        with installed(ClusterExecutor(client, detached=options.detached), texts):
+        with installed(ClusterExecutor(client, detached=options.detached, names_async=False), texts):
             run_script(script, name, texts, click.echo, waits=not options.detached)

@@ -102,7 +102,7 @@ class MiniCluster:
         """Inside the block ``env.execute()`` and ``env.execute_async()`` run on this cluster."""
         from tidegate.datastream._graph.executor import installed
 
-        with installed(ClusterExecutor(self._client)):
+        with installed(ClusterExecutor(self._client, names_async=False)):
             yield
 
     def kill_taskmanager(self, index: int = 0) -> None:
