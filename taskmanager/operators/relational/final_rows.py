@@ -51,13 +51,17 @@ class FinalRows(RelationalOperator):
         rows = self._rows()
         if self._order:
             rows = iter(sorted(rows, key=sort_key(self._order)))
-        chosen = islice(rows, self._first, self._last)
+        chosen = self.results(islice(rows, self._first, self._last))
         found = False
         while part := [(INSERT, row) for row in islice(chosen, _BATCH_ROWS)]:
             found = True
             self.emit(part)
         if self._if_none is not None and not found:
             self.emit([(INSERT, self._if_none)])
+
+    def results(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Returns what is emitted of the rows that are left, in their order."""
+        return rows
 
     def _rows(self) -> Iterator[Row]:
         for _group, _entry, (row, count) in self._state.entries():

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from tidegate.functions.sql.aggregates import compile_aggregates
-from tidegate.functions.sql.over_windows import over_constants, over_preceding, over_row_type
+from tidegate.functions.sql.over_frames import CompiledOver
+from tidegate.functions.sql.over_windows import is_by_time, over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
-from tidegate.functions.sql.time_windows import Span, attached_spans, spans_of
+from tidegate.functions.sql.time_shift import TimeShift, shift_of
+from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, spans_of
 from tidegate.model.errors import InvalidJob
 from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
+from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, TimeKind
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import (
     ConstantRange,
+    ConstantRangeWithoutEnd,
     GroupWindow,
     JoinSpec,
     Proctime,
@@ -26,24 +31,32 @@ from tidegate.plan.specs import (
     SessionWindow,
     TimeAttributeWindowing,
     UpdateFast,
+    VariableRange,
     Window,
     WindowAttachedWindowing,
     WindowEnd,
     Windowing,
     WindowStart,
+    duration_ms,
 )
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.batch_over import BatchOver
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
+from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
+from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin
+from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
 from tidegate.taskmanager.operators.relational.windows import (
+    ProcessingTimeRows,
+    SessionRows,
     Spans,
     WindowAggregate,
     WindowDeduplicate,
@@ -129,14 +142,15 @@ def _deduplicate(name: str, options: RelationalOptions, schema: pa.Schema) -> Op
 def _rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, (nodes.Rank1, nodes.Limit1, nodes.SortLimit1))
-    assert isinstance(node.rank_range, ConstantRange)
-    strategy = node.rank_strategy
+    found, strategy = node.rank_range, node.rank_strategy
+    assert not isinstance(found, ConstantRangeWithoutEnd)
     return TopN(
         name,
         node.partition.fields,
         node.order_by.fields,
-        (node.rank_range.start, node.rank_range.end),
+        (1, None) if isinstance(found, VariableRange) else (found.start, found.end),
         schema,
+        last_rank=found.end_index if isinstance(found, VariableRange) else None,
         outputs_number=node.output_row_number,
         generates_update_before=node.generate_update_before,
         upsert_keys=strategy.primary_keys if isinstance(strategy, UpdateFast) else None,
@@ -162,6 +176,12 @@ def _final_rows(name: str, options: RelationalOptions, schema: pa.Schema) -> Ope
             return FinalRows(name, (), schema, if_none=aggregates.values(aggregates.create()))
         case _:
             return FinalRows(name, options.keys[0], schema)
+
+
+def _batch_over(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.BatchOverAggregate1)
+    return BatchOver(name, schema, CompiledOver(node.over_spec, options.row_types[0], name))
 
 
 def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
@@ -211,6 +231,7 @@ def _window_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Op
         widths=(len(left.fields), len(right.fields)),
         spans=[_attached(node.left_windowing), _attached(node.right_windowing)],
         is_event_time=node.left_windowing.is_rowtime,
+        shift=shift_of(node.left_windowing.time_attribute_type, options.time_zone),
     )
 
 
@@ -227,6 +248,7 @@ def _window_rank(name: str, options: RelationalOptions, schema: pa.Schema) -> Op
         outputs_number=node.output_row_number,
         spans=[_attached(node.windowing)],
         is_event_time=node.windowing.is_rowtime,
+        shift=shift_of(node.windowing.time_attribute_type, options.time_zone),
     )
 
 
@@ -241,6 +263,7 @@ def _window_deduplicate(name: str, options: RelationalOptions, schema: pa.Schema
         keeps_last=node.keep_last_row,
         spans=[_attached(node.windowing)],
         is_event_time=node.windowing.is_rowtime,
+        shift=shift_of(node.windowing.time_attribute_type, options.time_zone),
     )
 
 
@@ -275,6 +298,17 @@ def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) ->
     row_type = over_row_type(node.over_spec, options.row_types[0])
     constants = over_constants(node.over_spec)
     preceding = over_preceding(node.over_spec)
+    if not is_by_time(node):
+        return SortedOver(
+            name,
+            node.over_spec.partition.fields,
+            compile_aggregates(group.agg_calls, row_type, False, name),
+            schema,
+            order=group.order_by.fields,
+            is_rows=group.is_rows,
+            constants=constants,
+            ttl_ms=_ttl_ms(node, 0),
+        )
     time = group.order_by.fields[0].index
     is_event_time = options.row_types[0].fields[time].type.kind is TimeKind.ROWTIME
     return OverAggregate(
@@ -303,10 +337,12 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
     if isinstance(node, _GROUP_WINDOWS):
         window: Window | GroupWindow = node.window
         spans = spans_of(node.window)
+        shift = shift_of(node.window.time_field.field_type, options.time_zone)
         if node.window.time_field.field_type.kind is TimeKind.ROWTIME:
             time = node.window.time_field.field_index
     else:
         window = node.windowing.window
+        shift = shift_of(node.windowing.time_attribute_type, options.time_zone)
         if isinstance(node.windowing, WindowAttachedWindowing):
             attached = attached_spans(node.windowing)
         else:
@@ -322,16 +358,68 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
         spans=spans,
         attached=attached,
         merges=attached is None and isinstance(window, (SessionWindow, SessionGroupWindow)),
-        properties=[_PROPERTIES[type(found.property)] for found in node.named_window_properties],
+        properties=[_property(type(found.property), shift) for found in node.named_window_properties],
+        shift=shift,
     )
 
 
-_PROPERTIES: dict[type, Callable[[Span], int | None]] = {
-    WindowStart: lambda span: span[0],
-    WindowEnd: lambda span: span[1],
-    Rowtime: lambda span: span[1] - 1,
-    Proctime: lambda span: None,
-}
+def _property(kind: type[PlanPart], shift: TimeShift) -> Callable[[Span], int | None]:
+    """Start and end of a window are local times, its time is a moment."""
+    made: dict[type[PlanPart], Callable[[Span], int | None]] = {
+        WindowStart: lambda span: span[0],
+        WindowEnd: lambda span: span[1],
+        Rowtime: lambda span: shift.moment(span[1] - 1),
+        Proctime: lambda span: None,
+    }
+    return made[kind]
+
+
+def _window_table_function(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    """What windows of processing time and sessions need: the others are made batch by batch."""
+    node = options.node
+    assert isinstance(node, nodes.WindowTableFunction1)
+    windowing = node.windowing
+    shift = shift_of(windowing.time_attribute_type, options.time_zone)
+    if not isinstance(windowing.window, SessionWindow):
+        return ProcessingTimeRows(WindowedRows(windowing.window, windowing.time_attribute_index, schema, shift))
+    return SessionRows(
+        name,
+        windowing.window.partition_key_indices,
+        schema,
+        time=windowing.time_attribute_index if windowing.is_rowtime else None,
+        gap=duration_ms(windowing.window.gap),
+        shift=shift,
+    )
+
+
+def _temporal_sort(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.TemporalSort1)
+    first, *others = node.order_by.fields
+    is_event_time = options.row_types[0].fields[first.index].type.kind is TimeKind.ROWTIME
+    return TemporalSort(name, schema, time=first.index if is_event_time else None, order=others)
+
+
+def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.TemporalJoin1)
+    equal_nulls = (False,) * len(node.join_spec.filter_nulls)  # as in Flink, whose state has null as a key
+    matcher = _matcher(replace(node.join_spec, filter_nulls=equal_nulls), options)
+    is_left_join = node.join_spec.join_type == "LEFT"
+    width = len(options.row_types[1].fields)
+    if node.right_time_attribute_index < 0:
+        return ProcessingTimeTemporalJoin(
+            name, options.keys, schema, matcher=matcher, is_left_join=is_left_join, right_width=width
+        )
+    return TemporalJoin(
+        name,
+        options.keys,
+        schema,
+        matcher=matcher,
+        is_left_join=is_left_join,
+        right_width=width,
+        times=(node.left_time_attribute_index, node.right_time_attribute_index),
+    )
 
 
 def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
@@ -365,10 +453,14 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.IntervalJoin1: _interval_join,
     nodes.OverAggregate1: _over_aggregate,
     nodes.WatermarkAssigner1: _watermark_assigner,
+    nodes.WindowTableFunction1: _window_table_function,
+    nodes.TemporalSort1: _temporal_sort,
+    nodes.TemporalJoin1: _temporal_join,
     nodes.Sort1: _final_rows,
     nodes.BatchSort1: _final_rows,
     nodes.BatchSortLimit1: _final_rows,
     nodes.BatchLimit1: _final_rows,
+    nodes.BatchOverAggregate1: _batch_over,
     nodes.BatchHashAggregate1: _final_rows,
     nodes.BatchSortAggregate1: _final_rows,
     nodes.BatchHashJoin1: _final_rows,

@@ -21,9 +21,9 @@ class OverAggregate(EntriesOperator, TimedOperator):
     """State: by ``("waiting", time)`` a list of the rows that wait; by ``("total",)`` ``[accumulator, number of the first row in it, number of the next
     one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows leave it.
 
-    ``time``: the field of event time, ``None``: rows are taken as they come. ``is_rows``: ROWS, otherwise RANGE, where rows of the same time are
-    taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all. ``constants`` stand behind the fields of a row
-    for the aggregates.
+    ``time``: the field of event time, ``None``: rows are taken as they come; over a span of processing time those of one ms together. ``is_rows``: ROWS,
+    otherwise RANGE, where rows of the same time are taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all.
+    ``constants`` stand behind the fields of a row for the aggregates.
     """
 
     def __init__(
@@ -44,26 +44,30 @@ class OverAggregate(EntriesOperator, TimedOperator):
         self._is_rows = is_rows
         self._preceding = preceding
         self._constants = constants
+        self._is_span = not is_rows and preceding is not None
+        self._wait = 1 if time is None else 0
+        """In ms: so long more rows of the same time may come."""
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        if self._time is None:
+        if self._time is None and not self._is_span:
             self._add(state, self.now(), [row], out)
             return state
-        time = row[self._time]
-        if time is None or time <= self.now():
+        time = self.now() if self._time is None else row[self._time]
+        if time is None or (self._time is not None and time <= self.now()):
             return KEEP  # too late
         name = (_WAITING, time)
         if state.get(name) is None:
-            self.register(time)
+            self.register(time + self._wait)
         state.append(name, row)
         return state
 
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
-        name = (_WAITING, time_ms)
+        time = time_ms - self._wait
+        name = (_WAITING, time)
         rows = state.listed(name)
         state.remove_list(name)
         for part in [[row] for row in rows] if self._is_rows else [rows] if rows else []:
-            self._add(state, time_ms, part, out)
+            self._add(state, time, part, out)
         return state
 
     def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:

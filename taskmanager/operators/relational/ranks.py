@@ -106,16 +106,17 @@ def _position(rows: Sequence[Row], row: Row) -> int | None:
 
 class TopN(RelationalOperator):
     """State: the rows of a partition in their order, those beyond the last rank only where rows may go. ``upsert_keys``: rows replace
-    the one of the same key (``UpdateFast``)."""
+    the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank, where ``ranks`` has none."""
 
     def __init__(
         self,
         name: str,
         partition: Sequence[int],
         order: Sequence[SortField],
-        ranks: tuple[int, int],
+        ranks: tuple[int, int | None],
         schema: pa.Schema,
         *,
+        last_rank: int | None = None,
         outputs_number: bool,
         generates_update_before: bool,
         upsert_keys: Sequence[int] | None,
@@ -125,6 +126,7 @@ class TopN(RelationalOperator):
         super().__init__(name, [partition], schema, ttl_ms)
         self._sort_key = sort_key(order)
         self._first, self._last = ranks[0] - 1, ranks[1]
+        self._last_rank = last_rank
         self._outputs_number = outputs_number
         self._generates_update_before = generates_update_before
         self._upsert_keys = upsert_keys
@@ -132,6 +134,8 @@ class TopN(RelationalOperator):
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
+        if self._last_rank is not None:
+            self._last = max(row[self._last_rank] or 0, 0)
         before = rows[self._first : self._last]
         replaced = self._replaced(rows, row)
         if replaced is not None and (adds(kind) or kind == DELETE):

@@ -1,7 +1,7 @@
 """Windows of time: aggregates, and the rows of a window that are first, or join with each other.
 
-Times are in ms. A window is ``(start, end)``, the end exclusive; it fires when time reaches its last millisecond. What comes for windows that have fired is
-dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).
+Times are in ms. A window is ``(start, end)`` in local time, the end exclusive; it fires when time reaches its last millisecond. What comes
+for windows that have fired is dropped (Flink: ``SlicingWindowOperator.java``, ``WindowOperator.java``).
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.functions.sql.time_windows import Span
+from tidegate.functions.sql.time_shift import TimeShift
+from tidegate.functions.sql.time_windows import Span, WindowedRows
 from tidegate.plan.specs import SortField
+from tidegate.records.batch import ArrowBatch, Batch
+from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name, listed
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.ranks import sort_key
@@ -30,7 +33,7 @@ Spans: TypeAlias = Callable[[Row], Sequence[Span]]
 
 class WindowAggregate(EntriesOperator, TimedOperator):
     """State: by window ``[values of the grouping, accumulator]``. ``spans``: the windows of a row that has come at the given time; ``merges``: those that
-    meet become one (sessions). ``properties``: what of a window stands behind the aggregates."""
+    meet become one (sessions). ``properties``: what of a window stands behind the aggregates. ``shift``: from moments to local time."""
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         attached: Spans | None,
         merges: bool,
         properties: Sequence[Callable[[Span], int | None]],
+        shift: TimeShift,
     ) -> None:
         super().__init__(name, [grouping], schema, is_event_time=time is not None or attached is not None)
         self._grouping = grouping
@@ -53,6 +57,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._attached = attached
         self._merges = merges
         self._properties = properties
+        self._shift = shift
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
@@ -60,22 +65,23 @@ class WindowAggregate(EntriesOperator, TimedOperator):
             spans = self._attached(row)
         else:
             assert self._spans is not None
-            spans = self._spans(now if self._time is None else row[self._time])
+            spans = self._spans(self._shift.local(now if self._time is None else row[self._time]))
         for span in spans:
             if self._merges:
                 span = self._merged(state, span)
-            if span[1] - 1 <= now and self.is_event_time:
+            due = self._shift.due(span[1] - 1)
+            if due <= now and self.is_event_time:
                 continue  # too late
             found = state.take(span)
             if found is None:
                 group = tuple([row[position] for position in self._grouping])
                 found = state.begin(span, [group, self._aggregates.create()])
-            self.register(span[1] - 1)
+            self.register(due)
             self._aggregates.change(found[1], row, adds(kind))
         return state
 
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
-        due = [(span, found) for span, found in state.all().items() if span[1] - 1 <= time_ms]
+        due = [(span, found) for span, found in state.all().items() if self._shift.due(span[1] - 1) <= time_ms]
         for span, (group, acc) in sorted(due, key=itemgetter(0)):
             if acc[0] > 0:
                 times = tuple([made(span) for made in self._properties])
@@ -105,10 +111,75 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         return whole
 
 
+def merged(windows: dict[Span, Any], span: Span, merge: Callable[[Any, Any], None]) -> Span:
+    """Makes one window of those that meet the given one, with what ``merge`` makes of their contents."""
+    meeting = sorted(other for other in windows if other[0] <= span[1] and span[0] <= other[1])
+    if not meeting:
+        return span
+    whole = (min(span[0], meeting[0][0]), max(span[1], *(other[1] for other in meeting)))
+    first, *others = [windows.pop(other) for other in meeting]
+    for other in others:
+        merge(first, other)
+    windows[whole] = first
+    return whole
+
+
+class SessionRows(TimedOperator):
+    """The rows of each session with its start, end and last ms behind their fields, when it ends. State: ``{window: rows with their kinds}``.
+
+    ``time``: the field of event time, ``None``: processing time. ``gap``: in ms (Flink: ``UnalignedWindowTableFunctionOperator.java``).
+    """
+
+    def __init__(
+        self, name: str, partition: Sequence[int], schema: pa.Schema, *, time: int | None, gap: int, shift: TimeShift
+    ) -> None:
+        super().__init__(name, [partition], schema, is_event_time=time is not None)
+        self._time = time
+        self._gap = gap
+        self._shift = shift
+
+    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        now = self.now()
+        time = now if self._time is None else row[self._time]
+        if time is None:
+            return KEEP
+        windows: dict[Span, list[Change]] = state or {}
+        start = self._shift.local(time)
+        span = merged(windows, (start, start + self._gap), list.extend)
+        due = self._shift.due(span[1] - 1)
+        if due <= now and self.is_event_time:
+            return state  # too late
+        windows.setdefault(span, []).append((kind, row))
+        self.register(due)
+        return windows
+
+    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
+        for span in sorted(span for span in state if self._shift.due(span[1] - 1) <= time_ms):
+            last = self._shift.moment(span[1] - 1)
+            out.extend((kind, (*row, *span, last)) for kind, row in state.pop(span))
+        return state or None
+
+
+class ProcessingTimeRows(Operator):
+    """Rows once for each of their windows by the time when they come."""
+
+    works_on = "arrow"
+
+    def __init__(self, rows: WindowedRows) -> None:
+        self._rows = rows
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        made = self._rows(batch.data, self.context.clock.now_ms())
+        if made.num_rows:
+            self.context.output.emit(ArrowBatch(made))
+
+
 class WindowRows(EntriesOperator, TimedOperator):
     """Operators that keep the rows of a window, which stands in columns of the rows, until it ends.
 
-    State: by ``(end,)`` the starts of the windows that end then; what is kept of a window has a name that begins with it. ``spans``: by input.
+    State: by ``(moment,)`` the windows that fire right before it; what is kept of a window has a name that begins with it. ``spans``: by input.
+    ``shift``: from moments to local time.
     """
 
     def __init__(
@@ -119,36 +190,38 @@ class WindowRows(EntriesOperator, TimedOperator):
         *,
         spans: Sequence[Spans],
         is_event_time: bool,
+        shift: TimeShift,
     ) -> None:
         super().__init__(name, keys, schema, is_event_time=is_event_time)
         self._row_spans = spans
+        self._shift = shift
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
         for span in self._row_spans[input_index](row):
-            start, end = span
-            if end - 1 <= now and self.is_event_time:
+            due = self._shift.due(span[1] - 1)
+            if due <= now and self.is_event_time:
                 continue  # too late
-            starts = state.get((end,)) or ()
-            if start not in starts:
-                state.put((end,), (*starts, start))
-                self.register(end - 1)
-            self.keep(state, (start, end), input_index, row)
+            ending = state.get((due + 1,)) or ()
+            if span not in ending:
+                state.put((due + 1,), (*ending, span))
+                self.register(due)
+            self.keep(state, span, input_index, row)
         return state
 
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
-        end = time_ms + 1
-        for start in sorted(state.get((end,)) or ()):
-            out.extend((INSERT, row) for row in self.results(state, (start, end)))
-        state.put((end,), None)
+        name = (time_ms + 1,)
+        for span in sorted(state.get(name) or ()):
+            out.extend((INSERT, row) for row in self.results(state, span))
+        state.put(name, None)
         return KEEP
 
     def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
-        starts: dict[int, tuple[int, ...]] = {}
+        ending: dict[int, tuple[Span, ...]] = {}
         for span, rows in whole.items():
-            starts[span[1]] = (*starts.get(span[1], ()), span[0])
+            ending[span[1]] = (*ending.get(span[1], ()), span)
             yield from self.split_window(span, rows)
-        for end, found in starts.items():
+        for end, found in ending.items():
             yield (end,), found, None
 
     @abstractmethod
@@ -202,8 +275,9 @@ class WindowTopN(WindowFirstRows):
         outputs_number: bool,
         spans: Sequence[Spans],
         is_event_time: bool,
+        shift: TimeShift,
     ) -> None:
-        super().__init__(name, [partition], schema, spans=spans, is_event_time=is_event_time)
+        super().__init__(name, [partition], schema, spans=spans, is_event_time=is_event_time, shift=shift)
         self._sort_key = sort_key(order)
         self._first, self._last = ranks[0] - 1, ranks[1]
         self._outputs_number = outputs_number
@@ -230,8 +304,9 @@ class WindowDeduplicate(WindowFirstRows):
         keeps_last: bool,
         spans: Sequence[Spans],
         is_event_time: bool,
+        shift: TimeShift,
     ) -> None:
-        super().__init__(name, [partition], schema, spans=spans, is_event_time=is_event_time)
+        super().__init__(name, [partition], schema, spans=spans, is_event_time=is_event_time, shift=shift)
         self._time = time
         self._keeps_last = keeps_last
 
@@ -256,8 +331,9 @@ class WindowJoin(WindowRows):
         widths: tuple[int, int],
         spans: Sequence[Spans],
         is_event_time: bool,
+        shift: TimeShift,
     ) -> None:
-        super().__init__(name, keys, schema, spans=spans, is_event_time=is_event_time)
+        super().__init__(name, keys, schema, spans=spans, is_event_time=is_event_time, shift=shift)
         self._type = join_type
         self._matcher = matcher
         self._nothing = [(None,) * width for width in widths]

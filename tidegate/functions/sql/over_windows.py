@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final, TypeAlias
+
 import pyarrow as pa
 
 from tidegate.functions.sql.rows import Row, changes_of
 from tidegate.functions.sql.scalar import compile_projection
 from tidegate.plan.errors import UnsupportedPlan
-from tidegate.plan.expressions import BoundedWindow, CurrentRow, RexInputRef, UnboundedPreceding, python_value
-from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
-from tidegate.plan.specs import OverSpec
+from tidegate.plan.expressions import (
+    BoundedWindow,
+    CurrentRow,
+    RexInputRef,
+    UnboundedPreceding,
+    python_value,
+)
+from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
+from tidegate.plan.nodes import OverAggregate1, PythonOverAggregate1
+from tidegate.plan.specs import OverGroup, OverSpec
+
+Over: TypeAlias = OverAggregate1 | PythonOverAggregate1
+_OF_WHOLE_PARTITIONS: Final = ("$PERCENT_RANK$1", "$CUME_DIST$1", "$NTILE$1", "$LEAD$1")
+
+
+def is_by_time(node: Over) -> bool:
+    """Whether the order of a streaming OVER is that of a time attribute: then a row is emitted once."""
+    (group,) = node.over_spec.groups
+    return node.output_type.fields[group.order_by.fields[0].index].type.kind is not TimeKind.REGULAR
 
 
 def over_row_type(spec: OverSpec, row_type: LogicalType) -> LogicalType:
@@ -28,12 +46,23 @@ def over_constants(spec: OverSpec) -> Row:
     return changes_of(pa.RecordBatch.from_arrays(columns, names=names))[0][1]
 
 
+def check_over_functions(group: OverGroup) -> None:
+    """Raises ``UnsupportedPlan``, in Flink's words, for functions that need rows behind the current one, which a stream does not have."""
+    for call in group.agg_calls:
+        if call.function in _OF_WHOLE_PARTITIONS:
+            raise UnsupportedPlan(f"{call.function.split('$')[1]} Function is not supported in stream mode")
+
+
 def over_preceding(spec: OverSpec) -> int | None:
     """Returns how many rows, or ms, before the current row are taken; ``None``: all. Raises ``UnsupportedPlan`` for other windows than those that end
     with the current row."""
     (group,) = spec.groups
+    if any(not field.is_ascending for field in group.order_by.fields):
+        raise UnsupportedPlan("The window can only be ordered in ASCENDING mode")
+    if len(group.order_by.fields) != 1:
+        raise UnsupportedPlan("The window can only be ordered by a single time column")
     if not isinstance(group.upper_bound, CurrentRow):
-        raise UnsupportedPlan("an OVER window that ends behind the current row is not supported")
+        raise UnsupportedPlan("OVER RANGE FOLLOWING windows are not supported yet")
     match group.lower_bound:
         case UnboundedPreceding():
             return None

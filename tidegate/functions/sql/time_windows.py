@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import has_kinds
+from tidegate.functions.sql.time_shift import TimeShift
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.specs import (
     CumulativeWindow,
@@ -68,20 +69,38 @@ def attached_spans(windowing: WindowAttachedWindowing) -> Callable[[Sequence[Any
 class WindowedRows:
     """Rows once for each of their windows, with its start, end and last ms behind their columns. A row without a time is in none."""
 
-    def __init__(self, window: Window, time: int, schema: pa.Schema) -> None:
-        self._window, self._time, self._schema = window, time, schema
+    def __init__(self, window: Window, time: int, schema: pa.Schema, shift: TimeShift) -> None:
+        self._window, self._time, self._schema, self._shift = window, time, schema, shift
 
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        spans = spans_of(self._window)
-        times = batch.columns[self._time].view(pa.int64()).to_pylist()
-        found = [(row, span) for row, ms in enumerate(times) if ms is not None for span in sorted(spans(ms))]
+    def __call__(self, batch: pa.RecordBatch, now_ms: int | None = None) -> pa.RecordBatch:
+        """``now_ms``: the time of all rows, where their windows are of processing time."""
+        spans, shift = spans_of(self._window), self._shift
+        times = [now_ms] * batch.num_rows if now_ms is not None else _ms_of(batch.columns[self._time])
+        found = [
+            (row, span) for row, ms in enumerate(times) if ms is not None for span in sorted(spans(shift.local(ms)))
+        ]
         rows = pa.array([row for row, _ in found], pa.int64())
         columns = [column.take(rows) for column in batch.columns]
         kinds = [columns.pop()] if has_kinds(self._schema) else []
-        bounds = [[span[0] for _, span in found], [span[1] for _, span in found], [span[1] - 1 for _, span in found]]
+        bounds = [
+            [span[0] for _, span in found],
+            [span[1] for _, span in found],
+            [shift.moment(span[1] - 1) for _, span in found],
+        ]
         kind = [field.type for field in self._schema][len(columns) : len(columns) + 3]
-        columns += [pa.array(values, pa.int64()).view(type) for values, type in zip(bounds, kind, strict=True)]
+        columns += [_stamps(values, type) for values, type in zip(bounds, kind, strict=True)]
         return pa.RecordBatch.from_arrays([*columns, *kinds], schema=self._schema)
+
+
+def _ms_of(times: pa.Array) -> list[int | None]:
+    unit = times.type.unit
+    values: list[int | None] = times.view(pa.int64()).to_pylist()
+    per_ms = {"ms": 1, "us": 1_000, "ns": 1_000_000}[unit]
+    return values if per_ms == 1 else [None if value is None else value // per_ms for value in values]
+
+
+def _stamps(ms: list[int], type: pa.DataType) -> pa.Array:
+    return pa.array(ms, pa.int64()).view(pa.timestamp("ms", type.tz)).cast(type)
 
 
 def _offset(window: TumblingWindow | HoppingWindow | CumulativeWindow) -> int:

@@ -10,14 +10,36 @@ import pyarrow as pa
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.aggregates import UserAggregates, compile_aggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
-from tidegate.functions.sql.over_windows import over_constants, over_preceding, over_row_type
+from tidegate.functions.sql.over_frames import CompiledOver
+from tidegate.functions.sql.over_windows import (
+    Over,
+    check_over_functions,
+    is_by_time,
+    over_constants,
+    over_preceding,
+    over_row_type,
+)
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_expression, compile_filter
+from tidegate.functions.sql.time_shift import shift_of
 from tidegate.functions.sql.time_windows import WindowedRows, attached_spans, spans_of
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.logical_types import LogicalType, TimeKind, TypeRoot
+from tidegate.plan.expressions import AggregateCall, CurrentRow, UnboundedPreceding
+from tidegate.plan.logical_types import Field, LogicalType, TimeKind, TypeRoot
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import ConstantRange, JoinSpec, OverSpec, SessionWindow, WindowAttachedWindowing, Windowing
+from tidegate.plan.specs import (
+    ConstantRange,
+    JoinSpec,
+    OverGroup,
+    OverSpec,
+    PartitionSpec,
+    SessionWindow,
+    SortField,
+    SortSpec,
+    VariableRange,
+    WindowAttachedWindowing,
+    Windowing,
+)
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
@@ -126,7 +148,7 @@ def join_spec(node: Node) -> JoinSpec:
     """The specification of a node that joins."""
     if isinstance(node, plan_nodes.IntervalJoin1):
         return node.interval_join_spec.join_spec
-    assert isinstance(node, (plan_nodes.Join1, plan_nodes.WindowJoin1))
+    assert isinstance(node, (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.TemporalJoin1))
     return node.join_spec
 
 
@@ -207,6 +229,13 @@ def _primary_key(node: Node) -> Keys:
     return ([names.index(column) for column in schema.primary_key.columns],)
 
 
+def _session_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.WindowTableFunction1)
+    window = node.windowing.window
+    assert isinstance(window, SessionWindow)
+    return (window.partition_key_indices,)
+
+
 def _no_keys(node: Node) -> Keys:
     return ((),)
 
@@ -214,6 +243,11 @@ def _no_keys(node: Node) -> Keys:
 def _batch_group_keys(node: Node) -> Keys:
     assert isinstance(node, BATCH_AGGREGATES)
     return (range(len(node.grouping) + len(node.aux_grouping)),)
+
+
+def _batch_over_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.BatchOverAggregate1)
+    return (node.over_spec.partition.fields,)
 
 
 def _batch_join_keys(node: Node) -> Keys:
@@ -261,6 +295,24 @@ def as_stream_aggregate(node: Node) -> plan_nodes.GroupAggregate1:
 _GROUPS = (plan_nodes.GroupAggregate1, plan_nodes.PythonGroupAggregate1)
 _GROUP_WINDOWS = (plan_nodes.GroupWindowAggregate1, plan_nodes.PythonGroupWindowAggregate1)
 _OVERS = (plan_nodes.OverAggregate1, plan_nodes.PythonOverAggregate1)
+
+
+def as_over_aggregate(
+    node: plan_nodes.BatchRank1, row_type: LogicalType, order: tuple[SortField, ...]
+) -> plan_nodes.BatchOverAggregate1:
+    """The node that puts RANK behind the fields of rows."""
+    rank = AggregateCall("rank", (), -1, False, False, False, LogicalType(TypeRoot.BIGINT), internal_name="$RANK$1")
+    group = OverGroup(SortSpec(order), False, UnboundedPreceding(), CurrentRow(), (rank,))
+    return plan_nodes.BatchOverAggregate1(
+        id=node.id,
+        output_type=LogicalType(row_type.root, fields=(*row_type.fields, Field("rank", rank.type))),
+        description=node.description,
+        input_properties=node.input_properties,
+        configuration=node.configuration,
+        over_spec=OverSpec(PartitionSpec(node.partition_fields), (group,), (), len(row_type.fields)),
+    )
+
+
 BATCH_AGGREGATES = (plan_nodes.BatchHashAggregate1, plan_nodes.BatchSortAggregate1)
 BATCH_JOINS = (plan_nodes.BatchHashJoin1, plan_nodes.BatchNestedLoopJoin1)
 FINAL: dict[type[Node], Callable[[Node], Keys]] = {
@@ -268,6 +320,7 @@ FINAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.BatchSort1: _no_keys,
     plan_nodes.BatchSortLimit1: _no_keys,
     plan_nodes.BatchLimit1: _no_keys,
+    plan_nodes.BatchOverAggregate1: _batch_over_keys,
     **dict.fromkeys(BATCH_AGGREGATES, _batch_group_keys),
     **dict.fromkeys(BATCH_JOINS, _batch_join_keys),
 }
@@ -289,12 +342,19 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.Rank1: _rank_keys,
     plan_nodes.Limit1: _rank_keys,
     plan_nodes.SortLimit1: _rank_keys,
+    plan_nodes.WindowTableFunction1: _session_keys,
+    plan_nodes.TemporalSort1: _no_keys,
+    plan_nodes.TemporalJoin1: _join_keys,
     **FINAL,
 }
 """By node: how its inputs are dealt."""
 
 
 def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
+    if isinstance(node, (plan_nodes.WindowTableFunction1, plan_nodes.TemporalJoin1)):
+        return has_row_kinds(inputs[0])
+    if isinstance(node, _OVERS):
+        return not is_by_time(node)
     if isinstance(node, (*TIMED, *FINAL)):
         return False
     if isinstance(node, plan_nodes.Deduplicate1):
@@ -320,32 +380,47 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
         if isinstance(node, _OVERS):
             if isinstance(node, plan_nodes.PythonOverAggregate1) and over_preceding(node.over_spec) is None:
                 raise UnsupportedPlan("Python UDAF is not supported to be used in UNBOUNDED PRECEDING OVER windows.")
-            _check_over(node.over_spec, row_types[0], where, functions)
+            _check_over(node, row_types[0], where, functions)
+        if isinstance(node, plan_nodes.BatchOverAggregate1):
+            CompiledOver(node.over_spec, row_types[0], where)
         for windowing in _windowings(node):
-            _check_zone(windowing.time_attribute_type, time_zone)
             if isinstance(windowing, WindowAttachedWindowing):
                 attached_spans(windowing)
         if isinstance(node, plan_nodes.WindowAggregate1):
             compile_aggregates(node.agg_calls, row_types[0], bool(node.need_retraction), where)
         if isinstance(node, _GROUP_WINDOWS):
             compile_aggregates(node.agg_calls, row_types[0], node.need_retraction, where, functions)
-            _check_zone(node.window.time_field.field_type, time_zone)
             spans_of(node.window)
+        if isinstance(node, plan_nodes.TemporalJoin1):
+            is_processing_time = node.right_time_attribute_index < 0
+            if is_processing_time and not node.is_temporal_function_join:
+                raise UnsupportedPlan("Processing-time temporal join is not supported yet")
+        if isinstance(node, plan_nodes.TemporalSort1):
+            first = node.order_by.fields[0]
+            if row_types[0].fields[first.index].type.kind is TimeKind.REGULAR or not first.is_ascending:
+                raise UnsupportedPlan("Sort on a non-time-attribute field is not supported")
         if isinstance(node, (plan_nodes.Rank1, plan_nodes.WindowRank1)):
-            if node.rank_type != "ROW_NUMBER":
-                raise UnsupportedPlan(f"{node.rank_type} is not supported")
-            if not isinstance(node.rank_range, ConstantRange):
-                raise UnsupportedPlan(f"a rank of the kind {type(node.rank_range).__name__} is not supported")
+            _check_rank(node)
     except UnsupportedPlan as error:
         message = error.message.removeprefix(f"{where}: ")
         raise UnsupportedPlan(f"{where}: {message}: {node.description}") from error
 
 
-def _check_zone(time: LogicalType, time_zone: str) -> None:
-    if time.root is TypeRoot.TIMESTAMP_LTZ and time_zone not in ("UTC", "Etc/UTC", "GMT", "Z"):
+def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
+    """What Flink refuses in streaming mode is refused in its words."""
+    is_window = isinstance(node, plan_nodes.WindowRank1)
+    if node.rank_type != "ROW_NUMBER":
         raise UnsupportedPlan(
-            f"windows of {time} in the time zone {time_zone} are not supported: set table.local-time-zone to UTC"
+            f"{node.rank_type}() function is not supported on Window TopN currently, only ROW_NUMBER() is supported"
+            if is_window
+            else f"{node.rank_type}() on streaming table is not supported currently"
         )
+    found = node.rank_range
+    if isinstance(found, VariableRange) and isinstance(node, plan_nodes.Rank1):
+        if found.end_index not in node.partition.fields:
+            raise UnsupportedPlan("a last rank that is no field of PARTITION BY is not supported")
+    elif not isinstance(found, ConstantRange):
+        raise UnsupportedPlan(f"a rank of the kind {type(found).__name__} is not supported")
 
 
 def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
@@ -355,12 +430,7 @@ def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, t
         compile_expression(node.watermark_expr, row_type, EvaluationContext(time_zone))
     except UnsupportedPlan as error:
         raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
-    env = stream.get_execution_environment()
-    options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
-    inputs = (stream._values_transformation(),)
-    made = DataStream(env, env.add_operator("relational", node.description, options, stream.get_type(), inputs))
-    follow_input(made)
-    return made
+    return _without_keys(node, stream, row_type, stream.get_type().arrow_schema(), time_zone)
 
 
 TIMED = (
@@ -372,13 +442,19 @@ TIMED = (
     plan_nodes.WindowJoin1,
     plan_nodes.IntervalJoin1,
     *_OVERS,
+    plan_nodes.TemporalSort1,
+    plan_nodes.TemporalJoin1,
 )
-"""Nodes that emit inserts when time has come."""
-_JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1)
+"""Nodes that emit when time has come."""
+_JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1, plan_nodes.TemporalJoin1)
 
 
 def asks_for_time(node: Node) -> bool:
     """Whether the operator of a node needs watermarks."""
+    if isinstance(node, plan_nodes.WindowTableFunction1):
+        return isinstance(node.windowing.window, SessionWindow)
+    if isinstance(node, _OVERS):
+        return is_by_time(node)
     return isinstance(node, TIMED) or (isinstance(node, plan_nodes.Deduplicate1) and bool(node.output_insert_only))
 
 
@@ -389,29 +465,43 @@ def _windowings(node: Node) -> Sequence[Windowing]:
     return (node.windowing,) if isinstance(node, windowed) else ()
 
 
-def _check_over(spec: OverSpec, row_type: LogicalType, where: str, functions: UserAggregates | None) -> None:
+def _check_over(node: Over, row_type: LogicalType, where: str, functions: UserAggregates | None) -> None:
+    spec = node.over_spec
     (group,) = spec.groups
     preceding = over_preceding(spec)
+    if preceding is not None and not is_by_time(node):
+        raise UnsupportedPlan("Non-time attribute sort is not supported for bounded OVER window")
     over_constants(spec)
+    check_over_functions(group)
     compile_aggregates(group.agg_calls, over_row_type(spec, row_type), preceding is not None, where, functions)
-    time = row_type.fields[group.order_by.fields[0].index].type
-    if time.kind is TimeKind.PROCTIME and not group.is_rows and preceding is not None:
-        raise UnsupportedPlan("an OVER window of a span of processing time is not supported")
 
 
-def windowed(node: Node, stream: DataStream, time_zone: str) -> DataStream:
+def windowed(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
     """Rows once for each of their windows, with its start, end and time. Raises ``UnsupportedPlan``."""
     assert isinstance(node, (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1))
     windowing = node.windowing
     is_batch = isinstance(node, plan_nodes.BatchWindowTableFunction1)  # where any column of time will do
-    where = f"node {node.id}, {node.kind}"
-    if isinstance(windowing.window, SessionWindow) or not (is_batch or windowing.is_rowtime):
-        what = "sessions" if isinstance(windowing.window, SessionWindow) else "windows of processing time"
-        raise UnsupportedPlan(f"{where}: rows of {what} without an aggregate are not supported: {node.description}")
-    try:
-        _check_zone(windowing.time_attribute_type, time_zone)
-    except UnsupportedPlan as error:
-        raise UnsupportedPlan(f"{where}: {error.message}: {node.description}") from error
     schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
-    made = WindowedRows(windowing.window, windowing.time_attribute_index, schema)
+    if isinstance(windowing.window, SessionWindow):
+        if is_batch:
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: Unaligned windows like session are not supported in batch mode yet: {node.description}"
+            )
+        return relational(node, [stream], [row_type], time_zone)
+    if not (is_batch or windowing.is_rowtime):
+        return _without_keys(node, stream, row_type, schema, time_zone)
+    shift = shift_of(windowing.time_attribute_type, time_zone)
+    made = WindowedRows(windowing.window, windowing.time_attribute_index, schema, shift)
     return mapped(stream, made, schema).name(node.description)
+
+
+def _without_keys(
+    node: Node, stream: DataStream, row_type: LogicalType, schema: pa.Schema, time_zone: str
+) -> DataStream:
+    """The operator of a node that looks at each row alone, in as many subtasks as its input has."""
+    env = stream.get_execution_environment()
+    options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
+    inputs = (stream._values_transformation(),)
+    made = DataStream(env, env.add_operator("relational", node.description, options, ArrowTypeInfo(schema), inputs))
+    follow_input(made)
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -25,10 +25,10 @@ from tidegate.functions.sql.table_functions import Correlate
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.expressions import Rex, RexLiteral
+from tidegate.plan.expressions import Rex, RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import HashDistribution, SingletonDistribution
+from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_nodes import PYTHON, Functions, aggregates_of, calls_functions, python_stream
 from tidegate.table._execution.relational import (
@@ -36,6 +36,7 @@ from tidegate.table._execution.relational import (
     BATCH_JOINS,
     RELATIONAL,
     as_one_phase,
+    as_over_aggregate,
     as_stream_aggregate,
     as_stream_join,
     as_two_aggregates,
@@ -67,7 +68,7 @@ SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
     *_WINDOW_FUNCTIONS, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
-    plan_nodes.GlobalGroupAggregate1,
+    plan_nodes.GlobalGroupAggregate1, plan_nodes.BatchRank1,
 )  # fmt: skip
 
 
@@ -118,6 +119,42 @@ def translate(
         stream = relational(as_stream_aggregate(node), [stream_of(first)], [first.output_type], time_zone, used)
         return relational(node, [stream], [first.output_type], time_zone, used)
 
+    def unsorted(node: Node) -> Node:
+        """The node below exchanges and sorts, where the operator above deals and sorts its rows itself."""
+        while isinstance(node, (plan_nodes.BatchExchange1, plan_nodes.BatchSort1)):
+            (node,) = plan.inputs(node.id)
+        return node
+
+    def order_of(node: Node, asked: Sequence[int]) -> tuple[SortField, ...]:
+        """How the rows of a node are sorted by some of their fields."""
+        positions = list(asked)
+        found: dict[int, SortField] = {}
+        if isinstance(node, plan_nodes.BatchSort1):
+            found = {field.index: field for field in node.sort_spec.fields}
+        elif isinstance(node, plan_nodes.BatchOverAggregate1):
+            found = {field.index: field for group in node.over_spec.groups for field in group.order_by.fields}
+        if all(position in found for position in positions):
+            return tuple([found[position] for position in positions])
+        if isinstance(node, plan_nodes.BatchCalc1):
+            below = [node.projection[position] for position in positions]
+            positions = [rex.input_index for rex in below if isinstance(rex, RexInputRef)]
+        elif not isinstance(node, (plan_nodes.BatchExchange1, plan_nodes.BatchOverAggregate1, plan_nodes.BatchRank1)):
+            raise UnsupportedPlan(f"node {node.id}, {node.kind}: the plan has no order of its rows: {node.description}")
+        fields = order_of(plan.inputs(node.id)[0], positions)
+        return tuple([replace(field, index=position) for field, position in zip(fields, asked, strict=True)])
+
+    def batch_rank(node: plan_nodes.BatchRank1) -> DataStream:
+        """RANK over whole partitions, of which some ranks are kept. A first phase leaves out what the second one does."""
+        (first,) = plan.inputs(node.id)
+        order = order_of(first, node.sort_fields)
+        first = unsorted(first)
+        while isinstance(first, plan_nodes.BatchRank1) and not first.output_row_number:
+            first = unsorted(plan.inputs(first.id)[0])
+        ranked = as_over_aggregate(node, first.output_type, order)
+        stream = relational(ranked, [stream_of(first)], [first.output_type], time_zone)
+        schema = table_schema(node.output_type, has_updates=False)
+        return mapped(stream, KeptRanks(node.rank_start, node.rank_end, schema), schema)
+
     def make(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
         if isinstance(node, _SCANS):
@@ -136,6 +173,10 @@ def translate(
             node = as_one_phase(first, node)
         if isinstance(node, BATCH_AGGREGATES):
             return batch_aggregate(node)
+        if isinstance(node, plan_nodes.BatchRank1):
+            return batch_rank(node)
+        if isinstance(node, plan_nodes.BatchOverAggregate1):
+            inputs = (unsorted(inputs[0]),)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
         if isinstance(node, PYTHON) or (isinstance(node, _CALCS) and calls_functions(node, functions or {})):
@@ -148,7 +189,7 @@ def translate(
             union, *others = [_renamed(stream, schema) for stream in read]
             return union.union(*others)
         if isinstance(node, _WINDOW_FUNCTIONS):
-            return windowed(node, read[0], time_zone)
+            return windowed(node, read[0], types[0], time_zone)
         if isinstance(node, plan_nodes.Exchange1):
             return _exchanged(node, read[0])
         if isinstance(node, plan_nodes.DropUpdateBefore1):
@@ -280,6 +321,18 @@ class Renamed:
             [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)],
             schema=self._schema,
         )
+
+
+class KeptRanks:
+    """The rows whose last field, their rank, lies between two ranks, both included; without it where ``schema`` has none."""
+
+    def __init__(self, first: int, last: int, schema: pa.Schema) -> None:
+        self._first, self._last, self._schema = first, last, schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        ranks = batch.columns[-1].to_numpy()
+        kept = batch.filter(pa.array((ranks >= self._first) & (ranks <= self._last)))
+        return pa.RecordBatch.from_arrays(kept.columns[: len(self._schema)], schema=self._schema)
 
 
 def _exchanged(node: Node, stream: DataStream) -> DataStream:

@@ -432,7 +432,7 @@ class Lag(SqlAggregate):
 
 
 class RowNumber(Count):
-    """ROW_NUMBER: the number of rows so far."""
+    """ROW_NUMBER: the number of rows so far; in streaming mode RANK and DENSE_RANK too, with those of the same time, as in Flink 2.3."""
 
     def add(self, acc: Accumulator, args: Arguments) -> None:
         acc[0] += 1
@@ -467,4 +467,6 @@ FUNCTIONS: Final[dict[str, type[SqlAggregate]]] = {
     "$JSON_OBJECTAGG_ABSENT_ON_NULL$1": JsonObjectAgg,
     "$LAG$1": Lag,
     "$ROW_NUMBER$1": RowNumber,
+    "$RANK$1": RowNumber,
+    "$DENSE_RANK$1": RowNumber,
 }

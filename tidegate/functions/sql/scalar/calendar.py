@@ -145,6 +145,12 @@ def _offset_seconds(name: str, second: int) -> int:
     return int(offset.total_seconds())
 
 
+def offset_at(second: int, name: str) -> int:
+    """Returns what the zone is ahead of UTC, in s, at a moment (s since 1970 in UTC)."""
+    found = _offset_at_hour(name, second // 900)
+    return _offset_seconds(name, second) if found is None else found
+
+
 def offsets(seconds: Longs, name: str) -> Longs:
     """Returns what the zone is ahead of UTC, in s, at each moment (s since 1970 in UTC)."""
     if name in ("UTC", "GMT", "Z", "Etc/UTC"):

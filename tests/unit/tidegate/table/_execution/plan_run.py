@@ -89,7 +89,7 @@ class PlanRun:
     def push_files(self, files: Mapping[str, Sequence[Sequence[str | None]]], *, one_by_one: bool = True) -> None:
         """Each scan reads its file, one after the other, and constant rows are given; then all input ends. ``one_by_one``: each row is a batch."""
         for index, scan in enumerate(self.scans):
-            rows = _rows_of(scan, files)
+            rows = file_rows(scan, files)
             for part in [[row] for row in rows] if one_by_one else [rows]:
                 self.push(index, part)
         for index, table in enumerate(self._constants, len(self.scans)):
@@ -142,7 +142,7 @@ def texts(type: LogicalType, array: pa.Array, zone: str) -> list[str | None]:
     return [None if value is None else write(value) for value in python_values(array)]
 
 
-def _rows_of(scan: Node, files: Mapping[str, Sequence[Sequence[str | None]]]) -> list[list[str | None]]:
+def file_rows(scan: Node, files: Mapping[str, Sequence[Sequence[str | None]]]) -> list[list[str | None]]:
     """The columns that a scan reads of its file."""
     assert isinstance(scan, _SCANS)
     table = scan.scan_table_source.table.resolved_table

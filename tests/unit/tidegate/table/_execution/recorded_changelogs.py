@@ -1,8 +1,8 @@
-"""Statements over small files, with the plans that Flink 2.3.0 compiled for a ``print`` table and the changelogs that it gave
-(``recorded_changelogs.json.xz``).
+"""Statements over small files, with the plans that Flink 2.3.0 compiled for a ``print`` table and the changelogs that it gave: ``recorded_changelogs.json.xz``,
+``recorded_time.json.xz`` (orders, joins and windows by time, ``OVER`` in other orders) and ``recorded_batch.json.xz`` (batch mode).
 
 Recorded with Flink's mini cluster at parallelism 1, ``collectInternal`` and its own text of each value, ``null`` for NULL. ``order``: ``exact`` where three
-runs gave the same changelog, otherwise ``final``, the rows that were left. With ``error`` the statement failed when it ran.
+runs gave the same changelog, otherwise ``final``, the rows that were left. With ``error`` the statement failed when it ran; with neither it was planned alone.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ class Statement:
     options: Mapping[str, str]
     is_exact: bool
     changes: Sequence[Change]
-    fails: bool
+    error: str | None
+
+    @property
+    def fails(self) -> bool:
+        return self.error is not None
 
     @property
     def zone(self) -> str:
         return self.options.get("table.local-time-zone", "UTC")
 
 
-def names() -> list[str]:
-    return sorted(_recorded()["statements"])
+def names(recording: str = "recorded_changelogs") -> list[str]:
+    return sorted(_recorded(recording)["statements"])
 
 
-def statement(name: str) -> Statement:
-    recorded = _recorded()
+def statement(name: str, recording: str = "recorded_changelogs") -> Statement:
+    recorded = _recorded(recording)
     found = recorded["statements"][name]
     return Statement(
         name=name,
@@ -51,13 +55,11 @@ def statement(name: str) -> Statement:
         options=found.get("options", {}),
         is_exact=found.get("order") == "exact",
         changes=[(kind, tuple(values)) for kind, values in found.get("changes", ())],
-        fails="error" in found,
+        error=found.get("error"),
     )
 
 
 @cache
-def _recorded() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        lzma.decompress((Path(__file__).parent / "recorded_changelogs.json.xz").read_bytes())
-    )
+def _recorded(recording: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(lzma.decompress((Path(__file__).parent / f"{recording}.json.xz").read_bytes()))
     return found

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.tidegate.plan.recorded import plan_text
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, folded
 from tests.unit.tidegate.table._execution.recorded_changelogs import statement
-from tidegate.plan import ExecNodeGraph, UnsupportedPlan, decode_plan
+from tidegate.plan import ExecNodeGraph, decode_plan
 from tidegate.table import EnvironmentSettings, TableEnvironment
 from tidegate.table._connectors.registry import COLLECT
 
@@ -68,11 +68,6 @@ _STATEMENTS = {
     f"LEFT JOIN (SELECT * FROM {_TUMBLE.format('people')}) r "
     "ON l.who = r.name AND l.window_start = r.window_start AND l.window_end = r.window_end",
 }
-_REFUSED = {
-    "SELECT id, ROW_NUMBER() OVER (PARTITION BY item ORDER BY id) FROM bids": "batch-exec-over-aggregate_1 is not supported yet",
-    "SELECT window_start, COUNT(*) FROM TABLE(SESSION(TABLE bids, DESCRIPTOR(ts), INTERVAL '6' SECOND)) "
-    "GROUP BY window_start, window_end": "batch-exec-window-table-function_1: rows of sessions",
-}
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +115,6 @@ def test_an_aggregate_of_aggregates_sees_final_rows(tables: TableEnvironment) ->
     assert _rows(tables, f"SELECT * FROM ({counted}) ORDER BY n DESC") == [("pen", "6"), ("ink", "4"), ("cap", "2")]
     late = f"SELECT COUNT(*) FROM {_TUMBLE.format('bids')} GROUP BY window_start, window_end"
     assert sum(int(str(n)) for (n,) in _rows(tables, late)) == 12, "nothing is late in batch mode"
-
-
-@pytest.mark.parametrize("query", _REFUSED)
-def test_what_does_not_run_is_refused_by_the_name_of_its_node(tables: TableEnvironment, query: str) -> None:
-    with pytest.raises(UnsupportedPlan, match=_REFUSED[query]):
-        PlanRun(_planned(tables, query))
 
 
 # --- TPC-H -----------------------------------------------------------------------------------------
