@@ -606,7 +606,7 @@ class StatementSet:
             return
         plan = decode_plan(self.compile_plan().as_json_string())
         self._clear()
-        self._t_env.attach(plan)
+        self._t_env._attach(plan)
 
     def _clear(self) -> None:
         with self._t_env.planner.errors():
@@ -848,7 +848,7 @@ class StreamTableEnvironment(TableEnvironment):
             return stream
         return mapped(stream, WithEventTime(times[0]), stream.get_type()).name("Event time")
 
-    def attach(self, plan: ExecNodeGraph) -> None:
+    def _attach(self, plan: ExecNodeGraph) -> None:
         """Adds the operators of a plan that writes tables to the stream environment, whose ``execute`` runs them."""
         self._translate(plan, self._env, write_table, self._time_zone_of(plan))
 
