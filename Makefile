@@ -43,6 +43,7 @@ bench: install
 soak: install
 	$(BIN)/python -m tests.sim.soak
 	$(BIN)/python -m tests.differential_columns.soak
+	$(BIN)/python -m tests.differential_tables.soak
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore tests/property
 	$(BIN)/python -m pytest -m slow --ignore=tests/lakehouse
 	.ci/versions spark

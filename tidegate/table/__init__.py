@@ -14,6 +14,7 @@ from tidegate.table.data_view import DataView, ListView, MapView
 from tidegate.table.descriptors import FormatDescriptor, Schema, TableDescriptor
 from tidegate.table.environment import CompiledPlan, StatementSet, StreamTableEnvironment, TableConfig, TableEnvironment
 from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression
 from tidegate.table.table import (
     AggregatedTable,
@@ -26,6 +27,7 @@ from tidegate.table.table import (
     WindowGroupedTable,
 )
 from tidegate.table.table_result import ResultKind, TableResult
+from tidegate.table.table_schema import TableSchema
 from tidegate.table.udf import (
     AggregateFunction,
     AsyncScalarFunction,
@@ -45,6 +47,7 @@ __all__ = [
     "DataTypes",
     "DataView",
     "EnvironmentSettings",
+    "ExplainDetail",
     "Expression",
     "FlatAggregateTable",
     "FormatDescriptor",
@@ -70,13 +73,14 @@ __all__ = [
     "TableFunction",
     "TablePipeline",
     "TableResult",
+    "TableSchema",
     "WindowGroupedTable",
 ]
 
 __getattr__ = refusing(
     __name__,
     """
-    CsvTableSink CsvTableSource ExplainDetail Module ModuleEntry PlanReference SqlDialect TableSchema UserDefinedType
+    CsvTableSink CsvTableSource Module ModuleEntry PlanReference SqlDialect UserDefinedType
     """,
     "its tables do not have it yet: docs/status.md lists what they have",
 )

@@ -149,6 +149,14 @@ class FormatDescriptor:
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def get_format(self) -> str:
+        """Returns the name of the format."""
+        return self.format
+
+    def get_options(self) -> dict[str, str]:
+        """Returns the options, without the name of the format before them."""
+        return dict(self.options)
+
     @staticmethod
     def for_format(format: str) -> FormatDescriptorBuilder:
         """Starts a format."""
@@ -179,6 +187,23 @@ class TableDescriptor:
     columns: Schema | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+
+    def get_schema(self) -> Schema | None:
+        """Returns the columns; ``None``: there are none."""
+        return self.columns
+
+    def get_options(self) -> dict[str, str]:
+        """Returns the options, the connector's name among them."""
+        return {"connector": self.connector, **self.options}
+
+    def get_partition_keys(self) -> list[str]:
+        """Returns the columns by which files are dealt to folders."""
+        return list(self.partition_keys)
+
+    def get_comment(self) -> str | None:
+        """Returns the comment; ``None``: there is none."""
+        return self.comment
 
     @staticmethod
     def for_connector(connector: str) -> TableDescriptorBuilder:
@@ -194,6 +219,8 @@ class TableDescriptor:
             builder.option(key, text)
         if self.partition_keys:
             builder.partitionedBy(planner.array(planner.jvm.String, list(self.partition_keys)))
+        if self.comment is not None:
+            builder.comment(self.comment)
         return builder.build()
 
 
@@ -224,6 +251,11 @@ class TableDescriptorBuilder:
     def partitioned_by(self, *partition_keys: str) -> TableDescriptorBuilder:
         """Sets the columns by which files are dealt to folders."""
         self._descriptor = replace(self._descriptor, partition_keys=partition_keys)
+        return self
+
+    def comment(self, comment: str) -> TableDescriptorBuilder:
+        """Sets the comment."""
+        self._descriptor = replace(self._descriptor, comment=comment)
         return self
 
     def build(self) -> TableDescriptor:

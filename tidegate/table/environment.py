@@ -7,9 +7,10 @@ Only what plans knows Java; a compiled plan runs without it.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from tidegate.datastream._streams.closeable_iterator import execute_and_collect
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob
+from tidegate.model.units import parse_duration_ms
 from tidegate.plan import ExecNodeGraph, decode_plan, draw
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
@@ -57,6 +59,7 @@ from tidegate.table._planner.plans import plan_text
 from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression, named_field
 from tidegate.table.expressions import col, to_java_expressions
 from tidegate.table.table import Table, TablePipeline
@@ -70,6 +73,7 @@ __all__ = ["CompiledPlan", "StatementSet", "StreamTableEnvironment", "TableConfi
 
 _INSERTS = ChangelogMode.insert_only()
 _TEXT = LogicalType(TypeRoot.VARCHAR, length=2147483647)
+_NEEDS_PYTHON = "The dependency of 'flink-python' is not present"
 _TIME_ZONE = "table.local-time-zone"
 _NOT_YET = {
     "CreateTableASOperation": "CREATE TABLE AS: create the table, then INSERT INTO it",
@@ -119,6 +123,19 @@ class TableConfig:
         """Returns the session's time zone."""
         return self._environment._time_zone()
 
+    def set_idle_state_retention(self, duration: datetime.timedelta) -> None:
+        """Sets how long the state of a key that no row has is kept; zero: for ever."""
+        self.set("table.exec.state.ttl", f"{round(duration.total_seconds() * 1000)} ms")
+
+    def get_idle_state_retention(self) -> datetime.timedelta:
+        """Returns how long the state of a key that no row has is kept; zero: for ever."""
+        return datetime.timedelta(milliseconds=parse_duration_ms(self.get("table.exec.state.ttl", "0 ms")))
+
+    def add_configuration(self, configuration: Configuration) -> None:
+        """Sets the options of a configuration."""
+        for key, value in configuration.to_dict().items():
+            self.set(key, value)
+
 
 class TableEnvironment:
     """Tables by name, and statements over them. Java is started by the first thing that needs Flink's planner."""
@@ -131,6 +148,8 @@ class TableEnvironment:
         self._known = KnownFunctions(is_streaming=settings.is_streaming)
         self._functions = self._known.named
         self._numbers = itertools.count(1)
+        self._prepared: list[Callable[[StreamExecutionEnvironment], object]] = []
+        """What is done to the environment of each job before it runs."""
 
     @staticmethod
     def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
@@ -203,20 +222,41 @@ class TableEnvironment:
 
     register_table = create_temporary_view
 
-    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
+    def create_temporary_table(
+        self,
+        path: str,
+        descriptor: TableDescriptor,
+        ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
+    ) -> None:
         """Names a table."""
         with self.planner.errors():
-            self._j_tenv.createTemporaryTable(path, descriptor.to_java(self.planner))
+            self._j_tenv.createTemporaryTable(path, descriptor.to_java(self.planner), bool(ignoreIfExists))
 
-    def create_table(self, path: str, descriptor: TableDescriptor) -> None:
+    def create_table(
+        self,
+        path: str,
+        descriptor: TableDescriptor,
+        ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
+    ) -> None:
         """Names a table in its catalog."""
         with self.planner.errors():
-            self._j_tenv.createTable(path, descriptor.to_java(self.planner))
+            self._j_tenv.createTable(path, descriptor.to_java(self.planner), bool(ignoreIfExists))
 
-    def create_view(self, view_path: str, table: Table) -> None:
+    def create_view(self, view_path: str, table: Table, ignore_if_exists: bool | None = False) -> None:
         """Names a query in its catalog."""
         with self.planner.errors():
-            self._j_tenv.createView(view_path, table._j_table)
+            self._j_tenv.createView(view_path, table._j_table, bool(ignore_if_exists))
+
+    def drop_table(self, table_path: str, ignore_if_not_exists: bool | None = True) -> bool:
+        """Removes a table from its catalog; ``False``: there was none. Raises ``InvalidStatement`` for a temporary one, and for none where that is
+        not ignored."""
+        with self.planner.errors():
+            return bool(self._j_tenv.dropTable(table_path, bool(ignore_if_not_exists)))
+
+    def drop_view(self, view_path: str, ignore_if_not_exists: bool | None = True) -> bool:
+        """Removes a view from its catalog; ``False``: there was none. Raises ``InvalidStatement`` as ``drop_table`` does."""
+        with self.planner.errors():
+            return bool(self._j_tenv.dropView(view_path, bool(ignore_if_not_exists)))
 
     def drop_temporary_table(self, table_path: str) -> bool:
         """Forgets a name; ``False``: there was none."""
@@ -233,6 +273,18 @@ class TableEnvironment:
     def list_views(self) -> list[str]:
         """Returns the names of views, sorted."""
         return sorted(map(str, self._j_tenv.listViews()))
+
+    def list_temporary_tables(self) -> list[str]:
+        """Returns the names of temporary tables and views, sorted."""
+        return sorted(map(str, self._j_tenv.listTemporaryTables()))
+
+    def list_temporary_views(self) -> list[str]:
+        """Returns the names of temporary views, sorted."""
+        return sorted(map(str, self._j_tenv.listTemporaryViews()))
+
+    def list_modules(self) -> list[str]:
+        """Returns the names of modules, which have functions."""
+        return [name for name in map(str, self._j_tenv.listModules()) if name != "tidegate"]
 
     def list_catalogs(self) -> list[str]:
         """Returns the names of catalogs."""
@@ -263,6 +315,20 @@ class TableEnvironment:
     def get_config(self) -> TableConfig:
         """Returns the options."""
         return TableConfig(self)
+
+    # --- what jobs need ------------------------------------------------------------------------------
+
+    def add_python_file(self, file_path: str) -> None:
+        """Adds a module, a package or a folder, which functions import from."""
+        self._prepared.append(lambda env: env.add_python_file(file_path))
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Sets the packages that functions need, as of pip's file of requirements."""
+        self._prepared.append(lambda env: env.set_python_requirements(requirements_file_path, requirements_cache_dir))
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Adds an archive, which is unpacked where functions run."""
+        self._prepared.append(lambda env: env.add_python_archive(archive_path, target_dir))
 
     # --- functions -----------------------------------------------------------------------------------
 
@@ -386,7 +452,8 @@ class TableEnvironment:
                 return done()
             case "ExplainOperation":
                 text = LogicalType(TypeRoot.ROW, fields=(Field("result", _TEXT),))
-                return TableResult(text, rows=[Row(self._explained(operation.getChild()))], is_bare=True)
+                details = [str(detail) for detail in operation.getExplainDetails()]
+                return TableResult(text, rows=[Row(self._explained(operation.getChild(), details))], is_bare=True)
             case "CreateCatalogFunctionOperation" | "CreateTempSystemFunctionOperation":
                 return self._create_function(operation, is_system=kind == "CreateTempSystemFunctionOperation")
             case "DropCatalogFunctionOperation" if self._own_path(operation.getFunctionIdentifier()) in self._functions:
@@ -399,29 +466,48 @@ class TableEnvironment:
         with self.planner.errors(sql):
             return self._rows_of(self._j_tenv.executeInternal(operation))
 
-    def explain_sql(self, stmt: str) -> str:
-        """Returns the plan of a query or an INSERT as a tree."""
+    def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
+        """Returns the plans of a query, an INSERT or a statement set, in Flink's words."""
         with self.planner.errors(stmt):
             (operation,) = list(self._j_tenv.getParser().parse(stmt.rstrip().removesuffix(";")))
-        return self._explained(operation)
+        return self._explained(operation, [detail.name for detail in extra_details])
 
-    def explain_table(self, j_table: Any) -> str:
-        """Returns the plan of a query as a tree."""
-        with self.planner.errors():
-            target = self.planner.api.TableDescriptor.forConnector(COLLECT).build()
-            return _explanation(plan_text(j_table.insertInto(target).compilePlan(), self.planner))
+    def explain_table(self, j_table: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
+        """Returns the plans of a query, in Flink's words."""
+        return self._explained(j_table.getQueryOperation(), [detail.name for detail in extra_details])
 
-    def _explained(self, operation: Any) -> str:
+    def explain_pipeline(self, j_pipeline: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
+        """Returns the plans of what writes tables, in Flink's words."""
+        return self._plans_of(j_pipeline.explain, j_pipeline.compilePlan, [detail.name for detail in extra_details])
+
+    def _explained(self, operation: Any, details: Sequence[str]) -> str:
         kind = str(operation.getClass().getSimpleName())
+        operations = list(operation.getOperations()) if kind == "StatementSetOperation" else [operation]
+
+        def compiled() -> Any:
+            if any(str(one.getClass().getSimpleName()) == "SinkModifyOperation" for one in operations):
+                return self._j_tenv.compilePlan(operations)
+            target = self.planner.api.TableDescriptor.forConnector(COLLECT).build()
+            return self._j_tenv.createTable(operation).insertInto(target).compilePlan()
+
+        def explain(format: Any, kinds: Any) -> str:
+            return str(self._j_tenv.explainInternal(operations, format, kinds))
+
+        return self._plans_of(explain, compiled, details)
+
+    def _plans_of(self, explain: Callable[[Any, Any], Any], compiled: Callable[[], Any], details: Sequence[str]) -> str:
+        """What Flink's ``explain`` gives. It makes Flink's operators to do so, of which those that call Python's functions are not there: then the
+        compiled plan is drawn."""
+        api = self.planner.api
+        kinds = self.planner.array(api.ExplainDetail, [getattr(api.ExplainDetail, detail) for detail in details])
+        try:
+            with self.planner.errors():
+                return str(explain(api.ExplainFormat.TEXT, kinds))
+        except InvalidStatement as error:
+            if _NEEDS_PYTHON not in str(error):
+                raise
         with self.planner.errors():
-            match kind:
-                case "PlannerQueryOperation":
-                    return self.explain_table(self._j_tenv.createTable(operation))
-                case "SinkModifyOperation":
-                    return _explanation(plan_text(self._j_tenv.compilePlan([operation]), self.planner))
-                case "StatementSetOperation":
-                    return _explanation(plan_text(self._j_tenv.compilePlan(operation.getOperations()), self.planner))
-        raise InvalidJob(f"EXPLAIN takes a query, an INSERT or a statement set, and this is a {kind}")
+            return f"== Optimized Execution Plan ==\n{draw(decode_plan(plan_text(compiled(), self.planner)))}"
 
     def create_statement_set(self) -> StatementSet:
         """Returns a set of statements that become one job."""
@@ -440,6 +526,11 @@ class TableEnvironment:
             raise InvalidJob(f"the plan {plan} cannot be read: {error.strerror}") from error
 
     # --- running -------------------------------------------------------------------------------------
+
+    def compile_pipeline(self, j_pipeline: Any) -> CompiledPlan:
+        """Returns the compiled plan of what writes a table."""
+        with self.planner.errors():
+            return CompiledPlan(plan_text(j_pipeline.compilePlan(), self.planner), self)
 
     def run_pipeline(self, j_pipeline: Any) -> TableResult:
         """Runs what writes a table."""
@@ -490,7 +581,10 @@ class TableEnvironment:
 
     def _new_environment(self) -> StreamExecutionEnvironment:
         options = {key: text for key, text in self._options.items() if not key.startswith("table.")}
-        return StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+        made = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+        for prepare in self._prepared:
+            prepare(made)
+        return made
 
     def _time_zone(self) -> str:
         given = self._options.get("table.local-time-zone", "default")
@@ -582,9 +676,13 @@ class StatementSet:
         self._is_empty = False
         return self
 
-    def explain(self) -> str:
-        """Returns the plan as a tree for each sink."""
-        return _explanation(self.compile_plan().as_json_string())
+    def explain(self, *extra_details: ExplainDetail) -> str:
+        """Returns the plans in Flink's words."""
+        return self._t_env.explain_pipeline(self._j_set, extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail) -> None:
+        """Prints the plans."""
+        print(self.explain(*extra_details))  # noqa: T201
 
     def compile_plan(self) -> CompiledPlan:
         """Returns the compiled plan."""
@@ -624,6 +722,14 @@ class CompiledPlan:
     def as_json_string(self) -> str:
         """Returns the plan as Flink's JSON."""
         return self._text
+
+    def print_json_string(self) -> None:
+        """Prints the plan as Flink's JSON."""
+        print(self._text)  # noqa: T201
+
+    def print_explain(self) -> None:
+        """Prints the nodes of the plan as a tree for each sink."""
+        print(self.explain())  # noqa: T201
 
     def write_to_file(self, file: str | Path, ignore_if_exists: bool = False) -> None:
         """Writes the plan. Raises ``InvalidJob`` when the file is there already, and for functions without a name."""
@@ -667,13 +773,20 @@ class StreamTableEnvironment(TableEnvironment):
         env = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
         return StreamTableEnvironment(env, environment_settings)
 
-    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
-        """Names a table. Raises ``InvalidJob`` when the name is taken."""
+    def create_temporary_table(
+        self,
+        path: str,
+        descriptor: TableDescriptor,
+        ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
+    ) -> None:
+        """Names a table. Raises ``InvalidJob`` when the name is taken, unless that is ignored."""
         if path in self._descriptors:
+            if ignoreIfExists:
+                return
             raise InvalidJob(f"there is a table {path!r} already")
         self._descriptors[path] = descriptor
         if descriptor.connector != "datagen" or self._made is not None:
-            super().create_temporary_table(path, descriptor)
+            super().create_temporary_table(path, descriptor, ignoreIfExists)
 
     def from_path(self, path: str) -> Table:
         """Returns a table or view by its name."""
@@ -797,7 +910,7 @@ class StreamTableEnvironment(TableEnvironment):
     def _new_environment(self) -> StreamExecutionEnvironment:
         made = super()._new_environment()
         made._last_id = self._env._last_id  # its jobs may read streams of the environment
-        made._python_files = dict(self._env._python_files)
+        made._python_files |= self._env._python_files
         return made
 
     def to_data_stream(self, table: Table) -> DataStream:
@@ -895,10 +1008,6 @@ def _type_text(j_type: Any) -> str:
     """Flink has only a summary for a text without signs, ``CHAR(0)``."""
     has_empty = "CHAR(0)" in str(j_type.asSummaryString()) or "BINARY(0)" in str(j_type.asSummaryString())
     return str(j_type.asSummaryString() if has_empty else j_type.asSerializableString())
-
-
-def _explanation(text: str) -> str:
-    return f"== Optimized Execution Plan ==\n{draw(decode_plan(text))}"
 
 
 def _sink_name(node: Node) -> str:

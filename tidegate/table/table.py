@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.connectors.tabular import to_frame
 from tidegate.plan.logical_types import LogicalType
+from tidegate.table.catalog import ResolvedSchema
 from tidegate.table.descriptors import TableDescriptor
+from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression
 from tidegate.table.expressions import col, to_java_expressions, with_columns
 from tidegate.table.table_result import TableResult
+from tidegate.table.table_schema import TableSchema
 from tidegate.table.udf import UserDefinedFunctionWrapper
 from tidegate.table.window import GroupWindow, OverWindow
 
 if TYPE_CHECKING:
     from tidegate.connectors.tabular import PandasFrame
     from tidegate.table._planner.session import Planner
+    from tidegate.table.environment import CompiledPlan
 
 __all__ = [
     "AggregatedTable",
@@ -43,8 +47,14 @@ class Environment(Protocol):
     def collect_table(self, j_table: Any) -> TableResult:
         """Runs a query whose rows come back."""
 
-    def explain_table(self, j_table: Any) -> str:
-        """The plan of a query as a tree."""
+    def explain_table(self, j_table: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
+        """The plans of a query, in Flink's words."""
+
+    def explain_pipeline(self, j_pipeline: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
+        """The plans of what writes tables, in Flink's words."""
+
+    def compile_pipeline(self, j_pipeline: Any) -> CompiledPlan:
+        """The compiled plan of what writes tables."""
 
     def row_type(self, j_resolved_schema: Any) -> LogicalType:
         """The columns of a resolved schema."""
@@ -244,13 +254,21 @@ class Table(_Query):
         """Prints names and types of the columns."""
         print(self._j_table.getResolvedSchema().toString())  # noqa: T201
 
-    def explain(self) -> str:
-        """Returns the plan as a tree."""
-        return self._t_env.explain_table(self._j_table)
+    def get_schema(self) -> TableSchema:
+        """Returns names and types of the columns."""
+        return TableSchema.of(self._t_env.row_type(self._j_table.getResolvedSchema()))
 
-    def print_explain(self) -> None:
-        """Prints the plan as a tree."""
-        print(self.explain())  # noqa: T201
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Returns columns, watermarks and key."""
+        return ResolvedSchema(self._j_table.getResolvedSchema(), self._t_env.row_type)
+
+    def explain(self, *extra_details: ExplainDetail) -> str:
+        """Returns the plans in Flink's words."""
+        return self._t_env.explain_table(self._j_table, extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail) -> None:
+        """Prints the plans."""
+        print(self.explain(*extra_details))  # noqa: T201
 
     def execute(self) -> TableResult:
         """Runs the query; its rows come back. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
@@ -356,6 +374,18 @@ class TablePipeline:
     def execute(self) -> TableResult:
         """Runs it as a job of its own."""
         return self._t_env.run_pipeline(self._j_table_pipeline)
+
+    def explain(self, *extra_details: ExplainDetail) -> str:
+        """Returns the plans in Flink's words."""
+        return self._t_env.explain_pipeline(self._j_table_pipeline, extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail) -> None:
+        """Prints the plans."""
+        print(self.explain(*extra_details))  # noqa: T201
+
+    def compile_plan(self) -> CompiledPlan:
+        """Returns the compiled plan."""
+        return self._t_env.compile_pipeline(self._j_table_pipeline)
 
 
 def _given(*values: object) -> list[object]:

@@ -16,6 +16,7 @@ from tidegate.datastream._streams.closeable_iterator import CloseableIterator as
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.printing import print_table, rows_in_set, texts_of
 from tidegate.table._execution.rows import rows_of
+from tidegate.table.table_schema import TableSchema
 
 __all__ = ["CloseableIterator", "ResultKind", "TableResult"]
 
@@ -87,6 +88,10 @@ class TableResult:
     def get_job_client(self) -> JobClient | None:
         """Returns a client of the job; ``None`` where there is none."""
         return self._job
+
+    def get_table_schema(self) -> TableSchema:
+        """Returns names and types of the columns."""
+        return TableSchema.of(self._kind)
 
     def get_result_kind(self) -> ResultKind:
         """Returns whether there are rows."""

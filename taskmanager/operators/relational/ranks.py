@@ -131,6 +131,10 @@ class TopN(RelationalOperator):
         self._generates_update_before = generates_update_before
         self._upsert_keys = upsert_keys
         self._keeps_all = retracts
+        is_first_alone = self._last == 1 and not retracts
+        self._tells_ranks = outputs_number or self._first > 0 or is_first_alone
+        """Whether a row that takes the rank of another updates it, as in Flink also where the rank is no column but the first ones are left out
+        (``AbstractTopNFunction.hasOffset``) or there is one alone (``FastTop1Function``)."""
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         rows: list[Row] = state or []
@@ -151,7 +155,7 @@ class TopN(RelationalOperator):
                 del rows[self._last :]
         now = rows[self._first : self._last]
         if now != before:
-            (self._numbered if self._outputs_number else self._unnumbered)(before, now, out)
+            (self._by_rank if self._tells_ranks else self._unnumbered)(before, now, out)
         return rows or None
 
     def _replaced(self, rows: Sequence[Row], row: Row) -> int | None:
@@ -160,14 +164,13 @@ class TopN(RelationalOperator):
         key = [row[position] for position in self._upsert_keys]
         return next((at for at, old in enumerate(rows) if [old[p] for p in self._upsert_keys] == key), None)
 
-    def _numbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
-        ranks = range(max(len(before), len(now)))
+    def _by_rank(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
         changed = [
             (
-                (*before[at], self._first + at + 1) if at < len(before) else None,
-                (*now[at], self._first + at + 1) if at < len(now) else None,
+                self._ranked(before[at], at) if at < len(before) else None,
+                self._ranked(now[at], at) if at < len(now) else None,
             )
-            for at in ranks
+            for at in range(max(len(before), len(now)))
             if at >= len(before) or at >= len(now) or before[at] != now[at]
         ]
         goes_first = self._upsert_keys is not None
@@ -181,6 +184,9 @@ class TopN(RelationalOperator):
             assert new is not None
             (later if goes_first else out).append((INSERT if old is None else UPDATE_AFTER, new))
         out.extend(later)
+
+    def _ranked(self, row: Row, at: int) -> Row:
+        return (*row, self._first + at + 1) if self._outputs_number else row
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
         left, came = list(before), []

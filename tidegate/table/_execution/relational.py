@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream._streams.stream_types import column_key
+from tidegate.datastream.data_stream import DataStream, KeyedStream
 from tidegate.functions.sql.aggregates import UserAggregates, compile_aggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.over_frames import CompiledOver
@@ -94,7 +95,7 @@ def dealt_by(stream: DataStream, positions: Sequence[int]) -> DataStream:
     """Rows with equal columns there go to one subtask; without columns all rows do."""
     names = stream.get_type().arrow_schema().names
     chosen = list(dict.fromkeys(names[position] for position in positions))
-    return stream.key_by(chosen[0], *chosen[1:]) if chosen else stream.global_()
+    return KeyedStream(stream, column_key(stream.get_type().arrow_schema(), chosen)) if chosen else stream.global_()
 
 
 def _group_keys(node: Node) -> Keys:

@@ -290,12 +290,19 @@ def _values(node: Node, env: StreamExecutionEnvironment) -> DataStream:
     schema = arrow_schema(node.output_type)
     empty = LogicalType(node.output_type.root)
     one = pa.RecordBatch.from_arrays([pa.array([0], pa.int8())], names=["unused"])
+    if not len(schema):  # a table without columns has no rows
+        counted = pa.table({"unused": pa.nulls(len(node.tuples), pa.int8())})
+        return env.from_collection(counted).map_batches(_without_columns, schema).name(node.description)
     rows = [_constants(values, empty, one) for values in node.tuples]
     columns = [
         pa.concat_arrays([row[index].cast(field.type) for row in rows]) if rows else pa.array([], field.type)
         for index, field in enumerate(schema)
     ]
     return env.from_collection(pa.Table.from_arrays(columns, schema=schema)).name(node.description)
+
+
+def _without_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch_of([], batch.schema, batch.num_rows)
 
 
 def _constants(values: tuple[RexLiteral, ...], input_type: LogicalType, one: pa.RecordBatch) -> list[pa.Array]:

@@ -153,7 +153,7 @@ class _Source(_JavaObject):
         return _mode(self._planner, self._changes)
 
     def getScanRuntimeProvider(self, context: Any) -> object:
-        return _Provider(self._is_bounded)
+        return _Provider(self._planner, self._is_bounded)
 
     def copy(self) -> object:
         return type(self)(self._planner, self._changes, self._is_bounded)
@@ -229,16 +229,25 @@ class _StreamSource(_Source):
 
 
 class _Provider(_JavaObject):
-    """Says whether a table ends, which batch mode asks for."""
+    """Says whether a table ends, which batch mode asks for; and a source that nothing reads, for EXPLAIN, which has the planner make Flink's operators."""
 
-    def __init__(self, is_bounded: bool) -> None:
+    def __init__(self, planner: Planner, is_bounded: bool) -> None:
+        self._planner = planner
         self._is_bounded = is_bounded
 
     def isBounded(self) -> bool:
         return self._is_bounded
 
+    def getParallelism(self) -> Any:
+        return self._planner.jvm.java.util.Optional.empty()
+
+    def produceDataStream(self, context: Any, environment: Any) -> Any:
+        flink = self._planner.jvm.org.apache.flink.api
+        source = flink.connector.source.lib.NumberSequenceSource(0, 0)
+        return environment.fromSource(source, flink.common.eventtime.WatermarkStrategy.noWatermarks(), "tidegate")
+
     class Java:
-        implements = (f"{_CONNECTOR}.source.ScanTableSource$ScanRuntimeProvider",)
+        implements = (f"{_CONNECTOR}.source.DataStreamScanProvider",)
 
 
 class _Sink(_JavaObject):
@@ -251,8 +260,10 @@ class _Sink(_JavaObject):
     def getChangelogMode(self, requested: Any) -> Any:
         return requested if self._changes == "any" else _mode(self._planner, self._changes)
 
-    def getSinkRuntimeProvider(self, context: Any) -> None:
-        return None
+    def getSinkRuntimeProvider(self, context: Any) -> Any:
+        """A sink that nothing writes, for EXPLAIN."""
+        sink = self._planner.jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+        return self._planner.jvm.org.apache.flink.table.connector.sink.SinkV2Provider.of(sink)
 
     def copy(self) -> object:
         return type(self)(self._planner, self._changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib
 import json
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tidegate.plan import UnsupportedPlan
 from tidegate.table import (
     DataTypes,
     EnvironmentSettings,
+    ExplainDetail,
     Schema,
     StreamTableEnvironment,
     TableDescriptor,
@@ -20,6 +23,7 @@ from tidegate.table import (
 )
 from tidegate.table._planner import InvalidStatement
 from tidegate.table.expressions import call, col, concat, if_then_else, lit
+from tidegate.table.udf import udf
 from tidegate.table.window import Tumble
 
 pytestmark = pytest.mark.timeout(300)
@@ -63,8 +67,90 @@ def test_a_time_zone_that_is_not_there_is_refused_when_it_is_set(tables: TableEn
 def test_explain_draws_the_plan(tables: TableEnvironment) -> None:
     ((text,),) = rows(tables, "EXPLAIN SELECT id + 1 FROM v WHERE name = 'a'")
     assert "== Optimized Execution Plan ==" in str(text)
-    assert "+- Calc(select=[(id + 1) AS EXPR$0], where=[(name = 'a')])" in str(text)
+    assert "Calc(select=[(id + 1) AS EXPR$0], where=[(name = 'a')])" in str(text)
     assert "Sink(table=[default_catalog.default_database.p]" in tables.explain_sql("INSERT INTO p SELECT * FROM v")
+
+
+def test_explanations_have_flinks_plans_and_details(tables: TableEnvironment) -> None:
+    counted = tables.from_path("v").group_by(col("name")).select(col("name"), lit(1).count.alias("n"))
+    text = counted.explain(ExplainDetail.CHANGELOG_MODE, ExplainDetail.ESTIMATED_COST)
+    parts = ("== Abstract Syntax Tree ==", "== Optimized Physical Plan ==", "== Optimized Execution Plan ==")
+    assert all(part in text for part in parts)
+    assert "changelogMode=[I,UA]): rowcount" in text
+    assert "changelogMode" not in counted.explain()
+    assert '"type" : "GroupAggregate[' in counted.explain(ExplainDetail.JSON_EXECUTION_PLAN)
+    assert "No available advice" in tables.explain_sql("SELECT * FROM v", ExplainDetail.PLAN_ADVICE)
+    ((asked,),) = rows(tables, "EXPLAIN CHANGELOG_MODE SELECT name, COUNT(*) FROM v GROUP BY name")
+    assert "changelogMode=[I,UA]" in str(asked)
+    both = tables.create_statement_set().add_insert_sql("INSERT INTO p SELECT * FROM v")
+    assert "LogicalSink(table=[default_catalog.default_database.p]" in both.explain()
+    pipeline = tables.from_path("v").insert_into("p")
+    assert "LogicalSink" in pipeline.explain()
+    assert "Sink(" in pipeline.compile_plan().explain()
+    same = udf(lambda i: i, result_type=DataTypes.BIGINT())
+    assert "PythonCalc(" in tables.from_path("v").select(same(col("id"))).explain()
+
+
+def test_schemas_of_tables_and_results(tables: TableEnvironment) -> None:
+    view = tables.from_path("v")
+    schema = view.get_schema()
+    assert schema.get_field_names() == ["id", "name"]
+    assert schema.get_field_data_type("name") == DataTypes.STRING()
+    assert str(schema) == "root\n |-- id: BIGINT\n |-- name: STRING\n"
+    assert tables.execute_sql("SHOW TABLES").get_table_schema().get_field_count() == 1
+    resolved = view.get_resolved_schema()
+    assert resolved.get_column_names() == ["id", "name"]
+    assert str(resolved) == "(\n  `id` BIGINT,\n  `name` STRING\n)"
+    columns = tables.sql_query(
+        "SELECT CAST(1 AS DECIMAL(5, 2)) AS d, ARRAY[1] AS a, MAP['a', 1] AS m, ROW(1, 'x') AS r, CURRENT_TIMESTAMP AS t"
+    ).get_resolved_schema()
+    assert [str(column.get_data_type()) for column in columns.get_columns()][:2] == [
+        "DECIMAL(5, 2) NOT NULL",
+        "ARRAY<INT NOT NULL> NOT NULL",
+    ]
+    row = columns.to_physical_row_data_type()
+    assert row.field_names() == ["d", "a", "m", "r", "t"]
+
+
+def test_names_are_listed_and_dropped_as_in_pyflink(tables: TableEnvironment) -> None:
+    sink = TableDescriptor.for_connector("print").schema(Schema.new_builder().column("a", DataTypes.INT()).build())
+    tables.create_table("q", sink.comment("of numbers").build())
+    tables.create_table("q", sink.build(), ignoreIfExists=True)
+    with pytest.raises(InvalidStatement, match="already exists"):
+        tables.create_table("q", sink.build())
+    tables.create_view("w", tables.from_path("v"))
+    tables.create_view("w", tables.from_path("v"), True)
+    assert tables.list_temporary_tables() == ["v"]
+    assert tables.list_temporary_views() == ["v"]
+    assert tables.list_modules() == ["core"]
+    assert tables.drop_view("w")
+    assert tables.drop_table("q")
+    assert not tables.drop_table("q")
+    with pytest.raises(InvalidStatement, match="does not exist"):
+        tables.drop_table("q", False)
+    config = tables.get_config()
+    config.set_idle_state_retention(datetime.timedelta(hours=1))
+    assert config.get("table.exec.state.ttl", "") == "3600000 ms"
+    assert config.get_idle_state_retention() == datetime.timedelta(hours=1)
+    assert sink.build().get_options() == {"connector": "print"}
+
+
+def test_the_names_of_pyflinks_modules_are_there() -> None:
+    for module, names in {
+        "catalog": "ResolvedSchema Column HiveCatalog",
+        "compiled_plan": "CompiledPlan",
+        "explain_detail": "ExplainDetail",
+        "result_kind": "ResultKind",
+        "schema": "Schema",
+        "statement_set": "StatementSet",
+        "table_config": "TableConfig",
+        "table_descriptor": "TableDescriptor FormatDescriptor",
+        "table_environment": "StreamTableEnvironment TableEnvironment",
+        "table_pipeline": "TablePipeline",
+        "table_schema": "TableSchema",
+    }.items():
+        found = importlib.import_module(f"tidegate.table.{module}")
+        assert all(hasattr(found, name) for name in names.split()), module
 
 
 def test_table_programs_become_flinks_plans(tables: TableEnvironment) -> None:
@@ -133,7 +219,7 @@ def test_statement_sets_are_one_plan(tables: TableEnvironment) -> None:
     both = tables.create_statement_set().add_insert_sql("INSERT INTO p SELECT * FROM v")
     tables.execute_sql("CREATE TABLE q (id BIGINT, name STRING) WITH ('connector' = 'blackhole')")
     both.add_insert("q", tables.from_path("v").where(col("id") > 1))
-    assert both.explain().count("Sink(") == 2
+    assert both.explain().count("LogicalSink(") == 2
 
 
 def test_batch_mode_plans_tables_that_end_and_refuses_others() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,9 @@ from tidegate.functions.sql.scalar.calendar import UNITS_PER_SECOND, parse_date,
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import JsonValue, RexLiteral, python_value
 from tidegate.plan.logical_types import LogicalType, TypeRoot
+
+_EXACT = Context(prec=100)
+"""The planner may give a DECIMAL more digits behind the point than its type has; Flink rounds it then."""
 
 
 def literal_value(rex: RexLiteral) -> Any:
@@ -39,7 +42,7 @@ def value_of(value: JsonValue | Decimal, type: LogicalType) -> Any:
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return base64.b64decode(str(value))
         case TypeRoot.DECIMAL:
-            return Decimal(str(value))
+            return Decimal(str(value)).quantize(Decimal(1).scaleb(-(type.scale or 0)), ROUND_HALF_UP, _EXACT)
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return float(str(value))
         case TypeRoot.CHAR if isinstance(value, str) and type.length is not None:

@@ -8,12 +8,13 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.functions.sql.scalar.arrow_types import arrow_type
 from tidegate.functions.sql.scalar.casts import caster
-from tidegate.functions.sql.scalar.kernels import if_else, python_values
+from tidegate.functions.sql.scalar.kernels import if_else, null_mask, python_values
 from tidegate.functions.sql.scalar.literals import literal_scalar, value_of
 from tidegate.functions.sql.scalar.registry import Datum, Evaluate, Operand, Rows, ScalarCall, as_array, function
 from tidegate.plan.expressions import Bound, Sarg
@@ -328,15 +329,31 @@ def _greatest_call(call: ScalarCall) -> Evaluate:
     if call.type.root in NESTED:
         raise call.refuse()
     compare = pc.greater if "GREATEST" in call.name else pc.less
+    order = _order_of_floats if call.type.root in FLOATING else _itself
 
     def evaluate(rows: Rows) -> Datum:
         found = operands[0].values(rows)
         for operand in operands[1:]:
             other = operand.values(rows)
-            found = if_else(compare(other, found), other, found)
+            found = if_else(compare(order(other), order(found)), other, found)
         return found
 
     return evaluate
+
+
+def _itself(datum: Datum) -> Datum:
+    return datum
+
+
+def _order_of_floats(datum: Datum) -> Datum:
+    """Whole numbers in the order of Java's ``Double.compareTo``: -0.0 is less than 0.0, NaN greater than all."""
+    array = as_array(datum, 1).cast(pa.float64())
+    values = np.asarray(array.fill_null(0.0))
+    bits = values.view(np.int64)
+    largest = np.iinfo(np.int64).max
+    ordered = np.where(np.isnan(values), largest, np.where(bits < 0, bits ^ largest, bits))
+    found = pa.array(ordered, pa.int64(), mask=null_mask(array))
+    return found[0] if isinstance(datum, pa.Scalar) else found
 
 
 @function("SEARCH")
@@ -408,7 +425,9 @@ def _in_range(ends: Sequence[tuple[Comparison, pa.Scalar]]) -> Callable[[Datum],
 
 
 def _is_in(points: Sequence[pa.Scalar], common: LogicalType) -> Callable[[Datum], Datum]:
-    if len(points) <= 3 or common.root in FLOATING:
+    if common.root in FLOATING:
+        return lambda datum: reduce(pc.or_, (_is_same(datum, point) for point in points))
+    if len(points) <= 3:
         return lambda datum: reduce(pc.or_, (pc.equal(datum, point) for point in points))
     options = pa.array([point.as_py() for point in points], arrow_type(common))
 
@@ -416,6 +435,14 @@ def _is_in(points: Sequence[pa.Scalar], common: LogicalType) -> Callable[[Datum]
         return if_else(pc.is_valid(datum), pc.is_in(datum, value_set=options), pa.scalar(None, pa.bool_()))
 
     return test
+
+
+def _is_same(datum: Datum, point: pa.Scalar) -> Datum:
+    """Whether floating values are the same object to Java: 0.0 and -0.0 are two."""
+    found = pc.equal(datum, point)
+    if point.as_py() != 0:
+        return found
+    return pc.and_(found, pc.equal(pc.divide(1.0, datum), pc.divide(1.0, point)))
 
 
 def _bound_value(value: Any, type: LogicalType) -> Any:

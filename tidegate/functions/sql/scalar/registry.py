@@ -144,5 +144,7 @@ def as_array(datum: Datum, count: int) -> pa.Array:
     if isinstance(datum, pa.ChunkedArray):
         return datum.combine_chunks()
     if isinstance(datum, pa.Scalar):
+        if not count:
+            return pa.array([], datum.type)
         return pa.repeat(datum, count) if datum.is_valid else pa.nulls(count, datum.type)
     raise AssertionError(type(datum))

@@ -154,7 +154,7 @@ def floor_to(call: ScalarCall) -> Evaluate:
 
     def evaluate(array: pa.Array) -> pa.Array:
         ms = local_millis(array, type, zone)
-        if step is not None:
+        if step is not None and not (type.root is TypeRoot.DATE and unit == "DAY"):
             found = ms // step * step if is_floor else -(-ms // step) * step
         else:
             found = _julian_floor(unit, _days(ms), is_floor) * DAY_MS
@@ -183,6 +183,8 @@ def _julian_floor(unit: str, days: Longs, is_floor: bool) -> Longs:
     e = c - 1461 * d // 4
     m = (5 * e + 2) // 153
     day, month, year = e - (153 * m + 2) // 5 + 1, m + 3 - 12 * (m // 10), b * 100 + d - 4800 + m // 10
+    if unit == "DAY":  # of dates: CEIL takes every one to the next
+        return np.asarray(days_from_civil(year, month, day) + (0 if is_floor else 1))
     if unit == "WEEK":
         offset = (julian + 1) % 7
         if not is_floor:

@@ -30,6 +30,8 @@ KINDS = ("+I", "-U", "+U", "-D")
 _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _SCANS = (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1)
 _VALUES = (plan_nodes.Values1, plan_nodes.BatchValues1)
+_COUNTED = pa.schema([("unused", pa.int8())])
+"""Of constant rows without columns, which a column counts."""
 Texts = Sequence[str | None]
 
 
@@ -54,7 +56,7 @@ class PlanRun:
         self.row_type = plan.inputs(sink.id)[0].output_type
         self.batches: list[pa.RecordBatch] = []
         schemas = [table_schema(scan.output_type, has_updates=has_updates) for scan in self.scans]
-        schemas += [arrow_schema(node.output_type) for node in constants]
+        schemas += [arrow_schema(node.output_type) or _COUNTED for node in constants]
 
         def piece(*streams: DataStream) -> DataStream:
             by_id = {scan.id: stream for scan, stream in zip(self.scans, streams, strict=False)}
