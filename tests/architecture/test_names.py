@@ -8,9 +8,9 @@ from collections import defaultdict
 from tests.architecture.source import name_of, python_files, tree_of
 
 PYFLINK = {
-    "AggregateFunction", "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
+    "AggregateFunction", "ByteArraySchema", "CheckpointStorage", "CloseableIterator", "Column", "ConfigOption", "Configuration", "CsvRowDeserializationSchema",
     "CsvRowSerializationSchema", "DeserializationSchema", "EnvironmentSettings", "Expression", "FileSink", "FileSource", "FunctionContext",
-    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Over", "Partitioner",
+    "JsonRowDeserializationSchema", "JsonRowSerializationSchema", "Operator", "OperatorTransformation", "Over", "Partitioner", "ResolvedSchema",
     "RollingPolicy", "ScalarFunction", "SerializationSchema", "Session", "Source", "SourceReader", "SourceSplit", "State",
 }  # fmt: skip
 """PyFlink's or Flink's class, whose name is given, over ours of the layer below, which is what it builds or reads."""

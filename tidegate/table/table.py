@@ -20,7 +20,6 @@ from tidegate.table.window import GroupWindow, OverWindow
 if TYPE_CHECKING:
     from tidegate.connectors.tabular import PandasFrame
     from tidegate.table._planner.session import Planner
-    from tidegate.table.environment import CompiledPlan
 
 __all__ = [
     "AggregatedTable",
@@ -53,7 +52,7 @@ class Environment(Protocol):
     def explain_pipeline(self, j_pipeline: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
         """The plans of what writes tables, in Flink's words."""
 
-    def compile_pipeline(self, j_pipeline: Any) -> CompiledPlan:
+    def compile_pipeline(self, j_pipeline: Any) -> Any:
         """The compiled plan of what writes tables."""
 
     def row_type(self, j_resolved_schema: Any) -> LogicalType:
@@ -383,8 +382,8 @@ class TablePipeline:
         """Prints the plans."""
         print(self.explain(*extra_details))  # noqa: T201
 
-    def compile_plan(self) -> CompiledPlan:
-        """Returns the compiled plan."""
+    def compile_plan(self) -> Any:
+        """Returns the ``CompiledPlan``."""
         return self._t_env.compile_pipeline(self._j_table_pipeline)
 
 

@@ -575,7 +575,7 @@ def _hash_code_call(call: ScalarCall) -> Evaluate:
 
 
 def _hash_code(array: pa.Array) -> pa.Array:
-    """Of numbers and times: Flink deals rows to parts of a distinct aggregate by it, and nothing else depends on it."""
+    """Returns the hash of numbers and times. Flink deals rows to parts of a distinct aggregate by it, and nothing else depends on it."""
     return pa.array(np.abs(hash_array(array).view(np.int32)), pa.int32(), mask=null_mask(array))
 
 

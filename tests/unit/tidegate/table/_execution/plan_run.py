@@ -31,7 +31,7 @@ _STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _SCANS = (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1)
 _VALUES = (plan_nodes.Values1, plan_nodes.BatchValues1)
 _COUNTED = pa.schema([("unused", pa.int8())])
-"""Of constant rows without columns, which a column counts."""
+"""The input of constant rows without columns, which a column counts."""
 Texts = Sequence[str | None]
 
 
