@@ -14,7 +14,8 @@ from tidegate.taskmanager.operators.relational.base import RelationalOperator
 
 
 class GroupAggregate(RelationalOperator):
-    """State: the accumulator of a key (``CompiledAggregates``). ``folds``: of the changes of a key within a batch one is emitted (mini-batches)."""
+    """Emits how the aggregates of a key change, and keeps its accumulator (``CompiledAggregates``). ``folds``: one change of a key is emitted for each batch
+    (mini-batches)."""
 
     def __init__(
         self,

@@ -300,7 +300,7 @@ class RelationalOperator(KeyedOperator):
 
 
 class EntriesOperator(RelationalOperator):
-    """State: values of a key by names, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
+    """Keeps values of a key by names, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
 
     def open(self) -> None:
         self._entries = self.entries_of_keys("state", self._ttl_ms, self.split)

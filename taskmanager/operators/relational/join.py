@@ -26,7 +26,7 @@ Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
 
 
 class Join(RelationalOperator):
-    """State: for each side the rows of a key.
+    """Emits the rows that join and, for outer joins, those without a partner; keeps the rows of both sides by key.
 
     ``matcher`` finds rows that join. ``upsert_keys``: by side, the key of which there is one row at a time. ``widths``: numbers of columns.
     """

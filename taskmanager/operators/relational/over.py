@@ -18,8 +18,9 @@ _INSIDE, _WAITING = "inside", "waiting"
 
 
 class OverAggregate(EntriesOperator, TimedOperator):
-    """State: by ``("waiting", time)`` a list of the rows that wait; by ``("total",)`` ``[accumulator, number of the first row in it, number of the next
-    one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows leave it.
+    """Emits each row with the aggregates over the rows before it. Keeps by ``("waiting", time)`` a list of the rows that wait; by ``("total",)``
+    ``[accumulator, number of the first row in it, number of the next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows
+    leave it.
 
     ``time``: the field of event time, ``None``: rows are taken as they come; over a span of processing time those of one ms together. ``is_rows``: ROWS,
     otherwise RANGE, where rows of the same time are taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all.

@@ -17,7 +17,7 @@ from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 
 class Deduplicate(RelationalOperator):
-    """State: the row that is kept. ``time``: the field that tells which one, or ``None``: the order in which they come."""
+    """Emits the first or the last row of a key, and keeps it. ``time``: the field that tells which one, or ``None``: the order in which they come."""
 
     def __init__(
         self,
@@ -105,8 +105,9 @@ def _position(rows: Sequence[Row], row: Row) -> int | None:
 
 
 class TopN(RelationalOperator):
-    """State: the rows of a partition in their order, those beyond the last rank only where rows may go. ``upsert_keys``: rows replace
-    the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank, where ``ranks`` has none."""
+    """Emits the rows of a partition up to a rank, and how they change. Keeps its rows in their order, those beyond the last rank only where rows may
+    go. ``upsert_keys``: rows replace the one of the same key (``UpdateFast``). ``last_rank``: the field of the partition that has the last rank,
+    where ``ranks`` has none."""
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ _AT, _OF = "at", "of"
 
 
 class ChangelogNormalize(RelationalOperator):
-    """State: the row of a key. What comes has no earlier rows, or says the same again. ``condition``: rows for which it does not hold are as
-    if they were not there (Flink: ``ProcTimeDeduplicateFilter``)."""
+    """Emits changes of a key with the earlier row, which it keeps. What comes has no earlier rows, or says the same again. ``condition``: rows for
+    which it does not hold are as if they were not there (Flink: ``ProcTimeDeduplicateFilter``)."""
 
     def __init__(
         self,

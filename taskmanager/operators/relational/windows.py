@@ -32,8 +32,9 @@ Spans: TypeAlias = Callable[[Row], Sequence[Span]]
 
 
 class WindowAggregate(EntriesOperator, TimedOperator):
-    """State: by window ``[values of the grouping, accumulator]``. ``spans``: the windows of a row that has come at the given time; ``merges``: those that
-    meet become one (sessions). ``properties``: what of a window stands behind the aggregates. ``shift``: from moments to local time."""
+    """Emits the aggregates of a window of a key when its end has come; keeps by window ``[values of the grouping, accumulator]``. ``spans``: the
+    windows of a row that has come at the given time; ``merges``: those that meet become one (sessions). ``properties``: what of a window stands
+    behind the aggregates. ``shift``: from moments to local time."""
 
     def __init__(
         self,

@@ -114,7 +114,7 @@ def _rank_keys(node: Node) -> Keys:
 
 
 def _join_keys(node: Node) -> Keys:
-    """Pairs of keys whose columns stand in no other pair."""
+    """The columns that are compared, without pairs of which a column is in another pair already: both sides must be dealt by as many columns."""
     spec = join_spec(node)
     left: list[int] = []
     right: list[int] = []

@@ -16,6 +16,7 @@ from tests.unit.tidegate.plan.recorded import plan_text
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, folded
 from tests.unit.tidegate.table._execution.recorded_changelogs import statement
 from tidegate.plan import ExecNodeGraph, decode_plan
+from tidegate.plan import nodes as plan_nodes
 from tidegate.table import EnvironmentSettings, TableEnvironment
 from tidegate.table._connectors.registry import COLLECT
 
@@ -217,7 +218,10 @@ def _tpch(mode: str, number: int) -> list[tuple[str, tuple[str | None, ...]]]:
     with PlanRun(decode_plan(plan_text(f"tpch/{mode}-q{number:02d}.json"))) as run:
         files = {}
         for scan in run.scans:
-            table = scan.scan_table_source.table  # type: ignore[attr-defined]
+            assert isinstance(scan, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
+            table = scan.scan_table_source.table
+            assert table.resolved_table is not None
+            assert table.resolved_table.options is not None
             files[table.resolved_table.options["path"].rpartition("/")[2]] = small[
                 str(table.name).rpartition(".")[2].strip("`")
             ]
