@@ -251,7 +251,7 @@ scan = "'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-o
 t_env.execute_sql(
     "CREATE TABLE orders (id BIGINT, name STRING, qty INT, sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', tags MAP<STRING, BYTES> METADATA FROM 'headers', "
     "place BIGINT METADATA FROM 'offset' VIRTUAL, part INT METADATA FROM 'partition' VIRTUAL) "
-    f"WITH ('connector' = 'kafka', {kafka}, 'topic' = 'orders', 'key.format' = 'raw', 'key.fields' = 'name', 'value.format' = 'json', "
+    f"WITH ('connector' = 'kafka', {kafka}, 'topic' = 'keyed', 'key.format' = 'raw', 'key.fields' = 'name', 'value.format' = 'json', "
     f"'value.fields-include' = 'EXCEPT_KEY', 'sink.partitioner' = 'fixed', {scan}, {exactly})"
 )
 t_env.execute_sql(
@@ -288,7 +288,7 @@ for table in ("totals", "log"):
 
 
 def test_keys_metadata_and_changes_of_kafka(broker: KafkaBroker, tmp_path: Path) -> None:
-    for topic in ("orders", "totals", "log"):
+    for topic in ("keyed", "totals", "log"):
         broker.create_topic(topic, 2)
     program = tmp_path / "program.py"
     program.write_text(_CHANGES_OF_KAFKA)
