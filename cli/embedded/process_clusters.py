@@ -18,7 +18,7 @@ from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.local_cluster import LocalCluster
 from tidegate.cli.embedded.sizing import decide_added_slots, settings_of_processes, slots_of
 from tidegate.cli.options import load_configuration
-from tidegate.model.errors import UnknownJob
+from tidegate.model.errors import UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.model.states import JobState
@@ -48,12 +48,12 @@ class ProcessClusters:
         place = frozenset(load_configuration(None, definitions).to_strings().items())
         with self._lock:
             cluster = self._running.get(place)
-            if cluster is None or not cluster.is_alive():
+            if cluster is None or not cluster.has_room(graph):
                 if cluster is not None:
                     del self._running[place]
                     cluster.close()
                 cluster = self._running[place] = _RunningCluster(LocalCluster(definitions, slots_of(graph)))
-            cluster.make_room(graph)
+                cluster.make_room(graph)
             cluster.client.submit(graph, blobs, restore_path, allow_non_restored_state)
             return cluster.client
 
@@ -69,8 +69,15 @@ class _RunningCluster:
         self._slots_by_job: dict[JobId, int] = {}
         self.client = JobManagerClient(cluster.address)
 
-    def is_alive(self) -> bool:
-        return self._cluster.is_alive()
+    def has_room(self, graph: JobGraph) -> bool:
+        """Finds slots for one more job, as ``make_room``; ``False`` when the JobManager is gone, or dying."""
+        if not self._cluster.is_alive():
+            return False
+        try:
+            self.make_room(graph)
+        except Unreachable:
+            return False
+        return True
 
     def make_room(self, graph: JobGraph) -> None:
         """Finds slots for one more job. Its predecessors give theirs back when they are over."""

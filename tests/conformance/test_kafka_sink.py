@@ -67,8 +67,8 @@ class TestKafkaSink(SinkConformance):
         """The records are in the broker, in an open transaction, when the process stops; it goes on after the restart."""
         successors: list[Any] = []
 
-        def hanging(*arguments: Any) -> TransactionalProducer:
-            producer = make_transactional_producer(*arguments)
+        def hanging(*arguments: Any, **named: Any) -> TransactionalProducer:
+            producer = make_transactional_producer(*arguments, **named)
             send = producer.send
 
             def hang(records: Any) -> None:
