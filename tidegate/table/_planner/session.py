@@ -29,6 +29,9 @@ class Planner:
     def __init__(self, process: PlannerProcess, limit_s: float = ANSWER_LIMIT_S) -> None:
         from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
+        logger = logging.getLogger("py4j")
+        if logger.level == logging.NOTSET:  # a program that logs INFO would see each call that Java makes
+            logger.setLevel(logging.WARNING)
         self._process = process
         # Without py4j's memory management. It tells Java of each object that Python has dropped, on a connection of its own: the next statement
         # may then be planned by that connection's thread, which lacks what Flink keeps for the thread of its planner, and an object that a table

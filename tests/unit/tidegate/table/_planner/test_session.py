@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -146,3 +147,12 @@ def test_it_ends_with_a_program_that_is_killed() -> None:
         program.send_signal(signal.SIGKILL)
     wait_until(lambda: not psutil.pid_exists(int(pid)))
     wait_until(lambda: not Path(directory).exists())
+
+
+def test_calls_of_java_are_not_in_the_logs_of_a_program(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        environment = make_table_environment(running_planner(), {}, is_streaming=True)
+        for table in TABLES[:2]:
+            environment.executeSql(table)
+        environment.compilePlanSql("INSERT INTO snk SELECT a, b FROM src")
+    assert [record.message for record in caplog.records if record.name.startswith("py4j")] == []
