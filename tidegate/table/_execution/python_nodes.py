@@ -38,8 +38,8 @@ Functions: TypeAlias = Mapping[str, TypedUserCode]
 
 _PYTHON_CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
 _CALCS = (*_PYTHON_CALCS, plan_nodes.Calc1, plan_nodes.BatchCalc1)
-_CORRELATES = (plan_nodes.PythonCorrelate1,)
-PYTHON = (*_PYTHON_CALCS, *_CORRELATES)
+_CORRELATES = (plan_nodes.PythonCorrelate1, plan_nodes.BatchCorrelate1)
+PYTHON = (*_PYTHON_CALCS, plan_nodes.PythonCorrelate1)
 
 
 def python_stream(
@@ -175,7 +175,8 @@ class PythonCorrelate(Function):
     def compile(self) -> CompiledProjection:
         """Raises ``UnsupportedPlan`` for arguments that cannot be computed."""
         if self._arguments is None:
-            context = EvaluationContext(time_zone=self._time_zone)
+            typed = {name: TypedUserFunction(wrapper) for name, wrapper in self._functions.wrappers.items()}
+            context = EvaluationContext(time_zone=self._time_zone, functions=typed)
             self._arguments = compile_projection(self._call.operands, self._input_type, context)
         return self._arguments
 

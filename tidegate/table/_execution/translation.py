@@ -179,7 +179,9 @@ def translate(
             inputs = (unsorted(inputs[0]),)
         read = [stream_of(found) for found in inputs]
         types = [found.output_type for found in inputs]
-        if isinstance(node, PYTHON) or (isinstance(node, _CALCS) and calls_functions(node, functions or {})):
+        if isinstance(node, PYTHON) or (
+            isinstance(node, (*_CALCS, *_CORRELATES)) and calls_functions(node, functions or {})
+        ):
             return python_stream(node, read[0], types[0], time_zone, functions or {})
         if isinstance(node, (*_CALCS, *_EXPANDS, *_CORRELATES)):
             return _calc(node, read[0], types[0], time_zone)

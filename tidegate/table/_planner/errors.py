@@ -67,6 +67,6 @@ def refusal(chain: list[tuple[str, str]], sql: str = "", trace: str = "") -> Inv
     """The error for a statement that the planner refused."""
     message = message_of(chain)
     if "BatchExecPython" in message:  # Flink has no plan for it
-        message = "table functions, asynchronous functions, and aggregate functions of windows, of your own, do not run in batch mode yet: use streaming mode"
+        message = "asynchronous functions, and aggregate functions of windows, of your own, do not run in batch mode yet: use streaming mode"
     marks = underlined(sql, message)
     return InvalidStatement(f"{message}\n{marks}" if marks else message, details=trace)

@@ -2,32 +2,78 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
-_NODES = "org.apache.flink.table.planner.plan.nodes.exec"
+_WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonCorrelate")
+_NAME_ALONE = re.compile(r'"table"\s*:\s*\{\s*"identifier"\s*:\s*"(?:[^"\\]|\\.)*"\s*\}')
 
 
 def plan_text(j_plan: Any, planner: Planner) -> str:
-    """The JSON of a compiled plan of Java. Raises what py4j raises where a node has none."""
+    """The JSON of a compiled plan of Java, with all of its tables. Raises what py4j raises where a node has none."""
     from py4j.protocol import Py4JJavaError
 
     try:
-        return str(j_plan.asJsonString())
+        text = str(j_plan.asJsonString())
     except Py4JJavaError as error:
-        if "ExecPythonGroup" not in str(error.java_exception):
+        if not any(name in str(error.java_exception) for name in _WITHOUT_JSON):
             raise
         _replace_nodes(j_plan, planner)
-        return str(j_plan.asJsonString())
+        text = str(j_plan.asJsonString())
+    if _NAME_ALONE.search(text):
+        _hold_temporary_tables(j_plan, planner)
+        text = str(j_plan.asJsonString())
+    return text
+
+
+def _internal(j_plan: Any, planner: Planner) -> Any:
+    unwrap = j_plan.getClass().getDeclaredMethod("unwrap", planner.array(planner.jvm.Class, []))
+    unwrap.setAccessible(True)  # of a class that is not public
+    return unwrap.invoke(j_plan, planner.array(planner.jvm.Object, []))
+
+
+def _place(owner: Any, name: str) -> Any:
+    """A field of a class of Java, which can be read and written then."""
+    found = owner.getDeclaredField(name)
+    found.setAccessible(True)
+    return found
+
+
+def _hold_temporary_tables(j_plan: Any, planner: Planner) -> None:
+    """Flink writes the names alone of temporary tables, whose definitions a plan finds again in its session: here they are in the plan as others are."""
+    catalog = planner.jvm.org.apache.flink.table.catalog
+    seen: set[int] = set()
+
+    def visit(node: Any) -> None:
+        number = int(node.getId())
+        if number in seen:
+            return
+        seen.add(number)
+        kind = str(node.getClass().getSimpleName())
+        if kind.endswith("ExecTableSourceScan"):
+            hold(node.getTableSourceSpec())
+        elif kind.endswith("ExecSink"):
+            hold(node.getTableSinkSpec())
+        for edge in node.getInputEdges():
+            visit(edge.getSource())
+
+    def hold(spec: Any) -> None:
+        table = spec.getContextResolvedTable()
+        if table.isTemporary() and not table.isAnonymous():
+            nowhere = catalog.GenericInMemoryCatalog("tidegate")
+            found = catalog.ContextResolvedTable.permanent(table.getIdentifier(), nowhere, table.getResolvedTable())
+            _place(spec.getClass(), "contextResolvedTable").set(spec, found)
+
+    plan = _internal(j_plan, planner)
+    for root in plan.getExecNodeGraph().getRootNodes():
+        visit(root)
+    _place(plan.getClass(), "jsonSerializedPlan").set(plan, None)  # what asJsonString() gave
 
 
 def _replace_nodes(j_plan: Any, planner: Planner) -> None:
-    classes = planner.array(planner.jvm.Class, [])
-    unwrap = j_plan.getClass().getDeclaredMethod("unwrap", classes)  # of a class that is not public
-    unwrap.setAccessible(True)
-    graph = unwrap.invoke(j_plan, planner.array(planner.jvm.Object, [])).getExecNodeGraph()
     made: dict[int, Any] = {}
 
     def visit(node: Any) -> Any:
@@ -46,7 +92,7 @@ def _replace_nodes(j_plan: Any, planner: Planner) -> None:
             target.setInputEdges(edges)
         return made[number]
 
-    for root in graph.getRootNodes():
+    for root in _internal(j_plan, planner).getExecNodeGraph().getRootNodes():
         visit(root)
 
 
@@ -55,9 +101,10 @@ def _stand_in(node: Any, planner: Planner) -> Any:
     nodes = planner.jvm.org.apache.flink.table.planner.plan.nodes.exec
 
     def field(name: str) -> Any:
-        found = node.getClass().getDeclaredField(name)
-        found.setAccessible(True)
-        return found.get(node)
+        return _place(node.getClass(), name).get(node)
+
+    def inherited(name: str) -> Any:
+        return _place(node.getClass().getSuperclass(), name).get(node)
 
     def same() -> tuple[Any, ...]:
         return node.getInputProperties().get(0), node.getOutputType(), node.getDescription()
@@ -84,6 +131,14 @@ def _stand_in(node: Any, planner: Planner) -> Any:
                 False,
                 True,
                 False,
+                *same(),
+            )
+        case "BatchExecPythonCorrelate":
+            made = nodes.batch.BatchExecCorrelate(
+                node.getPersistedConfig(),
+                inherited("joinType"),
+                inherited("invocation"),
+                None,
                 *same(),
             )
         case _:

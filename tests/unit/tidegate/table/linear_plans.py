@@ -16,6 +16,7 @@ from tidegate.plan.nodes import BatchTableSourceScan1, TableSourceScan2
 from tidegate.table import Table, TableEnvironment
 from tidegate.table._connectors.registry import COLLECT
 from tidegate.table._execution.rows import rows_of
+from tidegate.table._planner.plans import plan_text
 
 
 class _Context:
@@ -32,7 +33,7 @@ def run(
     """The rows of a table that reads the rows of the program."""
     with tables.planner.errors():
         target = tables.planner.api.TableDescriptor.forConnector(COLLECT).build()
-        plan = decode_plan(str(table._j_table.insertInto(target).compilePlan().asJsonString()))
+        plan = decode_plan(plan_text(table._j_table.insertInto(target).compilePlan(), tables.planner))
     ends: list[DataStream] = []
     tables._translate(plan, tables._new_environment(), lambda node, stream: ends.append(stream), "UTC")
     functions: list[Any] = []

@@ -215,6 +215,26 @@ def test_plans_are_files_that_are_read_without_java(tables: TableEnvironment, tm
         plan.write_to_file(tmp_path / "plan.json")
 
 
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_plan_holds_temporary_tables_with_what_hints_say(is_streaming: bool) -> None:
+    mode = EnvironmentSettings.in_streaming_mode() if is_streaming else EnvironmentSettings.in_batch_mode()
+    tables = TableEnvironment.create(mode)
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE `a \"quoted\" name` (id INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3')"
+    )
+    written = Schema.new_builder().column("id", DataTypes.INT()).build()
+    tables.create_temporary_table("s", TableDescriptor.for_connector("blackhole").schema(written).build())
+    hint = "/*+ OPTIONS('number-of-rows' = '4') */"
+    text = tables.compile_plan_sql(f'INSERT INTO s SELECT id FROM `a "quoted" name` {hint}').as_json_string()
+    (scan,), (sink,) = (
+        [node[key]["table"] for node in json.loads(text)["nodes"] if key in node]
+        for key in ("scanTableSource", "dynamicTableSink")
+    )
+    assert scan["resolvedTable"]["options"] == {"connector": "datagen", "number-of-rows": "4"}
+    assert sink["identifier"] == "`default_catalog`.`default_database`.`s`"
+    assert sink["resolvedTable"]["options"] == {"connector": "blackhole"}
+
+
 def test_statement_sets_are_one_plan(tables: TableEnvironment) -> None:
     both = tables.create_statement_set().add_insert_sql("INSERT INTO p SELECT * FROM v")
     tables.execute_sql("CREATE TABLE q (id BIGINT, name STRING) WITH ('connector' = 'blackhole')")

@@ -413,9 +413,6 @@ def test_scalar_functions_run_in_batch_mode(tables: TableEnvironment) -> None:
     assert run(batch, view.select(add(col("id"), 10))) == [(11,), (12,), (13,)]
     with pytest.raises(InvalidStatement, match="Invalid function call:\nadd2"):
         batch.sql_query("SELECT add2(name, 1) FROM v")
-    batch.create_temporary_function("split_words", split)
-    with pytest.raises(InvalidStatement, match="do not run in batch mode yet"):
-        batch.sql_query("SELECT w FROM v, LATERAL TABLE(split_words(name)) AS t(w, n)").explain()
     with pytest.raises(
         InvalidJob,
         match="there is a function UPPER of Flink's own, which a function of yours hides in streaming mode alone",
@@ -424,6 +421,29 @@ def test_scalar_functions_run_in_batch_mode(tables: TableEnvironment) -> None:
     assert batch.drop_temporary_system_function("add2")
     with pytest.raises(InvalidStatement, match="No match found for function signature add2"):
         batch.sql_query("SELECT add2(id, 1) FROM v")
+
+
+def test_table_functions_run_in_batch_mode() -> None:
+    batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    batch.create_temporary_view("v", batch.from_elements(ROWS, ["id", "name", "price"]))
+    batch.create_temporary_function("split_words", split)
+    batch.create_temporary_function("add_up", add)
+    shout = udf(lambda text: text and text.upper(), result_type="STRING")
+    assert sql(batch, "SELECT id, w FROM v, LATERAL TABLE(split_words(UPPER(name))) AS t(w, n) WHERE w <> 'B'") == [
+        (1, "A"),
+        (2, "C"),
+    ]
+    left = "SELECT add_up(id, n), w FROM v LEFT JOIN LATERAL TABLE(split_words(name)) AS t(w, n) ON TRUE"
+    assert sql(batch, left) == [(2, "a"), (2, "b"), (3, "c"), (None, None)]
+    assert "split_words" in batch.sql_query(left).explain()
+    view = batch.from_path("v")
+    assert run(batch, view.join_lateral(split(shout(col("name"))).alias("w", "n")).select(col("id"), col("w"))) == [
+        (1, "A"),
+        (1, "B"),
+        (2, "C"),
+    ]
+    words = udtf(lambda row: (row[1] or "").split(), result_types=[DataTypes.STRING()])
+    assert run(batch, view.flat_map(words)) == [("a",), ("b",), ("c",)]
 
 
 def test_functions_travel(tables: TableEnvironment) -> None:
