@@ -118,8 +118,10 @@ def pandas_table(frame: PandasFrame, schema: PandasSchema) -> pa.Table:
     if schema is None:
         return table
     if isinstance(schema, RowType):
-        return _cast(table, schema.arrow_schema())
+        schema = schema.arrow_schema()
     if isinstance(schema, pa.Schema):
+        if set(schema.names).isdisjoint(table.column_names) and len(schema) == table.num_columns:
+            table = table.rename_columns(schema.names)  # as of a frame without names, whose columns have numbers
         return _cast(table, schema)
     if not isinstance(schema, (list, tuple)) or len(schema) != table.num_columns:
         raise InvalidJob(

@@ -11,7 +11,6 @@ import datetime
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -60,7 +59,7 @@ from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.explain_detail import ExplainDetail
-from tidegate.table.expression import Expression, named_field
+from tidegate.table.expression import Expression, java_type, named_field
 from tidegate.table.expressions import col, to_java_expressions
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
@@ -895,17 +894,28 @@ class StreamTableEnvironment(TableEnvironment):
             raise InvalidJob(
                 "from_data_stream(): the stream is of another environment than this StreamTableEnvironment"
             )
-        if not schema.columns:
-            schema = replace(schema, columns={field.name: sql_type(field) for field in fields})
-        if places is None:
-            places = places_of(schema.columns, fields.names)
         number = str(next(self._numbers))
-        self._given[number] = StreamTable(stream, places, has_changes=mode != _INSERTS)
         planner = self.planner
         with planner.errors():
-            target = planner.api.TableDescriptor.forConnector(STREAM).schema(schema.to_java(planner))
+            shown: list[str] = []
+            if places is None:
+                places_of(schema.columns, fields.names)  # names that are not there are refused
+                places = tuple(range(len(fields)))
+                columns = ", ".join(f"`{field.name.replace('`', '``')}` {sql_type(field)}" for field in fields)
+                translated = planner.jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
+                    self._j_tenv.getCatalogManager().getDataTypeFactory(),
+                    java_type(f"ROW<{columns}>", planner),
+                    schema.to_java(planner),
+                    True,
+                )
+                j_schema, shown = translated.getSchema(), list(map(str, translated.getProjections() or []))
+            else:
+                j_schema = schema.to_java(planner)
+            self._given[number] = StreamTable(stream, places, has_changes=mode != _INSERTS)
+            target = planner.api.TableDescriptor.forConnector(STREAM).schema(j_schema)
             made = self._from(target.option("number", number).option(CHANGES, mode.changes).build())
-        return Table(lambda: made, self)
+        table = Table(lambda: made, self)
+        return table.select(*map(col, shown)) if shown else table
 
     def _new_environment(self) -> StreamExecutionEnvironment:
         made = super()._new_environment()

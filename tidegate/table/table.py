@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.connectors.tabular import to_frame
 from tidegate.plan.logical_types import LogicalType
+from tidegate.table._execution.rows import rows_left
 from tidegate.table.catalog import ResolvedSchema
 from tidegate.table.descriptors import TableDescriptor
 from tidegate.table.explain_detail import ExplainDetail
@@ -149,15 +150,18 @@ class Table(_Query):
         """Rows of both tables also without a match."""
         return self._table("fullOuterJoin", right._j_table, join_predicate)
 
-    def join_lateral(self, table_function_call: Expression, join_predicate: Expression | None = None) -> Table:
-        """Each row with the rows that a table function gives for it."""
-        return self._table("joinLateral", *_given(table_function_call, join_predicate))
+    def join_lateral(
+        self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
+    ) -> Table:
+        """Each row with the rows that a table function gives for it; one made by ``udtf``, with names for its columns (``alias``), is called with the
+        whole row."""
+        return self._table("joinLateral", *_given(_of_rows(table_function_call), join_predicate))
 
     def left_outer_join_lateral(
-        self, table_function_call: Expression, join_predicate: Expression | None = None
+        self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
     ) -> Table:
         """As ``join_lateral``, with rows for which the function gives none."""
-        return self._table("leftOuterJoinLateral", *_given(table_function_call, join_predicate))
+        return self._table("leftOuterJoinLateral", *_given(_of_rows(table_function_call), join_predicate))
 
     def minus(self, right: Table) -> Table:
         """Rows that the other table does not have, each once."""
@@ -285,18 +289,14 @@ class Table(_Query):
         return TablePipeline(self._asked("insertInto", target, overwrite), self._t_env)
 
     def to_pandas(self) -> PandasFrame:
-        """Runs the query, which must end, and returns its rows as a frame of pandas."""
-        import pyarrow as pa
-
+        """Runs the query, which must end, and returns its rows as a frame of pandas: of a query with updates those that are left in the end."""
+        from tidegate.functions.sql.scalar import arrow_schema
         from tidegate.records.arrow_type import ArrowTypeInfo
 
         batches = list(self.execute().arrow_batches())
-        if not batches:
-            from tidegate.functions.sql.scalar import arrow_schema
-
-            schema = arrow_schema(self._t_env.row_type(self._j_table.getResolvedSchema()))
-            return to_frame([pa.RecordBatch.from_pylist([], schema)], ArrowTypeInfo(schema))
-        return to_frame(batches, ArrowTypeInfo(batches[0].schema))
+        schema = arrow_schema(self._t_env.row_type(self._j_table.getResolvedSchema()))
+        found = rows_left(batches) if batches else schema.empty_table()
+        return to_frame(found.to_batches(), ArrowTypeInfo(found.schema))
 
 
 class GroupedTable(_Query):

@@ -44,7 +44,9 @@ class PythonAggregate(SqlAggregate):
         self.emits_rows = wrapper.kind == "table_aggregate"
         self._wrapper = wrapper
         self._function: Any = wrapper.func
-        self._arguments = arguments_maker(self.arguments, takes_row=wrapper.takes_row)
+        self._arguments = arguments_maker(
+            self.arguments, [field.name for field in arguments] if wrapper.takes_row else None
+        )
         self._result = result_maker(wrapper, call.type)
 
     def create(self) -> Any:

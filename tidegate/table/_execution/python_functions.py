@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
-from tidegate.common.row import Row
+from tidegate.common.row import Row, make_row
 from tidegate.functions.base import Function, RuntimeContext
 from tidegate.functions.sql.scalar import arrow_type
 from tidegate.model.errors import SchemaMismatch, TidegateError, UserFunctionError
@@ -61,19 +61,24 @@ class PythonFunctions(Function):
 class TypedUserFunction:
     """A function of scalars as compiled expressions take it."""
 
-    def __init__(self, wrapper: TypedUserCode) -> None:
+    def __init__(self, wrapper: TypedUserCode, names: Sequence[str] = ()) -> None:
         self._wrapper = wrapper
+        self._names = names
 
     def bind(self, types: Sequence[LogicalType], result: LogicalType) -> BoundFunction:
         """The function for a call with these types."""
-        return BoundFunction(self._wrapper, types, result)
+        return BoundFunction(self._wrapper, types, result, self._names)
 
 
 class BoundFunction:
-    """A function of scalars with the types of one call: it takes an array for each argument, and gives one."""
+    """A function of scalars with the types of one call: it takes an array for each argument, and gives one. ``names`` are those of the fields of a whole
+    row."""
 
-    def __init__(self, wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType) -> None:
+    def __init__(
+        self, wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType, names: Sequence[str] = ()
+    ) -> None:
         self._wrapper = wrapper
+        self._names = names_of_row(names, len(types))
         self._types = tuple(types)
         self._result = result
         self._call = method_of(wrapper)
@@ -86,7 +91,7 @@ class BoundFunction:
                 return self._series(count, columns)
             case "arrow":
                 return self._arrays(count, columns)
-        rows = arguments_of(columns, self._types, count, takes_row=self._wrapper.takes_row)
+        rows = arguments_of(columns, self._types, count, self._names if self._wrapper.takes_row else None)
         if self._wrapper.kind == "async":
             return array_of(self._wrapper, self._awaited(rows), self._result)
         left = iter(rows)
@@ -122,7 +127,9 @@ class BoundFunction:
         wrapper = self._wrapper
         given = [pandas_of(column) for column in columns]
         if wrapper.takes_row:
-            given = [pd.concat([pd.Series(one) for one in given], axis=1)]
+            given = [
+                pd.concat([pd.Series(one, name=name) for one, name in zip(given, self._names, strict=True)], axis=1)
+            ]
         with _Named(wrapper, "", f"a batch of {count} rows"):
             found = self._call(*given)
         if isinstance(found, pd.DataFrame):
@@ -173,15 +180,17 @@ class BoundFunction:
 
 
 def table_rows(
-    wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType
+    wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType, names: Sequence[str] = ()
 ) -> Callable[[int, Sequence[pa.Array]], tuple[pa.Array, pa.Array]]:
-    """Returns what calls a table function with columns: it gives the number of the input row for each row of the result, and the result as structs."""
+    """Returns what calls a table function with columns: it gives the number of the input row for each row of the result, and the result as structs.
+    ``names`` are those of the fields of a whole row."""
     call = method_of(wrapper)
+    of_row = names_of_row(names, len(types)) if wrapper.takes_row else None
 
     def run(count: int, columns: Sequence[pa.Array]) -> tuple[pa.Array, pa.Array]:
         numbers: list[int] = []
         found: list[Any] = []
-        for number, row in enumerate(arguments_of(columns, types, count, takes_row=wrapper.takes_row)):
+        for number, row in enumerate(arguments_of(columns, types, count, of_row)):
             try:
                 given = call(*row)
                 before = len(found)
@@ -202,14 +211,19 @@ def method_of(wrapper: TypedUserCode) -> Callable[..., Any]:
     return func.eval if isinstance(func, UserDefinedFunction) else func  # type: ignore[attr-defined]
 
 
+def names_of_row(names: Sequence[str], width: int) -> list[str]:
+    """The names of the fields of a whole row, which are numbered where there are none."""
+    return list(names) or [f"f{number}" for number in range(width)]
+
+
 def arguments_of(
-    columns: Sequence[pa.Array], types: Sequence[LogicalType], count: int, *, takes_row: bool
+    columns: Sequence[pa.Array], types: Sequence[LogicalType], count: int, of_row: list[str] | None
 ) -> list[tuple[Any, ...]]:
-    """A tuple of arguments for each row."""
+    """A tuple of arguments for each row; ``of_row``: of one ``Row`` with fields of these names."""
     if not columns:
         return [()] * count
     rows = list(zip(*(column_values(column, type) for column, type in zip(columns, types, strict=True)), strict=True))
-    return [(Row(*row),) for row in rows] if takes_row else rows
+    return rows if of_row is None else [(make_row(of_row, row),) for row in rows]
 
 
 def pandas_of(column: pa.Array) -> Any:

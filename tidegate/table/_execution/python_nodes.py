@@ -24,7 +24,7 @@ from tidegate.functions.sql.scalar import (
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.expressions import AggregateCall, Rex, RexCall
+from tidegate.plan.expressions import AggregateCall, Rex, RexCall, RexInputRef
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
@@ -129,7 +129,15 @@ class PythonCalc(Function):
     def compile(self) -> tuple[CompiledProjection, CompiledFilter | None]:
         """Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
-            typed = {name: TypedUserFunction(wrapper) for name, wrapper in self._functions.wrappers.items()}
+            names = {
+                call.function: _names(call, self._input_type)
+                for call in calls((self._projection, self._condition))
+                if isinstance(call, RexCall)
+            }
+            typed = {
+                name: TypedUserFunction(wrapper, names.get(name, ()))
+                for name, wrapper in self._functions.wrappers.items()
+            }
             context = EvaluationContext(time_zone=self._time_zone, functions=typed)
             kept = None if self._condition is None else compile_filter(self._condition, self._input_type, context)
             self._compiled = compile_projection(self._projection, self._input_type, context), kept
@@ -184,7 +192,7 @@ class PythonCorrelate(Function):
         wrapper = self._functions.wrappers[self._call.function]
         arguments = self.compile()
         assert self._call.type is not None
-        run = table_rows(wrapper, arguments.types, self._call.type)
+        run = table_rows(wrapper, arguments.types, self._call.type, _names(self._call, self._input_type))
         numbers, rows = run(batch.num_rows, arguments.evaluate(batch))
         places = pa.array(np.arange(len(rows)), pa.int64())
         if self._is_left:
@@ -198,6 +206,14 @@ class PythonCorrelate(Function):
         given = batch.take(numbers)
         columns = [*given.columns[: len(self._input_type.fields)], *rows.take(places).flatten()]
         return _batch(columns, given, self._input_type, arrow_schema(self._output_type))
+
+
+def _names(call: RexCall, input_type: LogicalType) -> tuple[str, ...]:
+    """The names of the arguments of a call: those of fields, where they are fields."""
+    return tuple(
+        input_type.fields[operand.input_index].name if isinstance(operand, RexInputRef) else f"f{number}"
+        for number, operand in enumerate(call.operands)
+    )
 
 
 def _batch(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.row import Row
+from tidegate.common.row import Row, make_row
 from tidegate.functions.sql.rows import values_of
 from tidegate.functions.sql.scalar import arrow_type
 from tidegate.functions.sql.scalar.arrow_types import time_unit
@@ -68,18 +68,20 @@ def to_python(type: LogicalType) -> Callable[[Any], Any] | None:
             return lambda value: column_values(_column([value], stored), type)[0]
 
 
-def arguments_maker(types: Sequence[LogicalType], *, takes_row: bool) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What makes the arguments of a call; ``takes_row``: one ``Row`` of them all."""
+def arguments_maker(
+    types: Sequence[LogicalType], of_row: list[str] | None
+) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What makes the arguments of a call; ``of_row``: one ``Row`` of them all, with fields of these names."""
     makers = [(index, made) for index, type in enumerate(types) if (made := to_python(type)) is not None]
 
     def make(values: Sequence[Any]) -> tuple[Any, ...]:
         if not makers:
-            return (Row(*values),) if takes_row else tuple(values)
+            return tuple(values) if of_row is None else (make_row(of_row, tuple(values)),)
         found = list(values)
         for index, made in makers:
             if found[index] is not None:
                 found[index] = made(found[index])
-        return (Row(*found),) if takes_row else tuple(found)
+        return tuple(found) if of_row is None else (make_row(of_row, found),)
 
     return make
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tidegate.common.row import Row, RowKind
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.records.java_text import double_text, float_text
+from tidegate.records.row_kinds import has_kinds
 
 
 def rows_of(batch: pa.RecordBatch, kind: LogicalType) -> list[Row]:
@@ -20,10 +21,33 @@ def rows_of(batch: pa.RecordBatch, kind: LogicalType) -> list[Row]:
     kinds = batch.column(width).to_pylist() if batch.num_columns > width else [0] * batch.num_rows
     rows: list[Row] = []
     for number, row_kind in enumerate(kinds):
-        row = _named(kind, [column[number] for column in columns])
+        row = Row(*[column[number] for column in columns])  # without names, as PyFlink gives them
         row.set_row_kind(RowKind(row_kind))
         rows.append(row)
     return rows
+
+
+def rows_left(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """The rows that are left when all changes are done, without their kinds, in the order in which they came. As in PyFlink's ``to_pandas`` a row
+    that goes is the last one that is equal, and nothing where there is none."""
+    table = pa.Table.from_batches(batches)
+    if not has_kinds(table.schema):
+        return table
+    kinds = table.column(table.num_columns - 1).to_pylist()
+    table = table.remove_column(table.num_columns - 1)
+    if not any(RowKind(kind) in _TAKES_AWAY for kind in kinds):
+        return table
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    places: dict[str, list[int]] = {}
+    left: dict[int, None] = {}
+    for number, (kind, row) in enumerate(zip(kinds, rows, strict=True)):
+        equal = places.setdefault(repr(row), [])
+        if RowKind(kind) not in _TAKES_AWAY:
+            equal.append(number)
+            left[number] = None
+        elif equal:
+            del left[equal.pop()]
+    return table.take(pa.array(list(left), pa.int64()))
 
 
 def column_values(column: pa.Array, type: LogicalType) -> list[Any]:
@@ -70,6 +94,7 @@ def value_text(value: Any, type: LogicalType) -> str:
 
 
 _INT = LogicalType(TypeRoot.INTEGER)
+_TAKES_AWAY = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 def _named(kind: LogicalType, values: Sequence[Any]) -> Row:

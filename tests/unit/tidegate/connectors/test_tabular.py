@@ -222,6 +222,12 @@ def test_from_pandas_takes_the_schemas_of_pyflink(schema: Any, expected: pa.Sche
     assert env.from_pandas(FRAME, schema).get_type() == ArrowTypeInfo(expected)
 
 
+def test_a_type_names_the_columns_of_a_frame_without_names() -> None:
+    kind = DataTypes.ROW([DataTypes.FIELD("a", DataTypes.DOUBLE()), DataTypes.FIELD("b", DataTypes.BIGINT())])
+    found = pandas_table(pd.DataFrame([[1.5, 2], [2.5, 3]]), kind)
+    assert found.to_pydict() == {"a": [1.5, 2.5], "b": [2, 3]}
+
+
 @pytest.mark.parametrize(
     ("frame", "schema", "message"),
     [

@@ -14,7 +14,7 @@ from tidegate.datastream import DataStream, StreamExecutionEnvironment
 from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.plan import decode_plan
-from tidegate.table import DataTypes, Schema, StreamTableEnvironment, Table
+from tidegate.table import ChangelogMode, DataTypes, Schema, StreamTableEnvironment, Table
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.streams import StreamColumns, WithEventTime, WithTimestamp
 from tidegate.table._planner import InvalidStatement
@@ -89,6 +89,16 @@ def test_a_schema_picks_types_and_adds_columns(place: Place) -> None:
     assert columns(tables.from_data_stream(stream, derived))[:2] == ["id BIGINT", "name STRING"]
     with pytest.raises(InvalidJob, match="the stream has no field 'nam'; did you mean 'name'\\?; it has: id, name"):
         tables.from_data_stream(stream, Schema.new_builder().column("nam", "STRING").build())
+
+
+def test_computed_columns_see_fields_that_are_no_columns_and_keys_are_not_null(place: Place) -> None:
+    _, tables, stream = place
+    schema = Schema.new_builder().column_by_expression("twice", "id * 2").column("name", DataTypes.STRING()).build()
+    made = tables.from_data_stream(stream, schema)
+    assert sorted(columns(made)) == ["name STRING", "twice BIGINT"]
+    assert run(tables.to_data_stream(made.select(col("twice"), col("name"))), BATCH) == [(2, "a"), (4, None)]
+    keyed = tables.from_changelog_stream(stream, Schema.new_builder().primary_key("id").build(), ChangelogMode.upsert())
+    assert columns(keyed) == ["id BIGINT NOT NULL", "name STRING"]
 
 
 def test_the_timestamp_and_the_watermarks_of_a_stream_are_declared(place: Place) -> None:

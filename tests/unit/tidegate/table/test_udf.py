@@ -349,6 +349,29 @@ def test_map_and_flat_map_give_a_function_whole_rows(tables: TableEnvironment) -
     assert run(tables, view.flat_map(words)) == [("a",), ("b",), ("c",)]
 
 
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_whole_rows_have_the_names_of_the_columns(is_streaming: bool) -> None:
+    mode = EnvironmentSettings.in_streaming_mode() if is_streaming else EnvironmentSettings.in_batch_mode()
+    tables = TableEnvironment.create(mode)
+    view = tables.from_elements([(1, "a b"), (2, "c")], ["id", "name"])
+    kind = "ROW<id BIGINT, name STRING>"
+    assert run(tables, view.map(udf(lambda row: Row(row.id * 10, row["name"]), result_type=kind))) == [
+        (10, "a b"),
+        (20, "c"),
+    ]
+    frames = udf(lambda frame: frame[["id", "name"]], result_type=kind, func_type="pandas")
+    assert run(tables, view.map(frames)) == [(1, "a b"), (2, "c")]
+
+    @udtf(result_types=[DataTypes.BIGINT(), DataTypes.STRING()])
+    def words(row: Row) -> Iterator[tuple[int, str]]:
+        for word in row.name.split():
+            yield row.id, word
+
+    assert run(tables, view.flat_map(words)) == [(1, "a"), (1, "b"), (2, "c")]
+    joined = view.join_lateral(words.alias("n", "word")).select(col("id"), col("word"))
+    assert run(tables, joined) == [(1, "a"), (1, "b"), (2, "c")]
+
+
 def test_what_is_no_function_is_refused(tables: TableEnvironment) -> None:
     with pytest.raises(TypeError, match=r"a function of tables is made by udf\(\) or udtf\(\)"):
         tables.create_temporary_system_function("f", len)

@@ -10,7 +10,8 @@ import pytest
 
 from tidegate.common.row import Row, RowKind
 from tidegate.plan.logical_types import parse_type
-from tidegate.table._execution.rows import rows_of, value_text
+from tidegate.records.row_kinds import with_kinds
+from tidegate.table._execution.rows import rows_left, rows_of, value_text
 
 
 def test_the_last_column_holds_the_kinds_of_a_changelog() -> None:
@@ -21,7 +22,7 @@ def test_the_last_column_holds_the_kinds_of_a_changelog() -> None:
         RowKind.UPDATE_BEFORE,
         RowKind.DELETE,
     ]
-    assert [row.a for row in rows_of(batch.select(["a"]), kind)] == [1, 2, 3]
+    assert rows_of(batch.select(["a"]), kind) == [Row(1), Row(2), Row(3)], "without names, as in PyFlink"
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,19 @@ def test_the_last_column_holds_the_kinds_of_a_changelog() -> None:
 )
 def test_values_have_javas_texts(value: object, type: str, text: str) -> None:
     assert value_text(value, parse_type(type)) == text
+
+
+def test_the_rows_that_are_left_come_in_the_order_of_their_last_change() -> None:
+    kinds = [0, 0, 1, 2, 0, 3, 3]
+    changes = pa.RecordBatch.from_arrays(
+        [
+            pa.array(["a", "b", "a", "a", "b", "b", "z"]),
+            pa.array([1, 5, 1, 2, 5, 5, 0]),
+            pa.array(kinds, pa.int8()),
+        ],
+        schema=with_kinds(pa.schema([("k", pa.string()), ("n", pa.int64())])),
+    )
+    assert rows_left([changes.slice(0, 3), changes.slice(3)]).to_pydict() == {"k": ["b", "a"], "n": [5, 2]}
+    assert rows_left([changes.slice(0, 2)]).to_pydict() == {"k": ["a", "b"], "n": [1, 5]}
+    inserts = pa.RecordBatch.from_pydict({"k": ["x"]})
+    assert rows_left([inserts]).to_pydict() == {"k": ["x"]}
