@@ -295,7 +295,7 @@ class TaskManagerOptions:
     BUFFER_DEBLOAT_TARGET = option(
         "taskmanager.network.memory.buffer-debloat.target",
         DURATION,
-        "40 ms",
+        "12 ms",
         "Time that the consumer may need for what is in flight to it: half of it waits at the producer.",
         minimum=1,
         deviation="1 s in Flink; a barrier waits behind what is in flight",
@@ -303,7 +303,7 @@ class TaskManagerOptions:
     BUFFER_DEBLOAT_PERIOD = option(
         "taskmanager.network.memory.buffer-debloat.period",
         DURATION,
-        "20 ms",
+        "10 ms",
         "Time after which the size of what may be in flight is calculated again.",
         minimum=1,
         deviation="200 ms in Flink; in accordance with the shorter target",
