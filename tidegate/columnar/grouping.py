@@ -190,6 +190,16 @@ def identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
     return np.full(cardinality, limits.max if partial.scatter == "min" else limits.min, dtype)
 
 
+def combine(partial: PartialColumn, into: NumpyColumn, values: NumpyColumn) -> None:
+    """Combines ``values[i]`` with ``into[i]``, in place; where one of them is what ``identity`` gives, the other one stays."""
+    if partial.scatter == "sum":
+        np.add(into, values, out=into)
+    elif np.issubdtype(into.dtype, np.floating):
+        (np.fmin if partial.scatter == "min" else np.fmax)(into, values, out=into)
+    else:
+        (np.minimum if partial.scatter == "min" else np.maximum)(into, values, out=into)
+
+
 def scatter(partial: PartialColumn, into: NumpyColumn, codes: Codes, values: NumpyColumn) -> None:
     """Combines ``values[i]`` with ``into[codes[i]]``, in place. ``codes`` and ``values`` are of one length, one entry for each row, without nulls; a code may
     be there several times."""

@@ -154,10 +154,17 @@ class ColumnarWindow(Operator):
                 self.on_idle(True)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        if self._dense is not None:
-            for partials in self._dense.take():
-                self._state.add(partials)
-        return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
+        beside = []
+        if (dense := self._dense) is not None:
+            closed = dense.close()
+            beside = dense.runs
+            rows = sum(run.num_rows for run in beside)
+            for run in closed:
+                self._state.keep_change(run, rows)
+            if not dense.has_room():
+                self._state.hold(dense.take())
+                beside = []
+        return self._state.freeze(checkpoint_id, self.context.checkpoint_options, beside)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._state.confirmed(checkpoint_id)
@@ -186,6 +193,7 @@ class ColumnarWindow(Operator):
     def _hold(self, partials: pa.RecordBatch) -> None:
         if self._dense is None:
             budget_bytes = self.context.resources.managed_memory_bytes
+            self._state.check(partials.schema)
             self._dense = DenseWindows(self._merging_plan(partials.schema), lambda: self._state.rows, budget_bytes)
         rest = self._dense.add(partials)
         if rest is not None:
@@ -195,9 +203,9 @@ class ColumnarWindow(Operator):
         """The windows up to number ``last``, which are forgotten: each (window, key) once."""
         if self._dense is not None and self._dense.holds_up_to(last):
             if not self._state.holds_up_to(last):
+                self._state.note_fired(last)
                 return self._dense.take(last)
-            for partials in self._dense.take(last):
-                self._state.add(partials)
+            self._state.hold(self._dense.take(last))
         return self._state.take(last)
 
     def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from tidegate.columnar.runs.memory import LazyRun, Run, rows_of_runs, windows_of
 from tidegate.taskmanager.machines.incremental_snapshot import APPENDED_SHARE
 
 
@@ -24,7 +25,7 @@ class KeptChange:
     """``epoch``: of the freeze before it."""
 
     epoch: int
-    rows: pa.RecordBatch
+    rows: Run
 
 
 AChange = TypeVar("AChange", bound=KeptChange)
@@ -61,7 +62,7 @@ class KeptChanges(Generic[AChange]):
         self._since = None
         self._keep([])
 
-    def since(self, epoch: int) -> tuple[pa.RecordBatch, ...] | None:
+    def since(self, epoch: int) -> tuple[Run, ...] | None:
         """All that changed since then and is still there; ``None``: not all of it is known."""
         if self._since is None or epoch < self._since:
             return None
@@ -119,10 +120,17 @@ class Appended(KeptChanges[_Added]):
 
     def add(self, rows: pa.RecordBatch, state_rows: int) -> None:
         """``state_rows``: of the whole state, with these."""
-        if not self.is_keeping:
-            return
-        windows = rows.column(0).to_numpy()
-        is_worth_it = self._add(_Added(self._epoch, rows, int(windows.min()), int(windows.max())), state_rows)
+        if self.is_keeping:
+            windows = windows_of(rows)
+            self._append(_Added(self._epoch, rows, int(windows.min()), int(windows.max())), state_rows)
+
+    def add_window(self, run: LazyRun, state_rows: int) -> None:
+        """As ``add``, of a run of one window."""
+        if self.is_keeping:
+            self._append(_Added(self._epoch, run, run.first, run.first), state_rows)
+
+    def _append(self, added: _Added, state_rows: int) -> None:
+        is_worth_it = self._add(added, state_rows)
         if not is_worth_it or (self._limit_bytes is not None and self._bytes > self._limit_bytes):
             self._give_up()
 
@@ -152,6 +160,6 @@ class Appended(KeptChanges[_Added]):
 
 
 def _after(added: _Added, last: int) -> _Added:
-    windows = added.rows.column(0).to_numpy()
-    rows = added.rows.take(pa.array(np.flatnonzero(windows > last)))
+    (rows,) = rows_of_runs([added.rows])
+    rows = rows.take(pa.array(np.flatnonzero(windows_of(rows) > last)))
     return _Added(added.epoch, rows, last + 1, added.last)

@@ -137,7 +137,8 @@ class _Bucket:
 class FrozenBuckets:
     """``firsts[i]`` is the first key group of ``buckets[i]``."""
 
-    inbox: tuple[pa.RecordBatch, ...]
+    inbox: tuple[Run, ...]
+    """Rows of any key group."""
     firsts: tuple[int, ...]
     buckets: tuple[tuple[FrozenRun, ...], ...]
 
@@ -175,7 +176,7 @@ class FrozenBuckets:
         if len(self.buckets) == 1:
             parts = [*settled_runs(self.buckets[0]), *self.inbox]
             return iter([merge(rows_of_runs(parts))] if parts else [])
-        inbox = gathered(self.inbox) if self.inbox else None
+        inbox = gathered(rows_of_runs(self.inbox)) if self.inbox else None
         return _join(self.buckets, inbox, self.firsts, merge, groups_of)
 
 
@@ -282,8 +283,11 @@ class WindowBuckets:
         """Returns the bytes of the columns of rows that are on disk."""
         return sum(bucket.bytes_on_disk for bucket in self._buckets)
 
-    def freeze(self) -> FrozenBuckets:
-        return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets))
+    def freeze(self, beside: Sequence[Run] = ()) -> FrozenBuckets:
+        """``beside``: further rows of the state, of any key group."""
+        return FrozenBuckets(
+            (*self._inbox, *beside), self._firsts(), tuple(bucket.frozen() for bucket in self._buckets)
+        )
 
     def hold_restored(self, parts: Sequence[tuple[KeyGroupRange, UnreadRuns]]) -> None:
         """Before anything is added: buckets of these ranges, which are all that is owned, in order. What they hold is known once they are settled."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import hash_columns
-from tidegate.columnar.runs.memory import GroupsOf, Merge
+from tidegate.columnar.runs.memory import GroupsOf, Merge, Run, rows_of_runs
 from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData, InternalError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -186,7 +186,7 @@ class Since:
     come, so only the state itself has one."""
 
     base: SegmentChain | None
-    rows: tuple[pa.RecordBatch, ...] | None
+    rows: tuple[Run, ...] | None
     fired: int | None
     has_fired: bool
     example: pa.RecordBatch | None = None
@@ -218,7 +218,7 @@ class FrozenWindows(FrozenState):
             written += self._whole(store, self.buckets)
         elif plan.delta is not None:
             assert since.rows is not None
-            written += self._delta(store, self.buckets, since.rows, plan.delta.level)
+            written += self._delta(store, self.buckets, rows_of_runs(since.rows), plan.delta.level)
         first = self.buckets.first
         first_ms = None if first is None else self.form.first_ms(first)
         written = [replace(segment, first_ms=first_ms) for segment in written]

@@ -11,7 +11,7 @@ make new batches. What is written is merged and sorted by key group in the snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.columnar.keys.hashing import key_groups
 from tidegate.columnar.runs.disk import SpillFiles
-from tidegate.columnar.runs.memory import Merge
+from tidegate.columnar.runs.memory import LazyRun, Merge
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.errors import ConfigurationError, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -134,6 +134,13 @@ class ColumnarWindowState:
         if partials.num_rows and self._appended.is_keeping:
             self._appended.add(partials, self._buckets.rows)
 
+    def check(self, schema: pa.Schema) -> None:
+        """Partials of these columns are to come. Raises ``SchemaMismatch`` when what is there has others."""
+        if self._schema is None:
+            self._schema = schema.remove_metadata()
+        else:
+            check_columns(self._form.operator, self._schema, schema)
+
     @property
     def restoring(self) -> RestoredWindows | None:
         """Returns what is to be read from the files of the restored checkpoint (``settle``, in any thread), followed by ``settle`` here; ``None``: nothing."""
@@ -157,6 +164,19 @@ class ColumnarWindowState:
         """Returns whether any window up to number ``last`` has rows, or may have, since what was restored is not known yet."""
         return self._restoring is not None or self._buckets.holds_up_to(last)
 
+    def hold(self, partials: Iterable[pa.RecordBatch]) -> None:
+        """As ``add``, of rows that ``keep_change`` keeps already, or that leave before the next checkpoint."""
+        for rows in partials:
+            self._hold(rows)
+
+    def keep_change(self, run: LazyRun, rows_beside: int) -> None:
+        """Keeps for the next delta what was added to one window since the last checkpoint and is held elsewhere, with ``rows_beside`` rows in all."""
+        self._appended.add_window(run, self._buckets.rows + rows_beside)
+
+    def note_fired(self, last: int) -> None:
+        """Windows up to number ``last`` that are held elsewhere have fired."""
+        self._appended.take(last)
+
     def take(self, last: int, least_rows: int = 0) -> Iterator[pa.RecordBatch]:
         """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten. What was
         restored is settled where ``waits_for`` says so.
@@ -173,8 +193,10 @@ class ColumnarWindowState:
         """Everything that is held in the buckets that these rows belong to, for as long as it is looked at. Raises ``StorageError``."""
         return self._buckets.held_beside(rows)
 
-    def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenState:
-        """``options``: what the checkpoint may refer to; ``None``: to nothing."""
+    def freeze(
+        self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()
+    ) -> FrozenState:
+        """``options``: what the checkpoint may refer to; ``None``: to nothing. ``beside``: partials of the same windows that are held elsewhere."""
         may_share = self._form.combine is not None and options is not None and bool(options.shared_location)
         is_savepoint = options is not None and options.snapshot_type.is_savepoint
         base = self._increments.begin(options) if may_share and options is not None else None
@@ -186,7 +208,7 @@ class ColumnarWindowState:
         since = Since(base, rows, self._appended.fired, has_fired, self._example)
         epoch = self._appended.freeze(is_incremental=builds)
         increments = self._increments if builds else None
-        buckets = self._buckets.freeze()
+        buckets = self._buckets.freeze(beside)
         whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
         return FrozenWindows(*whose, checkpoint_id, epoch, buckets, since, increments)
 
@@ -244,10 +266,7 @@ class ColumnarWindowState:
             check_columns(self._form.operator, schema, self._schema)
 
     def _hold(self, partials: pa.RecordBatch) -> None:
-        if self._schema is None:
-            self._schema = partials.schema.remove_metadata()
-        else:
-            check_columns(self._form.operator, self._schema, partials.schema)
+        self.check(partials.schema)
         if self._example is None and partials.num_rows:
             self._example = partials.take(pa.array([0]))
         if self._limit_bytes is not None and partials.nbytes > self._limit_bytes:

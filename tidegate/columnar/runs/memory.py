@@ -16,8 +16,8 @@ GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
 """Key group of each row."""
 
 
-class SpilledRun(Protocol):
-    """A run on disk. Its file goes with the last reference to it."""
+class LazyRun(Protocol):
+    """A run whose rows are read or made when they are looked at."""
 
     @property
     def num_rows(self) -> int:
@@ -34,11 +34,15 @@ class SpilledRun(Protocol):
     def read(self) -> pa.RecordBatch:
         """Its rows, for as long as they are looked at. Any thread. Raises ``StorageError``."""
 
+
+class SpilledRun(LazyRun, Protocol):
+    """A run on disk. Its file goes with the last reference to it."""
+
     def split(self, last: int) -> tuple[SpilledRun | None, SpilledRun | None]:
         """As ``split_run``; only the windows are read. Raises ``StorageError``."""
 
 
-Run: TypeAlias = pa.RecordBatch | SpilledRun
+Run: TypeAlias = pa.RecordBatch | LazyRun
 
 
 class PendingRuns(ABC):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidegate.columnar.runs.memory import Run
 from tidegate.taskmanager.windows.state.appended import KeptChange, KeptChanges
 
 
@@ -39,6 +40,6 @@ class SessionChanges(KeptChanges[_Changed]):
         if not is_worth_it or (self._limit_bytes is not None and self._rows * row_bytes > self._limit_bytes):
             self._give_up()
 
-    def gone_since(self, epoch: int) -> tuple[pa.RecordBatch, ...]:
+    def gone_since(self, epoch: int) -> tuple[Run, ...]:
         """The keys among them of which a session has ended."""
         return tuple(one.rows for one in self._kept if one.epoch >= epoch and one.is_gone)

@@ -8,7 +8,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from tidegate.columnar.aggregates.names import HASH
-from tidegate.columnar.runs.memory import Merge
+from tidegate.columnar.runs.memory import LazyRun, Merge
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import restored_chain
@@ -55,7 +55,9 @@ class ColumnarSessionState(ColumnarWindowState):
         keys = rows.select([HASH, *self._sessions.keys])
         self._changes.add(keys, self.rows, self.bytes_per_row, are_gone=True)
 
-    def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenState:
+    def freeze(
+        self, checkpoint_id: int, options: CheckpointOptions | None, beside: Sequence[LazyRun] = ()
+    ) -> FrozenState:
         may_share = options is not None and bool(options.shared_location)
         is_savepoint = options is not None and options.snapshot_type.is_savepoint
         base = self._increments.begin(options) if may_share and options is not None else None
@@ -68,7 +70,7 @@ class ColumnarSessionState(ColumnarWindowState):
         since = Since(base, rows, None, bool(gone), self._example)
         whose = (self._form, self._owned, self._merge, self._groups_of, self._parts_of)
         increments = self._increments if builds else None
-        buckets = self._buckets.freeze()
+        buckets = self._buckets.freeze(beside)
         return FrozenSessions(*whose, checkpoint_id, epoch, buckets, since, increments, gone, self._max_parallelism)
 
     def confirmed(self, checkpoint_id: int) -> None:
