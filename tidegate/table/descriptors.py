@@ -32,6 +32,8 @@ class Schema:
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, DataType | str, str | None, bool], ...] = ()
     """Name, type, metadata key (``None``: the name), and whether it is only read."""
+    order: tuple[str, ...] = ()
+    """The names of columns of all three kinds as they were declared; without it stored ones come first, then metadata, then computed ones."""
 
     @staticmethod
     def new_builder() -> SchemaBuilder:
@@ -49,21 +51,22 @@ class Schema:
 
     def to_java(self, planner: Planner) -> Any:
         """Flink's ``Schema``. Raises ``InvalidJob`` for a type of a stream."""
-        builder = planner.api.Schema.newBuilder()
+        declared: list[tuple[str, str, tuple[Any, ...]]] = []
         for name, kind in self.columns.items():
             if isinstance(kind, TypeInformation):
                 raise InvalidJob(
                     f"column {name!r}: {kind!r} is a type of streams; tables have DataTypes, such as DataTypes.INT()"
                 )
-            builder.column(name, java_type(kind, planner) if isinstance(kind, DataType) else kind)
+            declared.append((name, "column", (java_type(kind, planner) if isinstance(kind, DataType) else kind,)))
         for name, data_type, metadata_key, is_virtual in self.metadata:
-            given = java_type(data_type, planner)
-            if metadata_key is None:
-                builder.columnByMetadata(name, given, is_virtual)
-            else:
-                builder.columnByMetadata(name, given, metadata_key, is_virtual)
+            keys = () if metadata_key is None else (metadata_key,)
+            declared.append((name, "columnByMetadata", (java_type(data_type, planner), *keys, is_virtual)))
         for name, expression in self.computed:
-            builder.columnByExpression(name, _java(expression, planner))
+            declared.append((name, "columnByExpression", (_java(expression, planner),)))
+        places = {name: place for place, name in enumerate(self.order)}
+        builder = planner.api.Schema.newBuilder()
+        for name, method, given in sorted(declared, key=lambda column: places.get(column[0], len(places))):
+            getattr(builder, method)(name, *given)
         for name, expression in self.watermarks:
             builder.watermark(name, _java(expression, planner))
         if self.key:
@@ -80,6 +83,7 @@ class SchemaBuilder:
         self._watermarks: list[tuple[str, str | Expression]] = []
         self._key: tuple[str, ...] = ()
         self._metadata: list[tuple[str, DataType | str, str | None, bool]] = []
+        self._order: list[str] = []
 
     def column(self, column_name: str, data_type: ColumnType) -> SchemaBuilder:
         """Adds a column. Raises ``InvalidJob`` for what is not a type."""
@@ -88,6 +92,7 @@ class SchemaBuilder:
                 f"column {column_name!r}: {data_type!r} is no type; use DataTypes, such as DataTypes.INT()"
             )
         self._columns[column_name] = data_type
+        self._order.append(column_name)
         return self
 
     def from_fields(self, field_names: list[str], field_data_types: list[DataType]) -> SchemaBuilder:
@@ -105,6 +110,7 @@ class SchemaBuilder:
     def from_schema(self, unresolved_schema: Schema) -> SchemaBuilder:
         """Adds what another schema has."""
         self._columns |= unresolved_schema.columns
+        self._order += unresolved_schema.order or unresolved_schema.columns
         self._computed += unresolved_schema.computed
         self._watermarks += unresolved_schema.watermarks
         self._key = unresolved_schema.key or self._key
@@ -112,14 +118,16 @@ class SchemaBuilder:
         return self
 
     def column_by_expression(self, column_name: str, expr: str | Expression) -> SchemaBuilder:
-        """Adds a computed column, behind those that are stored."""
+        """Adds a computed column."""
+        self._order.append(column_name)
         self._computed.append((column_name, expr))
         return self
 
     def column_by_metadata(
         self, column_name: str, data_type: DataType | str, metadata_key: str | None = None, is_virtual: bool = False
     ) -> SchemaBuilder:
-        """Adds a column of what a connector knows of a row beside its fields, behind those that are stored: of a stream, its ``rowtime``."""
+        """Adds a column of what a connector knows of a row beside its fields: of a stream, its ``rowtime``."""
+        self._order.append(column_name)
         self._metadata.append((column_name, data_type, metadata_key, is_virtual))
         return self
 
@@ -138,7 +146,12 @@ class SchemaBuilder:
         if not (self._columns or self._computed or self._metadata or self._watermarks or self._key):
             raise InvalidJob("a table needs at least one column")
         return Schema(
-            dict(self._columns), tuple(self._computed), tuple(self._watermarks), self._key, tuple(self._metadata)
+            dict(self._columns),
+            tuple(self._computed),
+            tuple(self._watermarks),
+            self._key,
+            tuple(self._metadata),
+            tuple(self._order),
         )
 
 

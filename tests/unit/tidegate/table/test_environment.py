@@ -172,6 +172,17 @@ def test_table_programs_become_flinks_plans(tables: TableEnvironment) -> None:
     assert str(col("a") + 1) == "plus(a, 1)"
 
 
+def test_columns_of_all_kinds_stand_as_they_are_declared(tables: TableEnvironment) -> None:
+    builder = Schema.new_builder().column_by_expression("twice", "id * 2").column("id", DataTypes.INT())
+    builder.column_by_metadata("at", "TIMESTAMP_LTZ(3)", "timestamp", True).column("name", "STRING")
+    options = {"topic": "t", "properties.bootstrap.servers": "localhost:1", "format": "json"}
+    for schema in (builder.build(), Schema.new_builder().from_schema(builder.build()).build()):
+        descriptor = TableDescriptor.for_connector("kafka").schema(schema)
+        for key, text in options.items():
+            descriptor.option(key, text)
+        assert tables.from_descriptor(descriptor.build()).get_column_names() == ["twice", "id", "at", "name"]
+
+
 def test_windows_of_the_table_api_are_planned(tables: TableEnvironment) -> None:
     schema = Schema.new_builder().column("id", DataTypes.BIGINT()).column("ts", DataTypes.TIMESTAMP(3))
     descriptor = TableDescriptor.for_connector("datagen").schema(schema.watermark("ts", "ts").build()).build()
