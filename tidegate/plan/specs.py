@@ -13,7 +13,7 @@ import msgspec
 
 from tidegate.plan.errors import MalformedPlan
 from tidegate.plan.expressions import AggregateCall, PlanPart, Rex, RexLiteral, WindowBound
-from tidegate.plan.logical_types import LogicalType
+from tidegate.plan.logical_types import Field, LogicalType
 
 
 def duration_ms(text: str) -> int:
@@ -103,6 +103,12 @@ class ResolvedCatalogTable(PlanPart, frozen=True):
     comment: str | None = None
     distribution: TableDistribution | None = None
     snapshot: int | None = None
+
+    @property
+    def physical_fields(self) -> tuple[Field, ...]:
+        """The columns that are stored, with their types."""
+        stored = [column for column in self.schema.columns if column.kind == "PHYSICAL"]
+        return tuple(Field(column.name, column.data_type) for column in stored if column.data_type is not None)
 
 
 class ContextResolvedTable(PlanPart, frozen=True):

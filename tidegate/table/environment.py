@@ -575,7 +575,14 @@ class TableEnvironment:
     def _translate(self, plan: ExecNodeGraph, env: StreamExecutionEnvironment, sinks: Sinks, time_zone: str) -> None:
         functions = self._known.by_plan_name()
         translate(
-            plan, env, lambda node: read_table(env, node, self._given), sinks, time_zone, functions, is_bounded_scan
+            plan,
+            env,
+            lambda node: read_table(env, node, self._given),
+            sinks,
+            time_zone,
+            functions,
+            is_bounded_scan,
+            self._options,
         )
 
     def _new_environment(self) -> StreamExecutionEnvironment:

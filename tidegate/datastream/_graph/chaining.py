@@ -69,15 +69,23 @@ def is_chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
 def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
     """``ids[i]`` is of node i. The same program gives the same ids on every machine."""
     ids: list[OperatorId] = []
+    seen: list[OperatorId] = []  # by what reads a node: a check is not there
+    checks = 0
     for node in nodes:
+        inputs = [f"{edge.input_index}:{edge.tag}:{seen[edge.source]}" for edge in node.inputs]
+        if node.is_check:
+            checks += 1
+            ids.append(OperatorId(hex_id("check", *inputs)))
+            seen.append(seen[node.inputs[0].source])
+            continue
         if node.uid_hash:
-            ids.append(OperatorId(node.uid_hash))
-            continue
-        if node.uid:
-            ids.append(OperatorId(hex_id("uid", node.uid)))
-            continue
-        inputs = [f"{edge.input_index}:{edge.tag}:{ids[edge.source]}" for edge in node.inputs]
-        ids.append(OperatorId(hex_id("place", str(len(ids)), node.kind, *inputs)))
+            found = OperatorId(node.uid_hash)
+        elif node.uid:
+            found = OperatorId(hex_id("uid", node.uid))
+        else:
+            found = OperatorId(hex_id("place", str(len(ids) - checks), node.kind, *inputs))
+        ids.append(found)
+        seen.append(found)
     return ids
 
 

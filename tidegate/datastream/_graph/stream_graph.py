@@ -97,6 +97,7 @@ class _GraphMaker:
             buffer_timeout_ms=transformation.buffer_timeout_ms,
             uid_hash=transformation.uid_hash,
             is_non_parallel=transformation.is_non_parallel,
+            is_check=transformation.is_check,
         )
         if node.max_parallelism is not None and node.parallelism > node.max_parallelism:
             raise InvalidJob(

@@ -45,6 +45,8 @@ class StreamNode:
     buffer_timeout_ms: int | None = None
     is_non_parallel: bool = False
     """It runs in one subtask only."""
+    is_check: bool = False
+    """The operators around it have the ids that they have without it."""
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 

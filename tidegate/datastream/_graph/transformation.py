@@ -55,6 +55,8 @@ class OperatorTransformation(Transformation):
     follows_input: bool = False
     """Without a parallelism of its own it takes that of its input, so that it is chained to it (as Flink does for
     timestamps and watermarks)."""
+    is_check: bool = False
+    """It has no state, and the operators around it have the ids that they have without it."""
     is_non_parallel: bool = False
     """Parallelism is 1 and must stay so."""
     uid: str = ""

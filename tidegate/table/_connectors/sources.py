@@ -16,7 +16,7 @@ from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob
 from tidegate.plan import nodes as plan_nodes
-from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
+from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
 from tidegate.table._connectors.format_options import format_options
@@ -86,10 +86,7 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
     """The columns that are stored."""
-    stored = [column for column in table.schema.columns if column.kind == "PHYSICAL"]
-    return LogicalType(
-        TypeRoot.ROW, fields=tuple(Field(c.name, c.data_type) for c in stored if c.data_type is not None)
-    )
+    return LogicalType(TypeRoot.ROW, fields=table.physical_fields)
 
 
 class PickedColumns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.functions.sql.changelog import as_inserts, has_kinds, with_kinds, without_update_before
+from tidegate.functions.sql.constraints import ConstraintEnforcer, Enforcers
 from tidegate.functions.sql.scalar import (
     CompiledFilter,
     CompiledProjection,
@@ -80,9 +81,11 @@ def translate(
     time_zone: str = "UTC",
     functions: Functions | None = None,
     is_bounded: Callable[[Node], bool] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> None:
     """Adds the operators of a plan to ``env``: a scan becomes what ``sources`` gives for it, a sink what ``sinks`` does with its rows.
-    ``functions``: those of users, by the names that the plan has. ``is_bounded``: whether the rows of a scan end; without it they do.
+    ``functions``: those of users, by the names that the plan has. ``is_bounded``: whether the rows of a scan end; without it they do. ``options``: those
+    of the environment, which hold where a node was not planned with its own.
 
     Raises ``UnsupportedPlan``, naming each node without an operator, or the function that is missing.
     """
@@ -219,7 +222,25 @@ def translate(
         if not isinstance(node, _SINKS):
             raise InvalidJob(f"node {node.id}: {node.kind} is no sink, and nothing reads it")
         (found,) = plan.inputs(node.id)
-        sinks(node, materialized(node, stream_of(found), found.output_type, time_zone))
+        kept = constrained(node, stream_of(found), options or {})
+        sinks(node, materialized(node, kept, found.output_type, time_zone))
+
+
+def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> DataStream:
+    """The rows that keep what the columns of a sink's table promise (Flink: ``ConstraintEnforcer``)."""
+    assert isinstance(node, _SINKS)
+    table = node.dynamic_table_sink.table.resolved_table
+    if table is None:
+        return stream
+    try:
+        enforcer = ConstraintEnforcer(table.physical_fields, Enforcers.of({**options, **(node.configuration or {})}))
+    except UnsupportedPlan as error:
+        raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
+    if not enforcer.is_needed:
+        return stream
+    made = mapped(stream, enforcer, stream.get_type()).name("ConstraintEnforcer")
+    made._operator("").is_check = True
+    return made
 
 
 class CalcFunction:

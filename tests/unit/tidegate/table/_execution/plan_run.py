@@ -47,6 +47,7 @@ class PlanRun:
         configuration: Mapping[str, str] | None = None,
         zone: str = "UTC",
         functions: Functions | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._zone = zone
         self.scans: list[Node] = [node for node in plan.nodes if isinstance(node, _SCANS)]
@@ -69,7 +70,8 @@ class PlanRun:
                 return given[len(self._constants) - 1].map_batches(_same, table.schema)
 
             env.from_collection = constant_rows  # type: ignore[method-assign, assignment]
-            translate(plan, env, lambda node: by_id[node.id], lambda _, stream: ends.append(stream), zone, functions)
+            ended = lambda _, stream: ends.append(stream)  # noqa: E731
+            translate(plan, env, lambda node: by_id[node.id], ended, zone, functions, options=options)
             del env.from_collection
             return ends[0].map_batches(self._keep, ends[0].get_type())
 
@@ -95,8 +97,9 @@ class PlanRun:
             for part in [[row] for row in rows] if one_by_one else [rows]:
                 self.push(index, part)
         for index, table in enumerate(self._constants, len(self.scans)):
-            for row in table.to_pylist():
-                self.harness.push(Row(*row.values()), input=index)
+            constants = [Row(*row.values()) for row in table.to_pylist()]
+            for several in [[row] for row in constants] if one_by_one else [constants]:
+                self.harness.push_all(several, input=index)
         self.finish()
 
     def finish(self) -> None:
