@@ -7,6 +7,7 @@ interfaces that Flink has deprecated. Sources and sinks in version 1 are of plan
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -36,6 +37,9 @@ from tidegate.plan.specs import (
     TimeAttributeWindowing,
     Windowing,
 )
+
+STATE_TTL_KEY: Final = "table.exec.state.ttl"
+"""The option of nodes without states of their own in the plan (Flink: ``ExecNodeConfig.getStateRetentionTime``)."""
 
 
 class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):

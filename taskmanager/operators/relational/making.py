@@ -14,11 +14,12 @@ from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compi
 from tidegate.functions.sql.time_shift import TimeShift, shift_of
 from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, spans_of
 from tidegate.model.errors import InvalidJob
+from tidegate.model.units import parse_duration_ms
 from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
 from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, TimeKind
-from tidegate.plan.nodes import Node
+from tidegate.plan.nodes import STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
     ConstantRange,
     ConstantRangeWithoutEnd,
@@ -127,7 +128,7 @@ def _deduplicate(name: str, options: RelationalOptions, schema: pa.Schema) -> Op
     fields = options.row_types[0].fields
     times = [i for i, field in enumerate(fields) if field.type.kind is TimeKind.ROWTIME]
     if node.is_rowtime and node.output_insert_only:
-        return FirstRow(name, node.unique_keys, schema, time=times[0])
+        return FirstRow(name, node.unique_keys, schema, time=times[0], ttl_ms=_ttl_ms(node, 0))
     return Deduplicate(
         name,
         node.unique_keys,
@@ -320,6 +321,7 @@ def _over_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) ->
         is_rows=group.is_rows,
         preceding=preceding,
         constants=constants,
+        ttl_ms=_ttl_ms(node, 0),
     )
 
 
@@ -409,7 +411,13 @@ def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
     width = len(options.row_types[1].fields)
     if node.right_time_attribute_index < 0:
         return ProcessingTimeTemporalJoin(
-            name, options.keys, schema, matcher=matcher, is_left_join=is_left_join, right_width=width
+            name,
+            options.keys,
+            schema,
+            matcher=matcher,
+            is_left_join=is_left_join,
+            right_width=width,
+            retention_ms=_ttl_ms(node, 0),
         )
     return TemporalJoin(
         name,
@@ -419,6 +427,7 @@ def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
         is_left_join=is_left_join,
         right_width=width,
         times=(node.left_time_attribute_index, node.right_time_attribute_index),
+        retention_ms=_ttl_ms(node, 0),
     )
 
 
@@ -429,8 +438,11 @@ def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema
 
 
 def _ttl_ms(node: Node, index: int) -> int:
+    """That of a state of the plan; of a node whose states the plan does not have, the one that it was configured with."""
     found: dict[int, int] = {state.index: state.ttl_ms for state in getattr(node, "state", ())}
-    return found.get(index, 0)
+    if found:
+        return found.get(index, 0)
+    return parse_duration_ms((node.configuration or {}).get(STATE_TTL_KEY, "0 ms"))
 
 
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {

@@ -24,7 +24,8 @@ class OverAggregate(EntriesOperator, TimedOperator):
 
     ``time``: the field of event time, ``None``: rows are taken as they come; over a span of processing time those of one ms together. ``is_rows``: ROWS,
     otherwise RANGE, where rows of the same time are taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all.
-    ``constants`` stand behind the fields of a row for the aggregates.
+    ``constants`` stand behind the fields of a row for the aggregates. ``ttl_ms``: the total of rows as they come expires so long after the last of them;
+    by event time, and of a number of rows, the key is forgotten as a ``TimedOperator`` does it; a span of time needs neither, as in Flink.
     """
 
     def __init__(
@@ -38,18 +39,33 @@ class OverAggregate(EntriesOperator, TimedOperator):
         is_rows: bool,
         preceding: int | None,
         constants: Row,
+        ttl_ms: int = 0,
     ) -> None:
-        super().__init__(name, [partition], schema, is_event_time=time is not None)
+        is_span = not is_rows and preceding is not None
+        is_total = time is None and preceding is None
+        super().__init__(
+            name,
+            [partition],
+            schema,
+            is_event_time=time is not None,
+            ttl_ms=ttl_ms if is_total else 0,
+            retention_ms=0 if is_total or is_span else ttl_ms,
+        )
         self._aggregates = aggregates
         self._time = time
         self._is_rows = is_rows
         self._preceding = preceding
         self._constants = constants
-        self._is_span = not is_rows and preceding is not None
+        self._is_span = is_span
         self._wait = 1 if time is None else 0
         """In ms: so long more rows of the same time may come."""
 
+    def open(self) -> None:
+        self.open_cleanups()
+        super().open()
+
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        self.keep_alive()
         if self._time is None and not self._is_span:
             self._add(state, self.now(), [row], out)
             return state
@@ -69,7 +85,18 @@ class OverAggregate(EntriesOperator, TimedOperator):
         state.remove_list(name)
         for part in [[row] for row in rows] if self._is_rows else [rows] if rows else []:
             self._add(state, time, part, out)
+        self.keep_alive()
         return state
+
+    def expire(self, state: EntriesOfKey) -> Any:
+        """Rows that wait for a watermark are not forgotten."""
+        names = list(state.all())
+        if any(name[0] == _WAITING for name in names):
+            self.keep_alive()
+            return KEEP
+        for name in names:
+            state.put(name, None)
+        return KEEP
 
     def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
         waiting, acc, inside = whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from tidegate.functions.sql.rows import Change, Row
 from tidegate.plan.specs import SortField
 from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, name_of
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
+
+_EMITTED: Final = object()
+"""The state of a key whose first row was emitted."""
 
 
 class Deduplicate(RelationalOperator):
@@ -52,25 +55,48 @@ class Deduplicate(RelationalOperator):
 
 
 class FirstRow(TimedOperator):
-    """The first row of a key by event time, emitted when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). State: ``[row,
-    whether it was emitted]``."""
+    """The first row of a key by event time, emitted when no earlier one can come (Flink: ``RowTimeDeduplicateKeepFirstRowFunction.java``). Keeps the row that
+    waits, and of a key whose row was emitted, until ``ttl_ms`` later, that it was."""
 
-    def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int) -> None:
+    def __init__(self, name: str, keys: Sequence[int], schema: pa.Schema, *, time: int, ttl_ms: int = 0) -> None:
         super().__init__(name, [keys], schema, is_event_time=True)
         self._time = time
+        self._emitted_ttl_ms = ttl_ms
+
+    def open(self) -> None:
+        self._emitted = self.state_of_key("emitted", self._emitted_ttl_ms)
+        super().open()
+
+    def read(self, group: int, key: Any, now_ms: int) -> Any:
+        if self._emitted.read(group, key, now_ms) is not None:
+            return _EMITTED
+        state = self._state.read(group, key, now_ms)
+        if state is not None and state[1]:  # versions before kept both in one value
+            self.write(group, key, _EMITTED, now_ms)
+            return _EMITTED
+        return state
+
+    def write(self, group: int, key: Any, state: Any, now_ms: int) -> None:
+        if state is _EMITTED:
+            self._state.write(group, key, None, now_ms)
+            self._emitted.write(group, key, True, now_ms)
+        else:
+            self._state.write(group, key, state, now_ms)
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         time = row[self._time]
-        if time is None or time <= self.now() or (state is not None and (state[1] or state[0][self._time] <= time)):
+        if time is None or time <= self.now() or state is _EMITTED:
+            return KEEP
+        if state is not None and state[0][self._time] <= time:
             return KEEP
         self.register(time)
         return [row, False]
 
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        if not state[1] and state[0][self._time] <= time_ms:
-            out.append((INSERT, state[0]))
-            state[1] = True
-        return state
+        if state is _EMITTED or state[0][self._time] > time_ms:
+            return KEEP
+        out.append((INSERT, state[0]))
+        return _EMITTED
 
 
 def sort_key(fields: Sequence[SortField]) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidegate.functions.sql.changelog import adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+from tidegate.taskmanager.operators.relational.base import KEEP
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
@@ -48,8 +48,9 @@ class TemporalJoin(TimedOperator):
         is_left_join: bool,
         right_width: int,
         times: tuple[int, int],
+        retention_ms: int = 0,
     ) -> None:
-        super().__init__(name, keys, schema, is_event_time=True)
+        super().__init__(name, keys, schema, is_event_time=True, retention_ms=retention_ms)
         self._versions = _Versions(matcher, is_left_join=is_left_join, right_width=right_width)
         self._times = times
 
@@ -63,6 +64,7 @@ class TemporalJoin(TimedOperator):
         else:
             state[1][time] = (kind, row)
         self.register(time)
+        self.keep_alive()
         return state
 
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
@@ -76,10 +78,14 @@ class TemporalJoin(TimedOperator):
         waiting[:] = [entry for entry in waiting if entry[0] > now]
         for time in times[: max(bisect_right(times, now) - 1, 0)]:
             del versions[time]
-        return state if waiting or versions else None
+        if waiting or versions:
+            self.keep_alive()
+            return state
+        self.stop_cleanup()
+        return None
 
 
-class ProcessingTimeTemporalJoin(RelationalOperator):
+class ProcessingTimeTemporalJoin(TimedOperator):
     """By processing time, of a temporal table function: a row of the left side goes at once, with the version that the table has now. State: the version."""
 
     def __init__(
@@ -91,14 +97,25 @@ class ProcessingTimeTemporalJoin(RelationalOperator):
         matcher: Matcher,
         is_left_join: bool,
         right_width: int,
+        retention_ms: int = 0,
     ) -> None:
-        super().__init__(name, keys, schema)
+        super().__init__(name, keys, schema, is_event_time=False, retention_ms=retention_ms)
         self._versions = _Versions(matcher, is_left_join=is_left_join, right_width=right_width)
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         if input_index == 1:
-            return row if adds(kind) else None
+            if adds(kind):
+                self.keep_alive()
+                return row
+            self.stop_cleanup()
+            return None
         self._versions.join(kind, row, None if state is None else (0, state), out)
+        if state is not None:
+            self.keep_alive()
+        return KEEP
+
+    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
+        """Nothing waits."""
         return KEEP
 
 

@@ -12,20 +12,70 @@ from tidegate.functions.sql.rows import Change
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator
+from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, StateOfKey
 
 
 class TimedOperator(RelationalOperator):
-    """``is_event_time``: the time that ``register`` and ``now`` speak of is that of the watermarks."""
+    """``is_event_time``: the time that ``register`` and ``now`` speak of is that of the watermarks. ``retention_ms``: a key for which ``keep_alive`` was not
+    called for so long, and at most half as long again, is forgotten by ``expire`` (Flink: ``CleanupState``); 0: none is. Where keys are forgotten, ``fire``
+    is of event time, or is not called."""
 
-    def __init__(self, name: str, keys: Sequence[Sequence[int]], schema: pa.Schema, *, is_event_time: bool) -> None:
-        super().__init__(name, keys, schema)
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[Sequence[int]],
+        schema: pa.Schema,
+        *,
+        is_event_time: bool,
+        ttl_ms: int = 0,
+        retention_ms: int = 0,
+    ) -> None:
+        super().__init__(name, keys, schema, ttl_ms)
         self.is_event_time = is_event_time
+        self._retention_ms = retention_ms
+        self._cleanups: StateOfKey | None = None
         self._fired: list[Change] = []
+
+    def open(self) -> None:
+        self.open_cleanups()
+        super().open()
+
+    def open_cleanups(self) -> None:
+        """Opens the state that has when each key is forgotten."""
+        if self._retention_ms:
+            self._cleanups = self.state_of_key("cleanup-timestamp", 0)
 
     @abstractmethod
     def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
         """The timer of a key is due. Returns the new state of the key, ``None`` for none, or ``KEEP``."""
+
+    def expire(self, state: Any) -> Any:
+        """Nothing has come for a key for long. Returns its new state, as ``fire`` does."""
+        return None
+
+    def keep_alive(self) -> None:
+        """The current key is not forgotten until ``retention_ms`` have passed."""
+        if self._cleanups is None:
+            return
+        backend, now_ms = self._backend, self.context.clock.now_ms()
+        ends_ms = self._cleanups.read(backend.group, backend.key, now_ms)
+        if ends_ms is not None:
+            if now_ms + self._retention_ms <= ends_ms:
+                return
+            self._timers.processing.delete(ends_ms)
+        ends_ms = now_ms + self._retention_ms * 3 // 2
+        self._timers.processing.register(ends_ms)
+        self._cleanups.write(backend.group, backend.key, ends_ms, now_ms)
+
+    def stop_cleanup(self) -> None:
+        """There is nothing of the current key to forget."""
+        if self._cleanups is None:
+            return
+        backend, now_ms = self._backend, self.context.clock.now_ms()
+        ends_ms = self._cleanups.read(backend.group, backend.key, now_ms)
+        if ends_ms is not None:
+            self._timers.processing.delete(ends_ms)
+            self._cleanups.write(backend.group, backend.key, None, now_ms)
 
     def now(self) -> int:
         """Returns the time in ms."""
@@ -40,11 +90,15 @@ class TimedOperator(RelationalOperator):
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         now_ms = self.context.clock.now_ms()
+        self._backend.key, self._backend.group = timer.key, timer.group
         state = self.read(timer.group, timer.key, now_ms)
-        if state is not None:
-            found = self.fire(state, timer.timestamp, self._fired)
-            if found is not KEEP:
-                self.write(timer.group, timer.key, found, now_ms)
+        if self._cleanups is not None and domain is TimeDomain.PROCESSING_TIME:
+            self._cleanups.write(timer.group, timer.key, None, now_ms)
+            found = KEEP if state is None else self.expire(state)
+        else:
+            found = KEEP if state is None else self.fire(state, timer.timestamp, self._fired)
+        if found is not KEEP:
+            self.write(timer.group, timer.key, found, now_ms)
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self.advance(timestamp_ms)

@@ -28,7 +28,7 @@ from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import Rex, RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
-from tidegate.plan.nodes import Node
+from tidegate.plan.nodes import STATE_TTL_KEY, Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_nodes import PYTHON, Functions, aggregates_of, calls_functions, python_stream
@@ -160,6 +160,7 @@ def translate(
 
     def make(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
+        node = with_state_ttl(node, options or {})
         if isinstance(node, _SCANS):
             return sources(node)
         if isinstance(node, _VALUES):
@@ -222,8 +223,16 @@ def translate(
         if not isinstance(node, _SINKS):
             raise InvalidJob(f"node {node.id}: {node.kind} is no sink, and nothing reads it")
         (found,) = plan.inputs(node.id)
+        node = with_state_ttl(node, options or {})
         kept = constrained(node, stream_of(found), options or {})
         sinks(node, materialized(node, kept, found.output_type, time_zone))
+
+
+def with_state_ttl(node: Node, options: Mapping[str, str]) -> Node:
+    """A node of streaming mode, configured with the environment's time to live of states."""
+    if STATE_TTL_KEY not in options or not node.kind.startswith("stream-"):
+        return node
+    return replace(node, configuration={STATE_TTL_KEY: options[STATE_TTL_KEY], **(node.configuration or {})})
 
 
 def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> DataStream:

@@ -105,6 +105,13 @@ class Subtasks:
         for running in self.running:
             running.clock.ms = now_ms
 
+    def advance(self, now_ms: int) -> list[Change]:
+        """Timers of processing time fire until then; returns what was emitted."""
+        self.now_ms = now_ms
+        for running in self.running:
+            running.timers.advance_to(now_ms)
+        return self._emitted()
+
     def close(self) -> None:
         for running in self.running:
             running.operator.close()
