@@ -27,6 +27,7 @@ _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _PADDED = (TypeRoot.CHAR, TypeRoot.BINARY)
 _MOST = 2147483647
+"""Flink's length of STRING and BYTES: Java's largest int."""
 _Choice = TypeVar("_Choice", bound=Enum)
 
 
