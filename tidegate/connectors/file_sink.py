@@ -27,7 +27,7 @@ import pyarrow.fs as pafs
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.files.buckets import DateTimeBuckets
+from tidegate.connectors.files.buckets import Buckets
 from tidegate.connectors.files.encoders import (
     CheckedEncoder,
     CsvEncoderFactory,
@@ -70,10 +70,10 @@ class RollingPolicy:
 
 
 class FileSink(Sink):
-    """Writes part files below one directory: into it, or with ``buckets`` into one for their time."""
+    """Writes part files below one directory: into it, or with ``buckets`` into those that they say."""
 
     commits_apart = True
-    _buckets: DateTimeBuckets | None = None
+    _buckets: Buckets | None = None
     """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
 
     def __init__(
@@ -82,7 +82,7 @@ class FileSink(Sink):
         encoder: EncoderFactory,
         rolling: RollingPolicy | None = None,
         prefix: str = "part",
-        buckets: DateTimeBuckets | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         self._path = path if "://" in path else os.path.abspath(path)
         self._encoder = encoder
@@ -119,7 +119,12 @@ class FileSink(Sink):
     def validate_input(self, input_type: TypeInformation, configuration: Configuration) -> None:
         """Raises ``InvalidJob`` when the format cannot hold the columns of the stream."""
         try:
-            opened(self._encoder, pa.BufferOutputStream(), input_type.arrow_schema())
+            schema = input_type.arrow_schema()
+            opened(
+                self._encoder,
+                pa.BufferOutputStream(),
+                schema if self._buckets is None else self._buckets.stored(schema),
+            )
         except SchemaMismatch as error:
             raise InvalidJob(f"output path {self._path}: {error.message}") from error
 
@@ -160,11 +165,11 @@ class _Part:
     final: str
     file: pa.NativeFile
     encoder: FileEncoder
-    bucket: str
+    opened_at: float
 
 
 class FileWriter(SinkWriter):
-    """One subtask's writer: at most one open part file."""
+    """One subtask's writer: at most one open part file for each directory."""
 
     works_on = "arrow"
 
@@ -176,14 +181,14 @@ class FileWriter(SinkWriter):
         prefix: str,
         context: SinkContext,
         schema: pa.Schema,
-        buckets: DateTimeBuckets | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         self._path = path
         self._buckets = buckets
         self._filesystem, self._root = resolve(path)
         self._encoders = encoder
         self._rolling = rolling
-        self._schema = schema
+        self._schema = schema if buckets is None else buckets.stored(schema)
         self._mark = job_mark(context.job_id, context.operator_id)
         attempt = hashlib.sha256(context.attempt.encode()).hexdigest()[:8]
         self._stem = f"{prefix}-{context.subtask_index:05d}-{attempt}"
@@ -191,10 +196,10 @@ class FileWriter(SinkWriter):
         self._since = context.restored_checkpoint_id or 0
         self._number = 0
         self._lock: WriterLock | None = None
-        self._part: _Part | None = None
+        self._parts: dict[str, _Part] = {}
+        """Those that are open, by their directories."""
         self._sealed: list[_Part] = []
         """Cut off by a barrier, and not closed yet by the snapshot thread."""
-        self._opened_at = 0.0
         self._closed: list[list[Committable]] = []
         with storage_errors("create the directory", self._root):
             self._filesystem.create_dir(self._root, recursive=True)
@@ -204,34 +209,41 @@ class FileWriter(SinkWriter):
         assert isinstance(batch, ArrowBatch)
         if not len(batch):
             return
-        with storage_errors("write", self._root if self._part is None else self._part.hidden):
-            bucket = "" if self._buckets is None else self._buckets.now()
-            if self._part is not None and self._part.bucket != bucket:
-                ended, self._part = self._part, None
-                self._closed.append(self._close_part(ended))
-            if self._part is None:
-                self._part = self._open(bucket)
-            part = self._part
-            part.encoder.write(batch.data)
-            if part.file.tell() >= self._rolling.part_bytes or self._age_ms() >= self._rolling.rollover_ms:
-                self._part = None
-                self._closed.append(self._close_part(part))
+        if self._buckets is None:
+            self._write("", batch.data)
+            return
+        for bucket, data in self._buckets.split(batch.data):
+            if self._buckets.closes(bucket):
+                for other in [one for one in self._parts if one != bucket]:
+                    self._end(other)
+            self._write(bucket, data)
 
-    def _age_ms(self) -> float:
-        return (time.monotonic() - self._opened_at) * 1000
+    def _write(self, bucket: str, data: pa.RecordBatch) -> None:
+        part = self._parts.get(bucket)
+        with storage_errors("write", self._root if part is None else part.hidden):
+            if part is None:
+                part = self._parts[bucket] = self._open(bucket)
+            part.encoder.write(data)
+            age_ms = (time.monotonic() - part.opened_at) * 1000
+            if part.file.tell() >= self._rolling.part_bytes or age_ms >= self._rolling.rollover_ms:
+                self._end(bucket)
+
+    def _end(self, bucket: str) -> None:
+        part = self._parts.pop(bucket)
+        with storage_errors("write", part.hidden):
+            self._closed.append(self._close_part(part))
 
     def _open(self, bucket: str) -> _Part:
         name = f"{self._stem}-{self._number}{self._encoders.suffix}"
         final = f"{bucket}/{name}" if bucket else name
         hidden = f".{name}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
-        self._opened_at = time.monotonic()
+        opened_at = time.monotonic()
         if self._lock is None and is_local(self._filesystem):
             self._lock = WriterLock(f"{self._root}/{lock_name(self._stem, self._mark)}")
         file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
-        return _Part(
-            hidden, final, file, CheckedEncoder(self._encoders, file, self._schema, f"{self._root}/{final}"), bucket
-        )
+        encoder = CheckedEncoder(self._encoders, file, self._schema, f"{self._root}/{final}")
+        return _Part(hidden, final, file, encoder, opened_at)
 
     def _close_part(self, part: _Part) -> list[Committable]:
         """Its committable, once it is durable."""
@@ -245,19 +257,19 @@ class FileWriter(SinkWriter):
 
     def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         """Encoding what was gathered, and syncing, are left to the function that is given back."""
-        part, closed = self._part, self._closed
-        self._part, self._closed = None, []
+        parts, closed = list(self._parts.values()), self._closed
+        self._parts, self._closed = {}, []
         self._since = checkpoint_id
-        if part is None and not closed:
+        if not parts and not closed:
             return []
-        if part is not None:
-            self._sealed.append(part)
+        self._sealed += parts
 
         def close() -> list[Committable]:
-            with storage_errors("write", self._root if part is None else part.hidden):
-                if part is not None:
+            for part in parts:
+                with storage_errors("write", part.hidden):
                     closed.append(self._close_part(part))
-                    self._sealed.remove(part)
+                self._sealed.remove(part)
+            with storage_errors("write", self._root):
                 if is_local(self._filesystem):
                     sync_directory(self._root)
             return closed
@@ -270,9 +282,9 @@ class FileWriter(SinkWriter):
         return sealed if isinstance(sealed, list) else sealed()
 
     def close(self) -> None:
-        parts = [*self._sealed, *([] if self._part is None else [self._part])]
+        parts = [*self._sealed, *self._parts.values()]
         unlisted = [hidden for _, hidden, _, _ in self._closed]
-        self._part, self._sealed, self._closed = None, [], []
+        self._parts, self._sealed, self._closed = {}, [], []
         try:
             for part in parts:
                 try:

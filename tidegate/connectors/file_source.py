@@ -213,7 +213,17 @@ class FileSource(Source):
 
     def _splits_of(self, root: str, files: Sequence[pafs.FileInfo]) -> list[Split]:
         prefix = _uri_prefix(root)
-        return [split for f in files for split in self._splits_of_file(prefix + f.path, f, _below(root, f))]
+        found = [(f, self.directory_values(root, f)) for f in files]
+        return [
+            split
+            for f, values in found
+            if values is not None
+            for split in self._splits_of_file(prefix + f.path, f, values)
+        ]
+
+    def directory_values(self, root: str, file: pafs.FileInfo) -> hive.Values | None:
+        """Returns what the directories between a path and a file in it say; ``None``: the file is not read."""
+        return _below(root, file)
 
     def _splits_of_file(self, uri: str, info: pafs.FileInfo, directories: hive.Values) -> list[Split]:
         values = hive.known(self._format, directories)

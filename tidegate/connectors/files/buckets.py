@@ -1,12 +1,15 @@
-"""Which directory below the output path a part file goes to: by the time at which it is begun (Flink: ``DateTimeBucketAssigner``)."""
+"""Which directory below the output path rows go to: by the time at which a part file is begun (Flink: ``DateTimeBucketAssigner``), or by their own values."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
 
 from tidegate.model.errors import InvalidJob
 
@@ -23,8 +26,24 @@ _FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
 }
 
 
+class Buckets(ABC):
+    """Pickled with the job."""
+
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """Returns the columns of the files, of rows with ``schema``."""
+        return schema
+
+    @abstractmethod
+    def split(self, data: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yields for each directory the rows that go there, with the columns of the files."""
+
+    def closes(self, bucket: str) -> bool:
+        """Whether part files of other directories end when rows go to this one."""
+        return False
+
+
 @dataclass(frozen=True)
-class DateTimeBuckets:
+class DateTimeBuckets(Buckets):
     """``pattern`` is of Java's ``DateTimeFormatter`` with the letters y, u, M, d, D, H, m, s in numbers, and text between quotes;
     ``zone`` is a name such as ``Europe/Berlin``, or ``None``: UTC, not the zone of the TaskManager that begins the file (as
     Flink has it), which would be another one on each machine. Raises ``InvalidJob`` for others."""
@@ -40,6 +59,12 @@ class DateTimeBuckets:
             self._zone()
         except (ZoneInfoNotFoundError, ValueError):
             raise InvalidJob(f"unknown time zone {self.zone!r}; one is Europe/Berlin") from None
+
+    def split(self, data: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        yield self.now(), data
+
+    def closes(self, bucket: str) -> bool:
+        return True
 
     def now(self) -> str:
         """Returns the directory for the present time."""

@@ -5,6 +5,7 @@ The value of a file's directory counts for all its rows, also against a column o
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
@@ -103,6 +104,8 @@ def _scalar(path: str, field: pa.Field, text: str | None) -> pa.Scalar:
     try:
         if pa.types.is_decimal(field.type):
             return decimals_of([text], field)[0]
+        if pa.types.is_time(field.type):
+            return pa.scalar(None if text is None else datetime.time.fromisoformat(text), field.type)
         return pa.scalar(text, pa.string()).cast(field.type)
     except Exception as error:
         raise SchemaMismatch(f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}") from error

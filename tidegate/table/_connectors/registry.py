@@ -74,7 +74,12 @@ CONNECTORS = {
             "filesystem", True, True,
             required=frozenset({"path", "format"}),
             optional=frozenset(
-                {"sink.parallelism", "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval"}
+                {
+                    "partition.default-name",
+                    "sink.parallelism",
+                    "sink.rolling-policy.file-size",
+                    "sink.rolling-policy.rollover-interval",
+                }
             ),
             formats=FILE_FORMATS,
         ),

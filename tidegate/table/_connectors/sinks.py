@@ -9,6 +9,7 @@ from tidegate.common.row import Row, RowKind
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, RollingPolicy
+from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.print_sink import printing_place
 from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.sql.scalar import arrow_schema
@@ -18,10 +19,11 @@ from tidegate.model.values import StateValue
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import WritingMetadata
+from tidegate.plan.specs import Partitioning, WritingMetadata
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_sink
+from tidegate.table._connectors.partitions import partition_columns, stored_type
 from tidegate.table._connectors.registry import check_table, writable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type
@@ -47,6 +49,8 @@ def write_table(node: Node, stream: DataStream) -> None:
     schema = arrow_schema(kind)
     metadata: tuple[str, ...] = ()
     for ability in sink.abilities:
+        if isinstance(ability, Partitioning):
+            continue  # the plan has the values as columns
         known = writable_metadata(table.options).keys()
         if not isinstance(ability, WritingMetadata) or not set(ability.metadata_keys) <= known:
             raise InvalidJob(
@@ -72,10 +76,10 @@ def _sink(shape: TableShape, options: Mapping[str, str], kind: LogicalType, meta
         case "kafka" | "upsert-kafka":
             return kafka_sink(options, shape, kind, metadata)
         case _:
-            return _files(shape.name, options, kind)
+            return _files(shape, options, kind)
 
 
-def _files(name: str, options: Mapping[str, str], kind: LogicalType) -> FileSink:
+def _files(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -> FileSink:
     path = options["path"].removeprefix("file://")
     default = RollingPolicy()
     size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
@@ -83,11 +87,13 @@ def _files(name: str, options: Mapping[str, str], kind: LogicalType) -> FileSink
         part_bytes=default.part_bytes if size is None else parse_size_bytes(size),
         rollover_ms=default.rollover_ms if age is None else parse_duration_ms(age),
     )
+    partitions = partition_columns(shape, options, kind)
     chosen = options["format"]
     if chosen == "parquet":
-        return FileSink.for_parquet(path, rolling)
-    writing = make_writing(*format_options(name, options), kind)
-    return FileSink(path, TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}")), rolling)
+        return FileSink(path, ParquetEncoderFactory(), rolling, buckets=partitions)
+    writing = make_writing(*format_options(shape.name, options), stored_type(kind, shape))
+    encoder = TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}"))
+    return FileSink(path, encoder, rolling, buckets=partitions)
 
 
 class TablePrintSink(Sink):

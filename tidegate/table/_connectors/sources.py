@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -21,6 +22,7 @@ from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_source
+from tidegate.table._connectors.partitions import partition_columns, partitioned_source, stored_type
 from tidegate.table._connectors.registry import ROWS, STREAM, check_table, is_bounded, readable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.streams import StreamTable, read_stream
@@ -114,7 +116,7 @@ def _read(
         case "datagen":
             return generated(env, name, schema, options)
         case "filesystem":
-            return env.from_source(_files(name, options, type), WatermarkStrategy.no_watermarks(), name)
+            return env.from_source(_files(shape, options, type), WatermarkStrategy.no_watermarks(), name)
         case "kafka" | "upsert-kafka":
             source = kafka_source(options, shape, type, metadata)
             stream = env.from_source(source, WatermarkStrategy.no_watermarks(), name)
@@ -135,8 +137,13 @@ def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, opt
     return env.from_source(source, WatermarkStrategy.no_watermarks(), name)
 
 
-def _files(name: str, options: Mapping[str, str], type: LogicalType) -> FileSource:
+def _files(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> FileSource:
     path = options["path"].removeprefix("file://")
-    if options["format"] == "parquet":
+    partitions = partition_columns(shape, options, type)
+    stored = stored_type(type, shape)
+    if options["format"] != "parquet":
+        lines = file_format(make_reading(*format_options(shape.name, options), stored))
+        return FileSource((path,), lines) if partitions is None else partitioned_source(path, lines, partitions)
+    if partitions is None:
         return FileSource.for_parquet(path, schema=arrow_schema(type))
-    return FileSource((path,), file_format(make_reading(*format_options(name, options), type)))
+    return partitioned_source(path, ParquetFormat(arrow_schema(stored)), partitions)

@@ -120,6 +120,8 @@ class _Factory(_JavaObject):
         metadata = writable_metadata(_options(context))
         if metadata:
             return _MetadataSink(self._planner, changes, metadata)
+        if _shape(context).partition_keys:
+            return _PartitionedSink(self._planner, changes)
         return _Sink(self._planner, changes)
 
     def _checked(self, context: Any, *, is_source: bool) -> str:
@@ -273,6 +275,22 @@ class _Sink(_JavaObject):
 
     class Java:
         implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
+
+
+class _PartitionedSink(_Sink):
+    """A table whose rows go to directories by some of their columns."""
+
+    def applyStaticPartition(self, partition: Any) -> None:
+        """The plan has these values as columns."""
+
+    def requiresPartitionGrouping(self, supports_grouping: bool) -> bool:
+        return False
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.sink.DynamicTableSink",
+            f"{_CONNECTOR}.sink.abilities.SupportsPartitioning",
+        )
 
 
 class _MetadataSink(_Sink):
