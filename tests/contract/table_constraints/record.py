@@ -159,7 +159,7 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def same(one: dict[str, Any]) -> str:
-    """What a case is told apart by."""
+    """Returns the name of a case."""
     return json.dumps([one["columns"], one["query"], one["is_streaming"], one["options"]])
 
 

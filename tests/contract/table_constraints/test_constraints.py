@@ -38,17 +38,17 @@ def printed(case: dict[str, Any], *, one_by_one: bool) -> list[str]:
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_rows_are_written_dropped_or_refused_as_by_flink(one_by_one: bool) -> None:
     for case in RECORDED:
-        told = f"{case['columns']} {case['options']} {case['query']}"
+        label = f"{case['columns']} {case['options']} {case['query']}"
         if "refused" in case:
             with pytest.raises(UnsupportedPlan) as refused:
                 Enforcers.of(case["options"])
-            assert case["refused"].endswith(refused.value.message), told
+            assert case["refused"].endswith(refused.value.message), label
         elif "error" in case and not any(name in case["error"] for name in FLINKS_OWN):
             with pytest.raises(EvaluationError) as failed:
                 printed(case, one_by_one=one_by_one)
-            assert case["error"].endswith(failed.value.message), told
+            assert case["error"].endswith(failed.value.message), label
         elif "error" not in case:
-            assert sorted(printed(case, one_by_one=one_by_one)) == sorted(case["lines"]), told
+            assert sorted(printed(case, one_by_one=one_by_one)) == sorted(case["lines"]), label
 
 
 def test_maps_with_nested_values_are_checked_where_flink_fails() -> None:
