@@ -55,7 +55,7 @@ orders.where(col("price").is_not_null).select(col("id") + lit(100), col("price")
 orders.select(col("id"), col("name")).execute().print()
 t_env.create_temporary_system_function("add_up", add)
 print(sorted(tuple(row) for row in t_env.execute_sql("SELECT add_up(id, 1), shout(name) FROM orders WHERE add_up(id, 1) > 2").collect()))
-print(orders.select(col("id")).to_pandas()["id"].tolist())
+print(orders.select(col("id").alias("number")).to_pandas()["number"].tolist())
 batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
 batch.get_config().set("parallelism.default", "2")
 batch.execute_sql(

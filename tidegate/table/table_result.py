@@ -141,10 +141,15 @@ class TableResult:
             print_table(texts, kind, shows_kinds=False, knows_all=True, ending=ending)
 
     def arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of a query as Arrow batches; with changes, their kinds are the last column. This method is tidegate's own."""
+        """The rows of a query as Arrow batches with the names of its columns, which a plan need not keep; with changes, their kinds are the last column.
+        This method is tidegate's own."""
         assert self._batches is not None
+        names = self._kind.field_names
         with self._batches as found:
-            yield from found.batches()
+            for batch in found.batches():
+                fields = [field.with_name(name) for field, name in zip(batch.schema, names, strict=False)]
+                schema = pa.schema([*fields, *list(batch.schema)[len(names) :]])
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
 
     def _collected(self) -> Iterator[Row]:
         for batch in self.arrow_batches():
