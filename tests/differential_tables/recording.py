@@ -13,7 +13,9 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from tests.differential_tables.cases import Case, Table, case_of
+import msgspec
+
+from tests.differential_tables.cases import case_of
 from tests.differential_tables.judge import Judged, judged
 from tests.sim.seeds import BASE_SEED
 
@@ -23,24 +25,13 @@ _FILE = Path(__file__).with_name("recorded.json.xz")
 @cache
 def recorded() -> Sequence[Judged]:
     """All of them."""
-    found = json.loads(lzma.decompress(_FILE.read_bytes()))
-    return [_read(line) for line in found]
+    return msgspec.json.decode(lzma.decompress(_FILE.read_bytes()), type=list[Judged])
 
 
 def write(cases: Sequence[Judged]) -> None:
     """Keeps those that Flink planned."""
     lines = [asdict(one) for one in cases if one.plan is not None]
     _FILE.write_bytes(lzma.compress(json.dumps(lines, ensure_ascii=False).encode(), preset=9 | lzma.PRESET_EXTREME))
-
-
-def _read(line: dict[str, object]) -> Judged:
-    case = dict(line.pop("case"))  # type: ignore[call-overload]
-    tables = tuple(
-        Table(table["name"], tuple((name, type) for name, type in table["columns"]), table["rows"])
-        for table in case.pop("tables")
-    )
-    changes = [(kind, tuple(row)) for kind, row in line.pop("changes")]  # type: ignore[attr-defined]
-    return Judged(case=Case(tables=tables, **case), changes=changes, **line)  # type: ignore[arg-type]
 
 
 def main() -> None:
