@@ -35,8 +35,17 @@ class KafkaRecordDeserializationSchema(DeserializationSchema):
     """Makes rows of whole records: of their keys, values, places and times (Flink's interface of that name)."""
 
     reads_tombstones = True
-    needs_keys = False
-    needs_attributes = False
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether the keys of records are to be read."""
+        return False
+
+    @property
+    def needs_attributes(self) -> bool:
+        """Whether headers, leader epochs and types of timestamps are to be read."""
+        return False
+
     """Whether it reads headers, leader epochs or the types of timestamps: then records are read one by one."""
 
     @abstractmethod

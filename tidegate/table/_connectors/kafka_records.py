@@ -83,11 +83,11 @@ class TableRecordDeserializer(KafkaRecordDeserializationSchema):
     is_upsert: bool = False
 
     @property
-    def needs_keys(self) -> bool:  # type: ignore[override]
+    def needs_keys(self) -> bool:
         return self.key is not None
 
     @property
-    def needs_attributes(self) -> bool:  # type: ignore[override]
+    def needs_attributes(self) -> bool:
         return not _ATTRIBUTES.isdisjoint(self.metadata)
 
     def get_produced_type(self) -> TypeInformation:
