@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.connectors.formats.messages import Counts, PoisonRecord, Values, objects
+from tidegate.connectors.formats.messages import Counts, Values
 from tidegate.functions.sql.changelog import (
     DELETE,
     INSERT,
@@ -29,7 +29,7 @@ from tidegate.functions.sql.changelog import (
 )
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
-from tidegate.table._formats.columns import as_arrays, first_poison
+from tidegate.table._formats.columns import one_by_one
 from tidegate.table._formats.errors import Unreadable
 from tidegate.table._formats.java_numbers import whole_number
 from tidegate.table._formats.json_reading import Convert, JsonReading, JsonTree
@@ -176,20 +176,7 @@ class ChangelogReading:
         found = self._at_once(messages)
         if found is not None:
             return found
-        schema = self.schema
-        rows: list[tuple[Any, ...]] = []
-        counts = np.zeros(len(messages), np.int64)
-        for index, message in enumerate(objects(messages)):
-            before = len(rows)
-            try:
-                rows += self._rows(message)
-            except Unreadable as error:
-                raise PoisonRecord(index, str(error)) from None
-            counts[index] = len(rows) - before
-        arrays = as_arrays(rows, schema)
-        if arrays is None:
-            raise first_poison(self.read, messages)
-        return pa.RecordBatch.from_arrays(arrays, schema=schema), counts
+        return one_by_one(messages, self._rows, self.schema)
 
     # ---- by Arrow
 

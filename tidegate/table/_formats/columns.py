@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.connectors.formats.messages import PoisonRecord, Values
+from tidegate.connectors.formats.messages import Counts, PoisonRecord, Values, objects
 from tidegate.functions.sql.scalar import arrow_type
 from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.table._formats.errors import Unreadable
 from tidegate.table._formats.times import TimestampStandard, timestamp_text
 
 TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
@@ -82,6 +84,26 @@ def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRe
         except PoisonRecord as poison:
             return PoisonRecord(index, poison.reason)
     raise AssertionError("each message can be read alone, and all of them cannot")
+
+
+def one_by_one(
+    messages: Values, rows_of: Callable[[Any], Iterable[tuple[Any, ...]]], schema: pa.Schema
+) -> tuple[pa.RecordBatch, Counts]:
+    """Returns the rows of messages, and how many of them each has. Raises ``PoisonRecord`` for the first that ``rows_of`` refuses as ``Unreadable``, or that
+    has a value which its column does not hold."""
+    rows: list[tuple[Any, ...]] = []
+    counts = np.zeros(len(messages), np.int64)
+    for index, message in enumerate(objects(messages)):
+        before = len(rows)
+        try:
+            rows += rows_of(message)
+        except Unreadable as error:
+            raise PoisonRecord(index, str(error)) from None
+        counts[index] = len(rows) - before
+    arrays = as_arrays(rows, schema)
+    if arrays is None:
+        raise first_poison(lambda some: one_by_one(some, rows_of, schema), messages)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema), counts
 
 
 def _matching(texts: pa.Array, pattern: str) -> pa.Array:

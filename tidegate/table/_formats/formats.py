@@ -129,14 +129,7 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
     given = _Options(name, options)
     match name:
         case "json":
-            made = JsonWriting(
-                row_type,
-                given.standard(),
-                decimals_are_plain=given.flag("encode.decimal-as-plain-number"),
-                leaves_nulls_out=given.flag("encode.ignore-null-fields"),
-            )
-            made.check()
-            return made
+            return _json_writing(given, row_type)
         case "csv":
             csv = CsvWriting(
                 row_type,
@@ -154,17 +147,21 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
                 raise InvalidJob(
                     "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true."
                 )
-            json = JsonWriting(
-                row_type,
-                given.standard(),
-                decimals_are_plain=given.flag("encode.decimal-as-plain-number"),
-                leaves_nulls_out=given.flag("encode.ignore-null-fields"),
-            )
-            json.check()
-            return ChangelogWriting(json, name)
+            return ChangelogWriting(_json_writing(given, row_type), name)
         case _:
             check_raw(row_type)
             return RawWriting(row_type, given.charset())
+
+
+def _json_writing(given: _Options, row_type: LogicalType) -> JsonWriting:
+    made = JsonWriting(
+        row_type,
+        given.standard(),
+        decimals_are_plain=given.flag("encode.decimal-as-plain-number"),
+        leaves_nulls_out=given.flag("encode.ignore-null-fields"),
+    )
+    made.check()
+    return made
 
 
 class _Options:

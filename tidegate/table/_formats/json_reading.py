@@ -15,18 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
 from tidegate.connectors.files.json_text import BOM, MAX_DEPTH, TOO_DEEP, is_safe, is_too_deep
-from tidegate.connectors.formats.messages import Counts, PoisonRecord, Values, objects, one_a_line
+from tidegate.connectors.formats.messages import Counts, Values, one_a_line
 from tidegate.functions.sql.scalar import arrow_schema, arrow_type
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.records.java_text import double_text
-from tidegate.table._formats.columns import TEXTS, UNIT_NS, as_arrays, cast_texts, first_poison
+from tidegate.table._formats.columns import TEXTS, UNIT_NS, cast_texts, one_by_one
 from tidegate.table._formats.errors import Unreadable
 from tidegate.table._formats.java_numbers import BLANK, decimal_number, floating_number, in_range, whole_number
 from tidegate.table._formats.times import TimestampStandard, date_of, instant_of, time_of, timestamp_of
@@ -96,19 +95,7 @@ class JsonReading:
         found = self._at_once(messages, schema)
         if found is not None:
             return found, None
-        rows: list[tuple[Any, ...]] = []
-        counts = np.zeros(len(messages), np.int64)
-        for index, message in enumerate(objects(messages)):
-            before = len(rows)
-            try:
-                rows += self._rows(message)
-            except Unreadable as error:
-                raise PoisonRecord(index, str(error)) from None
-            counts[index] = len(rows) - before
-        arrays = as_arrays(rows, schema)
-        if arrays is None:
-            raise first_poison(self.read, messages)
-        return pa.RecordBatch.from_arrays(arrays, schema=schema), counts
+        return one_by_one(messages, self._rows, schema)
 
     # ---- by Arrow
 
