@@ -201,7 +201,7 @@ class RelationalOperator(KeyedOperator):
         self._user = UserFunction(functions, self._name)
 
     def open(self) -> None:
-        self._state = self.state_of_key("state", self._ttl_ms)
+        self.open_states()
         super().open()
         if self._user is not None:
             self._user.open(self.context)
@@ -210,6 +210,10 @@ class RelationalOperator(KeyedOperator):
         super().close()
         if self._user is not None:
             self._user.close()
+
+    def open_states(self) -> None:
+        """Asks for the states of the operator."""
+        self._state = self.state_of_key("state", self._ttl_ms)
 
     def state_of_key(self, name: str, ttl_ms: int) -> StateOfKey:
         ttl = Ttl(ttl_ms, in_full_snapshot=True, sweep_size=SWEPT_FOR_EACH_ROW) if ttl_ms else None
@@ -302,9 +306,8 @@ class RelationalOperator(KeyedOperator):
 class EntriesOperator(RelationalOperator):
     """Keeps values of a key by names, each an entry of its own. The state of a key is an ``EntriesOfKey``."""
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         self._entries = self.entries_of_keys("state", self._ttl_ms, self.split)
-        super(RelationalOperator, self).open()
 
     def read(self, group: int, key: Any, now_ms: int) -> EntriesOfKey:
         return self._entries.of(group, key, now_ms)

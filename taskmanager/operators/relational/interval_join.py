@@ -11,7 +11,7 @@ from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.taskmanager.operators.base import Operator
-from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, Name, RelationalOperator, listed
+from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, Name, listed
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
@@ -49,10 +49,9 @@ class TableIntervalJoin(TimedOperator):
         self._delay = max(before, after, 0)
         self._nothing = [(None,) * width for width in widths]
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         self._left = self.entries_of_keys("state", 0, lambda whole: _by_time(whole[0]))
         self._right = self.entries_of_keys("right", 0, _by_time)
-        super(RelationalOperator, self).open()
 
     def read(self, group: int, key: Any, now_ms: int) -> Sides:
         right = self._right.of(group, key, now_ms)

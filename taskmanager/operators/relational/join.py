@@ -56,13 +56,12 @@ class Join(RelationalOperator):
         ]
         """By side: the positions whose values distinguish rows of a key of the join; ``None``: all of them."""
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         left, right = (
             self.entries_of_keys(name, self._sides_ttl[index], self._split(index))
             for index, name in enumerate(("left", "right"))
         )
         self._sides = (left, right)
-        super(RelationalOperator, self).open()
 
     def read(self, group: int, key: Any, now_ms: int) -> Sides:
         left, right = self._sides

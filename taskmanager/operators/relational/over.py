@@ -60,9 +60,9 @@ class OverAggregate(EntriesOperator, TimedOperator):
         self._wait = 1 if time is None else 0
         """In ms: so long more rows of the same time may come."""
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         self.open_cleanups()
-        super().open()
+        super().open_states()
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         self.keep_alive()

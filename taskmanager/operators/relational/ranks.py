@@ -63,9 +63,9 @@ class FirstRow(TimedOperator):
         self._time = time
         self._emitted_ttl_ms = ttl_ms
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         self._emitted = self.state_of_key("emitted", self._emitted_ttl_ms)
-        super().open()
+        super().open_states()
 
     def read(self, group: int, key: Any, now_ms: int) -> Any:
         if self._emitted.read(group, key, now_ms) is not None:

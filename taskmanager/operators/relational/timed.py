@@ -36,9 +36,9 @@ class TimedOperator(RelationalOperator):
         self._cleanups: StateOfKey | None = None
         self._fired: list[Change] = []
 
-    def open(self) -> None:
+    def open_states(self) -> None:
         self.open_cleanups()
-        super().open()
+        super().open_states()
 
     def open_cleanups(self) -> None:
         """Opens the state that has when each key is forgotten."""

@@ -19,6 +19,7 @@ from tidegate.table import (
     AggregateFunction,
     DataTypes,
     EnvironmentSettings,
+    FunctionContext,
     ListView,
     MapView,
     Table,
@@ -276,6 +277,28 @@ def test_what_flink_does_not_plan_is_refused_in_its_words(streaming: TableEnviro
         changes(batch, "SELECT average(n) FROM v")
     with pytest.raises(InvalidStatement, match="Python UDAF and Java/Scala UDAF cannot be used together"):
         changes(batch, "SELECT k, mean(n), COUNT(*) FROM v GROUP BY k")
+
+
+class Opened(WeightedAverage):
+    """The number of values; it fails where it was not opened."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        self.opened = True
+
+    def get_value(self, accumulator: Row) -> int:
+        assert self.opened
+        return int(accumulator[1])
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT k, opened(n) FROM v GROUP BY k", f"SELECT k, opened(n) FROM v GROUP BY k, {_TUMBLE}"]
+)
+def test_functions_are_opened_before_they_are_called(streaming: TableEnvironment, query: str) -> None:
+    function = udaf(Opened(), name="opened", func_type="general")
+    streaming.create_temporary_system_function("opened", function)
+    found = left(streaming, query)
+    assert ("b", "1") in found
+    streaming.drop_temporary_system_function("opened")
 
 
 def test_accumulators_are_state(streaming: TableEnvironment) -> None:
