@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from ctypes import c_float
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -89,12 +90,14 @@ def _fitted(value: Decimal, type: LogicalType) -> Decimal | None:
 
 
 class Sum(SqlAggregate):
-    """Null where no value is there. A sum of whole numbers wraps around in its type, one of DECIMAL is null when it does not fit."""
+    """Null where no value is there. A sum of whole numbers wraps around in its type, one of FLOAT is rounded to it at each step, one of DECIMAL is null
+    when it does not fit."""
 
     empty: Any = None
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
+        self._is_single = call.type.root is TypeRoot.FLOAT
         self._zero: Any = 0.0 if call.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else 0
         if call.type.root is TypeRoot.DECIMAL:
             self._zero = Decimal(0)
@@ -128,6 +131,8 @@ class Sum(SqlAggregate):
         return None
 
     def _plus(self, left: Any, right: Any) -> Any:
+        if self._is_single:
+            return c_float(left + right).value
         return _WIDE.add(left, right) if self.type.root is TypeRoot.DECIMAL else left + right
 
 
@@ -139,10 +144,11 @@ class Sum0(Sum):
 
 
 class Avg(Sum):
-    """The average of whole numbers is one, rounded toward zero."""
+    """The average of whole numbers is one, rounded toward zero; that of FLOAT is of a sum of DOUBLE, as in Flink."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
+        self._is_single = False
         if arguments[0].root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             self._zero = 0.0
 
