@@ -2,7 +2,7 @@
 
     row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("price", DataTypes.DECIMAL(10, 2))])
 
-A length of text or bytes is kept, and not enforced on streams. Interval, multiset, raw and structured types are not there.
+A length of text or bytes is kept, and not enforced on streams. Raw and structured types are not there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from tidegate.model.errors import InvalidJob
 from tidegate.records.type_factory import Types
 from tidegate.records.type_information import RowTypeInfo, TypeInformation
 
-__all__ = ["DataType", "DataTypes", "RowField", "RowType"]
+__all__ = ["DataType", "DataTypes", "Resolution", "RowField", "RowType"]
 
 _MAX_LENGTH = 2**31 - 1
 """Flink's `VarCharType.MAX_LENGTH`."""
 _MAX_DIGITS = 38
 """Flink's `DecimalType.MAX_PRECISION`."""
+_MONTHS = ("YEAR", "MONTH")
+_DAYS = ("DAY", "HOUR", "MINUTE", "SECOND")
+"""The units of ``INTERVAL``, each larger than the next."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,17 @@ class RowType(DataType):
 
     def __len__(self) -> int:
         return len(self.fields)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """A unit of ``INTERVAL``, with the digits that are kept of it where it has any."""
+
+    unit: str
+    precision: int | None = None
+
+    def __str__(self) -> str:
+        return self.unit if self.precision is None else f"{self.unit}({self.precision})"
 
 
 class DataTypes:
@@ -222,6 +236,61 @@ class DataTypes:
         info = Types.MAP(key_type.type_info, value_type.type_info)
         value = pa.field("value", value_type.arrow, value_type.is_nullable)
         return DataType(f"MAP<{key_type}, {value_type}>", info, pa.map_(key_type.arrow, value), nullable)
+
+    @staticmethod
+    def MULTISET(element_type: DataType, nullable: bool = True) -> DataType:
+        """Declares elements of one type, each with the number of times that it is there: a map."""
+        made = DataTypes.MAP(element_type, DataTypes.INT(False), nullable)
+        return replace(made, text=f"MULTISET<{element_type}>")
+
+    @staticmethod
+    def NULL() -> DataType:
+        """Declares the type of a value that is always null."""
+        return DataType("NULL", Types.STRING(), pa.null())
+
+    @staticmethod
+    def SECOND(precision: int = 6) -> Resolution:
+        """A unit of ``INTERVAL``, with ``precision`` digits behind the point."""
+        return Resolution("SECOND", precision)
+
+    @staticmethod
+    def MINUTE() -> Resolution:
+        """A unit of ``INTERVAL``."""
+        return Resolution("MINUTE")
+
+    @staticmethod
+    def HOUR() -> Resolution:
+        """A unit of ``INTERVAL``."""
+        return Resolution("HOUR")
+
+    @staticmethod
+    def DAY(precision: int = 2) -> Resolution:
+        """A unit of ``INTERVAL``, of ``precision`` digits."""
+        return Resolution("DAY", precision)
+
+    @staticmethod
+    def MONTH() -> Resolution:
+        """A unit of ``INTERVAL``."""
+        return Resolution("MONTH")
+
+    @staticmethod
+    def YEAR(precision: int = 2) -> Resolution:
+        """A unit of ``INTERVAL``, of ``precision`` digits."""
+        return Resolution("YEAR", precision)
+
+    @staticmethod
+    def INTERVAL(upper_resolution: Resolution, lower_resolution: Resolution | None = None) -> DataType:
+        """Declares spans of time, of months or of parts of days. Raises ``InvalidJob`` for units that do not go together."""
+        units = _MONTHS if upper_resolution.unit in _MONTHS else _DAYS
+        text = str(upper_resolution)
+        if lower_resolution is not None:
+            after = units[units.index(upper_resolution.unit) + 1 :]
+            if lower_resolution.unit not in after:
+                raise InvalidJob(f"there is no INTERVAL {upper_resolution} TO {lower_resolution}")
+            text += f" TO {lower_resolution}"
+        if units is _MONTHS:
+            return DataType(f"INTERVAL {text}", Types.INT(), pa.int32())
+        return DataType(f"INTERVAL {text}", Types.PICKLED_BYTE_ARRAY(), pa.duration("ms"))
 
     @staticmethod
     def FIELD(name: str, data_type: DataType, description: str | None = None) -> RowField:

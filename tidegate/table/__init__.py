@@ -16,6 +16,9 @@ from tidegate.table.environment import CompiledPlan, StatementSet, StreamTableEn
 from tidegate.table.environment_settings import EnvironmentSettings
 from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression
+from tidegate.table.module import ModuleEntry
+from tidegate.table.plan_reference import PlanReference
+from tidegate.table.sql_dialect import SqlDialect
 from tidegate.table.table import (
     AggregatedTable,
     FlatAggregateTable,
@@ -37,6 +40,8 @@ from tidegate.table.udf import (
     TableFunction,
 )
 
+_NAMES = "Module UserDefinedType"
+
 __all__ = [
     "AggregateFunction",
     "AggregatedTable",
@@ -56,13 +61,16 @@ __all__ = [
     "GroupedTable",
     "ListView",
     "MapView",
+    "ModuleEntry",
     "OverWindowedTable",
+    "PlanReference",
     "ResultKind",
     "Row",
     "RowKind",
     "RowType",
     "ScalarFunction",
     "Schema",
+    "SqlDialect",
     "StatementSet",
     "StreamTableEnvironment",
     "Table",
@@ -75,12 +83,11 @@ __all__ = [
     "TableResult",
     "TableSchema",
     "WindowGroupedTable",
+    *_NAMES.split(),
 ]
 
 __getattr__ = refusing(
     __name__,
-    """
-    CsvTableSink CsvTableSource Module ModuleEntry PlanReference SqlDialect UserDefinedType
-    """,
+    f"CsvTableSink CsvTableSource {_NAMES}",
     "its tables do not have it yet: docs/status.md lists what they have",
 )

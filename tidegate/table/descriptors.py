@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
+from tidegate.common.config_options import ConfigOption
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType, RowType
@@ -16,8 +19,11 @@ from tidegate.table.expression import Expression, java_type
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
+    from tidegate.table.catalog import ResolvedSchema
 
-__all__ = ["FormatDescriptor", "Schema", "TableDescriptor"]
+_NAMES = "Descriptor Rowtime"
+
+__all__ = ["FormatDescriptor", "Schema", "TableDescriptor", *_NAMES.split()]
 
 ColumnType: TypeAlias = DataType | TypeInformation | str
 
@@ -25,6 +31,8 @@ ColumnType: TypeAlias = DataType | TypeInformation | str
 @dataclass(frozen=True)
 class Schema:
     """The columns, watermark and key of a table (PyFlink: ``Schema``)."""
+
+    Builder: ClassVar[type[SchemaBuilder]]
 
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
     computed: tuple[tuple[str, str | Expression], ...] = ()
@@ -136,6 +144,14 @@ class SchemaBuilder:
         self._watermarks.append((column_name, watermark_expr))
         return self
 
+    def from_resolved_schema(self, resolved_schema: ResolvedSchema) -> SchemaBuilder:
+        """Adds the columns that are stored of a table that is there."""
+        return self.from_row_data_type(resolved_schema.to_physical_row_data_type())
+
+    def primary_key_named(self, constraint_name: str, *column_names: str) -> SchemaBuilder:
+        """As ``primary_key``; the name is for people."""
+        return self.primary_key(*column_names)
+
     def primary_key(self, *column_names: str) -> SchemaBuilder:
         """Declares the key, which nothing enforces."""
         self._key = column_names
@@ -158,6 +174,8 @@ class SchemaBuilder:
 @dataclass(frozen=True)
 class FormatDescriptor:
     """A format with its options (PyFlink: ``FormatDescriptor``)."""
+
+    Builder: ClassVar[type[FormatDescriptorBuilder]]
 
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -195,6 +213,8 @@ class FormatDescriptorBuilder:
 @dataclass(frozen=True)
 class TableDescriptor:
     """A table: its connector, columns and options (PyFlink: ``TableDescriptor``). Its connector is looked up when the table is used."""
+
+    Builder: ClassVar[type[TableDescriptorBuilder]]
 
     connector: str
     columns: Schema | None = None
@@ -253,12 +273,17 @@ class TableDescriptorBuilder:
         self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: _text(value)})
         return self
 
-    def format(self, format: str | FormatDescriptor) -> TableDescriptorBuilder:
-        """Sets the format, with its options."""
+    def format(
+        self, format: str | FormatDescriptor, format_option: ConfigOption[Any] | None = None
+    ) -> TableDescriptorBuilder:
+        """Sets the format, with its options. ``format_option``: the option that names it, such as ``key.format``, before whose last part its own
+        options stand."""
         found = FormatDescriptor(format) if isinstance(format, str) else format
-        self.option("format", found.format)
+        name = "format" if format_option is None else format_option.key
+        self.option(name, found.format)
+        prefix = f"{name.removesuffix('format')}{found.format}"
         for key, text in found.options.items():
-            self.option(f"{found.format}.{key}", text)
+            self.option(f"{prefix}.{key}", text)
         return self
 
     def partitioned_by(self, *partition_keys: str) -> TableDescriptorBuilder:
@@ -276,9 +301,22 @@ class TableDescriptorBuilder:
         return self._descriptor
 
 
+Schema.Builder = SchemaBuilder
+FormatDescriptor.Builder = FormatDescriptorBuilder
+TableDescriptor.Builder = TableDescriptorBuilder
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _java(expression: str | Expression, planner: Planner) -> Any:
     return expression._make(planner) if isinstance(expression, Expression) else expression
+
+
+_REFUSED = java_only(
+    __name__,
+    "Descriptor Rowtime",
+    "Flink has removed what took them: Schema.new_builder() takes columns and watermarks",
+)
+__getattr__ = finding(__name__, _REFUSED, elsewhere("tidegate.table.table_schema", "TableSchema"))

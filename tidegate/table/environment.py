@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -55,12 +56,16 @@ from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.translation import Sinks, translate
 from tidegate.table._planner.errors import InvalidStatement
 from tidegate.table._planner.plans import plan_text
+from tidegate.table.catalog import Catalog, CatalogDescriptor
 from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
-from tidegate.table.environment_settings import EnvironmentSettings
+from tidegate.table.environment_settings import MODE, EnvironmentSettings, is_streaming_mode_of
 from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression, java_type, named_field
 from tidegate.table.expressions import col, to_java_expressions
+from tidegate.table.module import ModuleEntry
+from tidegate.table.plan_reference import PlanReference
+from tidegate.table.sql_dialect import SqlDialect
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
 from tidegate.table.udf import UNNAMED, KnownFunctions, function_named, wrapped
@@ -74,6 +79,8 @@ _INSERTS = ChangelogMode.insert_only()
 _TEXT = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _NEEDS_PYTHON = "The dependency of 'flink-python' is not present"
 _TIME_ZONE = "table.local-time-zone"
+_MAX_CODE = "table.generated-code.max-length"
+_PYTHON = "python.executable"
 _NOT_YET = {
     "CreateTableASOperation": "CREATE TABLE AS: create the table, then INSERT INTO it",
     "ReplaceTableAsOperation": "REPLACE TABLE AS: create the table, then INSERT INTO it",
@@ -81,22 +88,59 @@ _NOT_YET = {
     "AddJarOperation": "ADD JAR: tables and functions are Python's",
     "CompileAndExecutePlanOperation": "COMPILE AND EXECUTE PLAN: COMPILE PLAN, then EXECUTE PLAN",
 }
+_OF_JAVA = "takes a class of Java, which tidegate does not run: write the function in Python, and name it with create_temporary_function()"
+_MODELS = "is of models, which tidegate does not have: call the model from a function of yours"
+_MODULES = "is of modules of Java, which tidegate does not run: those of Flink's core are there"
+_REFUSED = {
+    **dict.fromkeys(
+        ("create_java_function", "create_java_temporary_function", "create_java_temporary_system_function"), _OF_JAVA
+    ),
+    **dict.fromkeys(
+        (
+            "create_model", "create_temporary_model", "drop_model", "drop_temporary_model", "list_models", "list_temporary_models",
+        ),
+        _MODELS,
+    ),
+    **dict.fromkeys(("load_module", "unload_module", "use_modules"), _MODULES),
+    "register_catalog": "takes a catalog of Java: make one with create_catalog(), or with CREATE CATALOG",
+}  # fmt: skip
+"""Methods of PyFlink that are not there -> why."""
 
 
 class TableConfig:
-    """The options of a table environment (PyFlink: ``TableConfig``)."""
+    """The options of a table environment, or of none (PyFlink: ``TableConfig``)."""
 
-    def __init__(self, environment: TableEnvironment) -> None:
+    def __init__(self, environment: TableEnvironment | None = None) -> None:
         self._environment = environment
+        self._options: dict[str, str] = {} if environment is None else environment._options
+
+    @staticmethod
+    def get_default() -> TableConfig:
+        """Returns options of no environment, none of them set."""
+        return TableConfig()
 
     def set(self, key: str, value: str) -> TableConfig:
         """Sets an option of the planner (``table.*``) or of the jobs that follow."""
-        self._environment._set_option(key, str(value))
+        environment = self._environment
+        if environment is None:
+            self._options[key] = str(value)
+            return self
+        settings = environment._settings
+        if key == MODE and is_streaming_mode_of({key: str(value)}) != settings.is_streaming:
+            raise InvalidJob(
+                "Mismatch between configured runtime mode and actual runtime mode. Currently, the 'execution.runtime-mode' can only be set when "
+                "instantiating the table environment. Subsequent changes are not supported. Please instantiate a new TableEnvironment if necessary."
+            )
+        environment._set_option(key, str(value))
         return self
 
     def get(self, key: str, default_value: str) -> str:
         """Returns what was set, or the default."""
-        return self._environment._options.get(key, default_value)
+        return self._options.get(key, default_value)
+
+    def to_map(self) -> dict[str, str]:
+        """Returns all that was set."""
+        return dict(self._options)
 
     def get_configuration(self) -> TableConfig:
         """Returns this: ``set_string`` works on it."""
@@ -116,11 +160,11 @@ class TableConfig:
 
     def set_local_timezone(self, timezone_id: str) -> None:
         """Sets the session's time zone, such as ``Europe/Berlin``."""
-        self.set("table.local-time-zone", timezone_id)
+        self.set(_TIME_ZONE, timezone_id)
 
     def get_local_timezone(self) -> str:
-        """Returns the session's time zone."""
-        return self._environment._time_zone()
+        """Returns the session's time zone; of no environment ``default``, where none was set."""
+        return self.get(_TIME_ZONE, "default") if self._environment is None else self._environment._time_zone()
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> None:
         """Sets how long the state of a key that no row has is kept; zero: for ever."""
@@ -129,6 +173,32 @@ class TableConfig:
     def get_idle_state_retention(self) -> datetime.timedelta:
         """Returns how long the state of a key that no row has is kept; zero: for ever."""
         return datetime.timedelta(milliseconds=parse_duration_ms(self.get("table.exec.state.ttl", "0 ms")))
+
+    def set_max_generated_code_length(self, max_generated_code_length: int) -> None:
+        """Sets an option of Flink's planner, which generates no code here."""
+        self.set(_MAX_CODE, str(max_generated_code_length))
+
+    def get_max_generated_code_length(self) -> int:
+        """Returns what was set, or Flink's default."""
+        return int(self.get(_MAX_CODE, "4000"))
+
+    def set_sql_dialect(self, sql_dialect: int) -> None:
+        """Sets ``SqlDialect.DEFAULT``. Raises ``InvalidJob`` for another one."""
+        if sql_dialect != SqlDialect.DEFAULT:
+            raise InvalidJob("set_sql_dialect(): statements are in Flink's dialect, SqlDialect.DEFAULT")
+        self.set("table.sql-dialect", "default")
+
+    def get_sql_dialect(self) -> int:
+        """Returns ``SqlDialect.DEFAULT``."""
+        return SqlDialect.DEFAULT
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Sets the interpreter of functions, which is that of the TaskManagers' (``python.executable``)."""
+        self.set(_PYTHON, python_exec)
+
+    def get_python_executable(self) -> str | None:
+        """Returns what was set; ``None``: nothing."""
+        return self._options.get(_PYTHON)
 
     def add_configuration(self, configuration: Configuration) -> None:
         """Sets the options of a configuration."""
@@ -293,6 +363,32 @@ class TableEnvironment:
         """Returns the names of databases of the current catalog."""
         return sorted(map(str, self._j_tenv.listDatabases()))
 
+    def list_materialized_tables(self) -> list[str]:
+        """Returns the names of materialized tables, sorted."""
+        return sorted(map(str, self._j_tenv.listMaterializedTables()))
+
+    def list_full_modules(self) -> list[ModuleEntry]:
+        """Returns the modules that are loaded, and whether each is used."""
+        found = [ModuleEntry(str(entry.name()), bool(entry.used())) for entry in self._j_tenv.listFullModules()]
+        return [entry for entry in found if entry.name() != "tidegate"]
+
+    def get_catalog(self, catalog_name: str) -> Catalog | None:
+        """Returns a catalog; ``None``: there is none."""
+        found = self._j_tenv.getCatalog(catalog_name)
+        return Catalog(found.get(), self.planner) if found.isPresent() else None
+
+    def create_catalog(self, catalog_name: str, catalog_descriptor: CatalogDescriptor) -> None:
+        """Makes a catalog. Raises ``InvalidStatement`` where Flink has no catalog of these options."""
+        planner = self.planner
+        with planner.errors():
+            configuration = planner.jvm.org.apache.flink.configuration.Configuration()
+            for key, text in catalog_descriptor.configuration.to_dict().items():
+                configuration.setString(key, text)
+            made = planner.jvm.org.apache.flink.table.catalog.CatalogDescriptor
+            self._j_tenv.createCatalog(
+                catalog_name, made.of(catalog_descriptor.catalog_name, configuration, catalog_descriptor.comment)
+            )
+
     def get_current_catalog(self) -> str:
         """Returns the name of the current catalog."""
         return str(self._j_tenv.getCurrentCatalog())
@@ -368,6 +464,13 @@ class TableEnvironment:
             was_there = bool(self._j_tenv.dropTemporaryFunction(path))
         self._functions.pop(self._function_path(path), None)
         return was_there
+
+    def drop_function(self, path: str) -> bool:
+        """Removes a function that ``CREATE FUNCTION`` named; ``False``: there was none."""
+        was_there = self._functions.pop(self._function_path(path), None) is not None
+        with self.planner.errors():
+            self._j_tenv.dropTemporaryFunction(path)
+            return bool(self._j_tenv.dropFunction(path)) or was_there
 
     def list_functions(self) -> list[str]:
         """Returns the names of functions, Flink's own among them, sorted."""
@@ -517,12 +620,14 @@ class TableEnvironment:
         with self.planner.errors(stmt):
             return CompiledPlan(plan_text(self._j_tenv.compilePlanSql(stmt), self.planner), self)
 
-    def load_plan(self, plan: str | Path) -> CompiledPlan:
-        """Returns the compiled plan in a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
-        try:
-            return CompiledPlan(Path(plan).read_text(), self)
-        except OSError as error:
-            raise InvalidJob(f"the plan {plan} cannot be read: {error.strerror}") from error
+    def load_plan(self, plan_reference: PlanReference | str | Path) -> CompiledPlan:
+        """Returns the compiled plan of a reference, or of a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
+        given = plan_reference if isinstance(plan_reference, PlanReference) else PlanReference.from_file(plan_reference)
+        return CompiledPlan(given.text(), self)
+
+    def execute_plan(self, plan_reference: PlanReference | str | Path) -> TableResult:
+        """Runs the compiled plan of a reference, or of a file. Raises as ``load_plan`` does."""
+        return self.load_plan(plan_reference).execute()
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -652,7 +757,8 @@ class TableEnvironment:
         """Only reached for names that are not there."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(f"{type(self).__name__}.{name} is not available in tidegate yet")
+        why = _REFUSED.get(name, "is not available in tidegate yet")
+        raise AttributeError(f"{type(self).__name__}.{name} {why}")
 
 
 class StatementSet:
@@ -733,9 +839,13 @@ class CompiledPlan:
         """Prints the plan as Flink's JSON."""
         print(self._text)  # noqa: T201
 
-    def print_explain(self) -> None:
+    def print_explain(self, *extra_details: ExplainDetail) -> None:
         """Prints the nodes of the plan as a tree for each sink."""
-        print(self.explain())  # noqa: T201
+        print(self.explain(*extra_details))  # noqa: T201
+
+    def get_flink_version(self) -> str:
+        """Returns the version of Flink that made the plan."""
+        return str(json.loads(self._text)["flinkVersion"])
 
     def write_to_file(self, file: str | Path, ignore_if_exists: bool = False) -> None:
         """Writes the plan. Raises ``InvalidJob`` when the file is there already, and for functions without a name."""
@@ -753,8 +863,8 @@ class CompiledPlan:
             if not ignore_if_exists:
                 raise InvalidJob(f"there is a file {file} already: remove it, or give ignore_if_exists") from None
 
-    def explain(self) -> str:
-        """Returns the nodes of the plan as a tree for each sink."""
+    def explain(self, *extra_details: ExplainDetail) -> str:
+        """Returns the nodes of the plan as a tree for each sink; a plan that is compiled has no further details."""
         return draw(decode_plan(self._text))
 
     def execute(self) -> TableResult:
@@ -766,7 +876,8 @@ class StreamTableEnvironment(TableEnvironment):
     """A table environment beside a stream environment (PyFlink: ``StreamTableEnvironment``), whose options its jobs have."""
 
     def __init__(self, env: StreamExecutionEnvironment, settings: EnvironmentSettings | None = None) -> None:
-        super().__init__(settings or EnvironmentSettings(), env._configuration.to_dict())
+        options = env._configuration.to_dict()
+        super().__init__(settings or EnvironmentSettings(is_streaming_mode_of(options)), options)
         self._env = env
         self._descriptors: dict[str, TableDescriptor] = {}
 

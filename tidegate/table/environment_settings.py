@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tidegate.common.configuration import Configuration
+from tidegate.model.errors import InvalidJob
 
 __all__ = ["EnvironmentSettings"]
+
+MODE = "execution.runtime-mode"
+_CATALOG = "table.builtin-catalog-name"
+_DATABASE = "table.builtin-database-name"
+
+
+def is_streaming_mode_of(options: Mapping[str, str], *, default: bool = True) -> bool:
+    """Whether options ask for streaming mode. Raises ``InvalidJob`` for a mode that tables do not have."""
+    mode = options.get(MODE, "").upper()
+    if mode not in ("", "STREAMING", "BATCH"):
+        raise InvalidJob(
+            f"Unsupported mode '{mode}' for '{MODE}'. Only an explicit BATCH or STREAMING mode is supported in Table API."
+        )
+    return mode == "STREAMING" if mode else default
 
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
     """What a table environment is created with."""
+
+    Builder: ClassVar[type[EnvironmentSettingsBuilder]]
 
     is_streaming: bool = True
     options: dict[str, str] = field(default_factory=dict)
@@ -35,16 +54,24 @@ class EnvironmentSettings:
         """Whether it is streaming mode."""
         return self.is_streaming
 
+    def get_built_in_catalog_name(self) -> str:
+        """Returns the name of the catalog that is there from the start."""
+        return self.options.get(_CATALOG, "default_catalog")
+
+    def get_built_in_database_name(self) -> str:
+        """Returns the name of the database that is there from the start."""
+        return self.options.get(_DATABASE, "default_database")
+
     def get_configuration(self) -> Configuration:
-        """Returns the options."""
-        return Configuration(dict(self.options))
+        """Returns the options, the mode among them."""
+        return Configuration({**self.options, MODE: "STREAMING" if self.is_streaming else "BATCH"})
 
 
 @dataclass
 class EnvironmentSettingsBuilder:
     """Collects settings, then ``build`` (PyFlink: ``EnvironmentSettings.Builder``)."""
 
-    _settings: EnvironmentSettings
+    _settings: EnvironmentSettings = field(default_factory=EnvironmentSettings)
 
     def in_streaming_mode(self) -> EnvironmentSettingsBuilder:
         """Sets streaming mode."""
@@ -56,11 +83,27 @@ class EnvironmentSettingsBuilder:
         self._settings = replace(self._settings, is_streaming=False)
         return self
 
+    def with_built_in_catalog_name(self, built_in_catalog_name: str) -> EnvironmentSettingsBuilder:
+        """Sets the name of the catalog that is there from the start."""
+        return self._with({_CATALOG: built_in_catalog_name})
+
+    def with_built_in_database_name(self, built_in_database_name: str) -> EnvironmentSettingsBuilder:
+        """Sets the name of the database that is there from the start."""
+        return self._with({_DATABASE: built_in_database_name})
+
     def with_configuration(self, config: Configuration) -> EnvironmentSettingsBuilder:
-        """Sets options."""
-        self._settings = replace(self._settings, options={**self._settings.options, **config.to_dict()})
-        return self
+        """Sets options, of which ``execution.runtime-mode`` is the mode. Raises ``InvalidJob`` for a mode that tables do not have."""
+        return self._with(config.to_dict())
 
     def build(self) -> EnvironmentSettings:
         """Returns the settings."""
         return self._settings
+
+    def _with(self, options: dict[str, str]) -> EnvironmentSettingsBuilder:
+        is_streaming = is_streaming_mode_of(options, default=self._settings.is_streaming)
+        kept = {key: text for key, text in options.items() if key != MODE}
+        self._settings = replace(self._settings, is_streaming=is_streaming, options={**self._settings.options, **kept})
+        return self
+
+
+EnvironmentSettings.Builder = EnvironmentSettingsBuilder

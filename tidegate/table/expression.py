@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType
+from tidegate.records.data_types import DataTypes as DataTypes
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.records.data_types import DataType
 from tidegate.table.expression import Expression, JsonOnNull, TimePointUnit, literal, static_call, static_field, to_java
 
@@ -328,3 +329,6 @@ def to_java_expressions(values: tuple[object, ...], planner: Planner) -> Any:
     """A Java array of expressions; texts are columns, as ``*`` is all of them."""
     found = [col(value) if isinstance(value, str) else value for value in values]
     return planner.array(planner.jvm.org.apache.flink.table.expressions.Expression, to_java(found, planner))
+
+
+__getattr__ = finding(__name__, elsewhere("tidegate.table.udf", "UserDefinedFunctionWrapper"))

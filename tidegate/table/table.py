@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.connectors.tabular import to_frame
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.rows import rows_left
-from tidegate.table.catalog import ResolvedSchema
+from tidegate.table.catalog import ObjectIdentifier, ResolvedSchema
 from tidegate.table.descriptors import TableDescriptor
 from tidegate.table.explain_detail import ExplainDetail
 from tidegate.table.expression import Expression
@@ -382,6 +383,14 @@ class TablePipeline:
         """Prints the plans."""
         print(self.explain(*extra_details))  # noqa: T201
 
+    def get_sink_identifier(self) -> ObjectIdentifier | None:
+        """Returns the name of the table that is written; ``None``: it has none."""
+        with self._t_env.planner.errors():
+            found = self._j_table_pipeline.getSinkIdentifier()
+            if not found.isPresent():
+                return None
+            return ObjectIdentifier(*map(str, found.get().toList()))
+
     def compile_plan(self) -> Any:
         """Returns the ``CompiledPlan``."""
         return self._t_env.compile_pipeline(self._j_table_pipeline)
@@ -389,3 +398,14 @@ class TablePipeline:
 
 def _given(*values: object) -> list[object]:
     return [value for value in values if value is not None]
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere(
+        "tidegate.table.udf",
+        "UserDefinedAggregateFunctionWrapper UserDefinedScalarFunctionWrapper UserDefinedTableFunctionWrapper",
+    ),
+    elsewhere("tidegate.table.expressions", "without_columns"),
+    elsewhere("tidegate.table.types", "create_arrow_schema"),
+)

@@ -16,6 +16,7 @@ from tidegate.datastream._streams.closeable_iterator import CloseableIterator as
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.printing import print_table, rows_in_set, texts_of
 from tidegate.table._execution.rows import rows_of
+from tidegate.table.catalog import ResolvedSchema
 from tidegate.table.table_schema import TableSchema
 
 __all__ = ["CloseableIterator", "ResultKind", "TableResult"]
@@ -92,6 +93,10 @@ class TableResult:
     def get_table_schema(self) -> TableSchema:
         """Returns names and types of the columns."""
         return TableSchema.of(self._kind)
+
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Returns the columns."""
+        return ResolvedSchema.of_row_type(self._kind)
 
     def get_result_kind(self) -> ResultKind:
         """Returns whether there are rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType, TypeRoot
@@ -14,6 +14,8 @@ __all__ = ["TableSchema"]
 
 class TableSchema:
     """Names of columns, and the type of each. Raises ``InvalidJob`` where there are more of the one than of the other, or a name twice."""
+
+    Builder: ClassVar[type[TableSchemaBuilder]]
 
     def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[DataType] = ()) -> None:
         if len(field_names) != len(data_types):
@@ -92,6 +94,9 @@ class TableSchemaBuilder:
         return TableSchema([name for name, _ in self._fields], [kind for _, kind in self._fields])
 
 
+TableSchema.Builder = TableSchemaBuilder
+
+
 def _summary(type: DataType) -> str:
     return str(type).replace(f"VARCHAR({2**31 - 1})", "STRING").replace(f"VARBINARY({2**31 - 1})", "BYTES")
 
@@ -123,6 +128,10 @@ def data_type_of(type: LogicalType) -> DataType:
     if type.root is TypeRoot.ROW:
         fields = [DataTypes.FIELD(field.name, data_type_of(field.type)) for field in type.fields]
         return DataTypes.ROW(fields, type.nullable)
+    if type.root is TypeRoot.MULTISET:
+        return DataTypes.MULTISET(data_type_of(type.element), type.nullable)
+    if type.root is TypeRoot.NULL:
+        return DataTypes.NULL()
     maker = _MAKERS.get(type.root)
     if maker is None:
         raise InvalidJob(f"DataTypes has no type for {type}")

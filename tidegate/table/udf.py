@@ -21,6 +21,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType, RowType
 from tidegate.table._execution.user_functions import (
@@ -403,3 +404,6 @@ def _made_aggregate(
 
 def _is_coroutine(func: object) -> bool:
     return inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(getattr(func, "eval", None))
+
+
+__getattr__ = finding(__name__, elsewhere("tidegate.metrics.metricbase", "MetricGroup"))

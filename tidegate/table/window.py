@@ -133,3 +133,11 @@ class Over:
             return planner.api.Over.partitionBy(planner.array(kind, to_java(partition_by, planner)))
 
         return _OverPartitioned(make)
+
+
+TumbleWithSize = SessionWithGap = SlideWithSizeAndSlide = _WindowWithSize
+TumbleWithSizeOnTime = SessionWithGapOnTime = SlideWithSizeAndSlideOnTime = _WindowOnTime
+SlideWithSize = _SlideWithSize
+OverWindowPartitioned, OverWindowPartitionedOrdered = _OverPartitioned, _OverOrdered
+OverWindowPartitionedOrderedPreceding = _OverPreceding
+"""PyFlink's names of what stands between the first call and ``alias``."""

@@ -1,0 +1,30 @@
+"""`ModuleEntry`: a module of functions, and whether it is used (PyFlink: ``pyflink.table.module``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.common.names.java_only import refusing
+
+_NAMES = "HiveModule Module"
+
+__all__ = ["ModuleEntry", *_NAMES.split()]
+
+
+@dataclass(frozen=True, order=True)
+class ModuleEntry:
+    """What ``TableEnvironment.list_full_modules`` gives."""
+
+    _name: str
+    _used: bool
+
+    def name(self) -> str:
+        """Returns its name."""
+        return self._name
+
+    def used(self) -> bool:
+        """Whether its functions are found by name."""
+        return self._used
+
+
+__getattr__ = refusing(__name__, _NAMES, "functions of Flink's core module are there")
