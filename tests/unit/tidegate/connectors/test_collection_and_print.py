@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tidegate.common import Row, TypeInformation, Types
@@ -12,6 +14,7 @@ from tidegate.connectors.base import ReaderContext, SinkContext, SplitState
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.model.errors import SchemaMismatch
+from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch, RecordsBatch
 from tidegate.records.record_codec import decode, encode
 
@@ -73,6 +76,41 @@ def test_prints_as_flink_does(capsys: pytest.CaptureFixture[str]) -> None:
     writer.write(RecordsBatch([Row(a="x", b=1), Row(a="y", b=None)]))
     writer.write(ArrowBatch(encode(NAMED, [Row(a="z", b=3)])))
     assert capsys.readouterr().out == "out:2> +I[x,1]\nout:2> +I[y,None]\nout:2> +I[z,3]\n"
+
+
+NESTED = {"EXPR$0": 1, "EXPR$1": "a", "EXPR$2": None}
+
+
+@pytest.mark.parametrize(
+    ("values", "types", "line"),
+    [
+        ([1, "a", None], [pa.int32(), pa.string(), pa.float64()], "+I[1,a,None]"),
+        (
+            [1.1, 1e10, 1e-5, float("nan")],
+            [pa.float32(), *[pa.float64()] * 3],
+            "+I[1.100000023841858,10000000000.0,1e-05,nan]",
+        ),
+        (
+            [datetime.date(2021, 3, 4), datetime.time(1, 2, 3)],
+            [pa.date32(), pa.time32("ms")],
+            "+I[2021-03-04,01:02:03]",
+        ),
+        ([datetime.datetime(1970, 1, 1, 0, 0, 1, 500000)], [pa.timestamp("ms", "UTC")], "+I[Instant<1, 500000000>]"),
+        ([datetime.datetime(1970, 1, 1, 0, 0, 1)], [pa.timestamp("ns")], "+I[1970-01-01 00:00:01]"),
+        ([NESTED], [None], "+I[Row(EXPR$0=1, EXPR$1='a', EXPR$2=None)]"),
+        ([{"EXPR$0": {"EXPR$0": 1.5}}], [None], "+I[Row(EXPR$0=Row(EXPR$0=1.5))]"),
+        ([[1, 2, None], ["a", "b"]], [None, None], "+I[[1, 2, None],['a', 'b']]"),
+        ([[("a", 1), ("b", None)]], [pa.map_(pa.string(), pa.int32())], "+I[{'a': 1, 'b': None}]"),
+    ],
+)
+def test_rows_of_columns_are_printed_as_pyflink_prints_those_of_tables(
+    values: list[object], types: list[pa.DataType | None], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines are those of PyFlink 2.3 for ``to_data_stream(...).print()``, but for the one of nanoseconds."""
+    columns = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(values))])
+    PrintSink().make_writer(context(1), [], ArrowTypeInfo(batch.schema)).write(ArrowBatch(batch))
+    assert capsys.readouterr().out == f"{line}\n"
 
 
 @pytest.mark.parametrize(("identifier", "parallelism", "prefix"), [("", 1, ""), ("id", 1, "id> "), ("", 3, "2> ")])
