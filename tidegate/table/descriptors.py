@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -19,13 +19,19 @@ from tidegate.table.expression import Expression, java_type
 
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
-    from tidegate.table.catalog import ResolvedSchema
 
 _NAMES = "Descriptor Rowtime"
 
 __all__ = ["FormatDescriptor", "Schema", "TableDescriptor", *_NAMES.split()]
 
 ColumnType: TypeAlias = DataType | TypeInformation | str
+
+
+class HasStoredColumns(Protocol):
+    """What ``from_resolved_schema`` takes: a ``ResolvedSchema``."""
+
+    def to_physical_row_data_type(self) -> RowType:
+        """Returns the row type of the columns that are stored."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class SchemaBuilder:
         self._watermarks.append((column_name, watermark_expr))
         return self
 
-    def from_resolved_schema(self, resolved_schema: ResolvedSchema) -> SchemaBuilder:
+    def from_resolved_schema(self, resolved_schema: HasStoredColumns) -> SchemaBuilder:
         """Adds the columns that are stored of a table that is there."""
         return self.from_row_data_type(resolved_schema.to_physical_row_data_type())
 

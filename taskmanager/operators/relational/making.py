@@ -340,7 +340,7 @@ def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) 
         window: Window | GroupWindow = node.window
         spans = spans_of(node.window)
         shift = shift_of(node.window.time_field.field_type, options.time_zone)
-        if node.window.time_field.field_type.kind is TimeKind.ROWTIME:
+        if node.window.time_field.field_type.kind is not TimeKind.PROCTIME:  # any column of time will do in batch mode
             time = node.window.time_field.field_index
     else:
         window = node.windowing.window

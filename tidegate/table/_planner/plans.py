@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
-_WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonCorrelate")
+_BATCH_WINDOWS = ("BatchExecHashWindowAggregate", "BatchExecSortWindowAggregate")
+_WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonCorrelate", *_BATCH_WINDOWS)
 _NAME_ALONE = re.compile(r'"table"\s*:\s*\{\s*"identifier"\s*:\s*"(?:[^"\\]|\\.)*"\s*\}')
 
 
@@ -83,7 +84,7 @@ def _replace_nodes(j_plan: Any, planner: Planner) -> None:
             target = _stand_in(node, planner)
             made[number] = target
             edges = planner.jvm.java.util.ArrayList()
-            for edge in node.getInputEdges():
+            for edge in _first_phase(node).getInputEdges():
                 edges.add(
                     planner.jvm.org.apache.flink.table.planner.plan.nodes.exec.ExecEdge(
                         visit(edge.getSource()), target, edge.getShuffle(), edge.getExchangeMode()
@@ -94,6 +95,16 @@ def _replace_nodes(j_plan: Any, planner: Planner) -> None:
 
     for root in _internal(j_plan, planner).getExecNodeGraph().getRootNodes():
         visit(root)
+
+
+def _first_phase(node: Any) -> Any:
+    """The node that reads the rows: of a window aggregate in two phases the one below, else the node itself."""
+    if str(node.getClass().getSimpleName()) not in _BATCH_WINDOWS or not _place(node.getClass(), "isMerge").get(node):
+        return node
+    while True:
+        node = node.getInputEdges().get(0).getSource()
+        if str(node.getClass().getSimpleName()) in _BATCH_WINDOWS:
+            return node
 
 
 def _stand_in(node: Any, planner: Planner) -> Any:
@@ -130,6 +141,17 @@ def _stand_in(node: Any, planner: Planner) -> Any:
                 source.getOutputType(),
                 False,
                 True,
+                False,
+                *same(),
+            )
+        case "BatchExecHashWindowAggregate" | "BatchExecSortWindowAggregate":
+            first = _first_phase(node)
+            made = nodes.stream.StreamExecGroupWindowAggregate(
+                node.getPersistedConfig(),
+                _place(first.getClass(), "grouping").get(first),
+                _place(first.getClass(), "aggCalls").get(first),
+                field("window"),
+                field("namedWindowProperties"),
                 False,
                 *same(),
             )

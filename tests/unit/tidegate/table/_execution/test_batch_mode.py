@@ -19,6 +19,7 @@ from tidegate.plan import ExecNodeGraph, decode_plan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.table import EnvironmentSettings, TableEnvironment
 from tidegate.table._connectors.registry import COLLECT
+from tidegate.table._planner.plans import plan_text as text_of_plan
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -44,6 +45,38 @@ _RECORDED: Mapping[str, Sequence[tuple[str | None, ...]]] = {
         ("2", "20.00", None),
         ("8", "21.00", "4"),
         ("10", "99.99", "1"),
+    ],
+}
+_WINDOWS: Mapping[str, Sequence[tuple[str | None, ...]]] = {
+    "SELECT item, TUMBLE_START(ts, INTERVAL '20' SECOND), TUMBLE_END(ts, INTERVAL '20' SECOND), COUNT(*), SUM(qty), AVG(price) "
+    "FROM bids GROUP BY item, TUMBLE(ts, INTERVAL '20' SECOND)": [
+        ("cap", "2026-01-01 00:00:00.000", "2026-01-01 00:00:20.000", "1", "5", None),
+        ("cap", "2026-01-01 00:00:20.000", "2026-01-01 00:00:40.000", "1", "1", "99.990000"),
+        ("ink", "2026-01-01 00:00:00.000", "2026-01-01 00:00:20.000", "3", "7", "20.330000"),
+        ("ink", "2026-01-01 00:00:20.000", "2026-01-01 00:00:40.000", "1", "6", "18.000000"),
+        ("pen", "2026-01-01 00:00:00.000", "2026-01-01 00:00:20.000", "4", "18", "1.625000"),
+        ("pen", "2026-01-01 00:00:20.000", "2026-01-01 00:00:40.000", "1", "2", "1.500000"),
+        ("pen", "2026-01-01 00:00:40.000", "2026-01-01 00:01:00.000", "1", "7", "1.750000"),
+    ],
+    "SELECT who, HOP_START(ts, INTERVAL '10' SECOND, INTERVAL '20' SECOND), MAX(price), COUNT(qty) "
+    "FROM bids GROUP BY who, HOP(ts, INTERVAL '10' SECOND, INTERVAL '20' SECOND)": [
+        ("ann", "2025-12-31 23:59:50.000", "19.99", "2"),
+        ("ann", "2026-01-01 00:00:00.000", "19.99", "2"),
+        ("ann", "2026-01-01 00:00:10.000", "1.50", "1"),
+        ("ann", "2026-01-01 00:00:20.000", "99.99", "2"),
+        ("ann", "2026-01-01 00:00:30.000", "99.99", "1"),
+        ("bob", "2025-12-31 23:59:50.000", "20.00", "0"),
+        ("bob", "2026-01-01 00:00:00.000", "20.00", "1"),
+        ("bob", "2026-01-01 00:00:10.000", None, "1"),
+        ("cy", "2025-12-31 23:59:50.000", "1.75", "1"),
+        ("cy", "2026-01-01 00:00:00.000", "21.00", "2"),
+        ("cy", "2026-01-01 00:00:10.000", "21.00", "1"),
+        ("cy", "2026-01-01 00:00:30.000", "1.75", "1"),
+        ("cy", "2026-01-01 00:00:40.000", "1.75", "1"),
+        ("dee", "2026-01-01 00:00:20.000", "18.00", "1"),
+        ("dee", "2026-01-01 00:00:30.000", "18.00", "1"),
+        (None, "2026-01-01 00:00:00.000", "2.00", "1"),
+        (None, "2026-01-01 00:00:10.000", "2.00", "1"),
     ],
 }
 _TUMBLE = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '20' SECOND))"
@@ -84,7 +117,7 @@ def tables() -> TableEnvironment:
 def _planned(tables: TableEnvironment, query: str) -> ExecNodeGraph:
     table = tables.sql_query(query)
     target = tables.planner.api.TableDescriptor.forConnector(COLLECT).build()
-    return decode_plan(str(table._j_table.insertInto(target).compilePlan().asJsonString()))
+    return decode_plan(text_of_plan(table._j_table.insertInto(target).compilePlan(), tables.planner))
 
 
 def _rows(tables: TableEnvironment, query: str) -> list[tuple[str | None, ...]]:
@@ -102,6 +135,11 @@ def _rows(tables: TableEnvironment, query: str) -> list[tuple[str | None, ...]]:
 @pytest.mark.parametrize("query", _RECORDED)
 def test_rows_are_those_of_flinks_batch_mode_in_their_order(tables: TableEnvironment, query: str) -> None:
     assert _rows(tables, query) == _RECORDED[query]
+
+
+@pytest.mark.parametrize("query", _WINDOWS)
+def test_windows_of_group_by_have_the_rows_of_flinks_batch_mode(tables: TableEnvironment, query: str) -> None:
+    assert sorted(_rows(tables, query), key=repr) == _WINDOWS[query]
 
 
 @pytest.mark.parametrize("name", _STATEMENTS)
