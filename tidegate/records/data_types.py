@@ -16,7 +16,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.records.type_factory import Types
 from tidegate.records.type_information import RowTypeInfo, TypeInformation
 
-__all__ = ["DataType", "DataTypes", "Resolution", "RowField", "RowType"]
+__all__ = ["DataType", "DataTypes", "IntervalResolution", "RowField", "RowType"]
 
 _MAX_LENGTH = 2**31 - 1
 """Flink's `VarCharType.MAX_LENGTH`."""
@@ -102,7 +102,7 @@ class RowType(DataType):
 
 
 @dataclass(frozen=True)
-class Resolution:
+class IntervalResolution:
     """A unit of ``INTERVAL``, with the digits that are kept of it where it has any."""
 
     unit: str
@@ -249,37 +249,37 @@ class DataTypes:
         return DataType("NULL", Types.STRING(), pa.null())
 
     @staticmethod
-    def SECOND(precision: int = 6) -> Resolution:
+    def SECOND(precision: int = 6) -> IntervalResolution:
         """A unit of ``INTERVAL``, with ``precision`` digits behind the point."""
-        return Resolution("SECOND", precision)
+        return IntervalResolution("SECOND", precision)
 
     @staticmethod
-    def MINUTE() -> Resolution:
+    def MINUTE() -> IntervalResolution:
         """A unit of ``INTERVAL``."""
-        return Resolution("MINUTE")
+        return IntervalResolution("MINUTE")
 
     @staticmethod
-    def HOUR() -> Resolution:
+    def HOUR() -> IntervalResolution:
         """A unit of ``INTERVAL``."""
-        return Resolution("HOUR")
+        return IntervalResolution("HOUR")
 
     @staticmethod
-    def DAY(precision: int = 2) -> Resolution:
+    def DAY(precision: int = 2) -> IntervalResolution:
         """A unit of ``INTERVAL``, of ``precision`` digits."""
-        return Resolution("DAY", precision)
+        return IntervalResolution("DAY", precision)
 
     @staticmethod
-    def MONTH() -> Resolution:
+    def MONTH() -> IntervalResolution:
         """A unit of ``INTERVAL``."""
-        return Resolution("MONTH")
+        return IntervalResolution("MONTH")
 
     @staticmethod
-    def YEAR(precision: int = 2) -> Resolution:
+    def YEAR(precision: int = 2) -> IntervalResolution:
         """A unit of ``INTERVAL``, of ``precision`` digits."""
-        return Resolution("YEAR", precision)
+        return IntervalResolution("YEAR", precision)
 
     @staticmethod
-    def INTERVAL(upper_resolution: Resolution, lower_resolution: Resolution | None = None) -> DataType:
+    def INTERVAL(upper_resolution: IntervalResolution, lower_resolution: IntervalResolution | None = None) -> DataType:
         """Declares spans of time, of months or of parts of days. Raises ``InvalidJob`` for units that do not go together."""
         units = _MONTHS if upper_resolution.unit in _MONTHS else _DAYS
         text = str(upper_resolution)

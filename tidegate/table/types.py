@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidegate.common.names.java_only import refusing
 from tidegate.common.row import Row, RowKind
-from tidegate.records.data_types import DataType, DataTypes, Resolution, RowField, RowType
+from tidegate.records.data_types import DataType, DataTypes, RowField, RowType
+from tidegate.records.data_types import IntervalResolution as Resolution
 
 _NAMES = "UserDefinedType"
 
