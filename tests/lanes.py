@@ -22,6 +22,8 @@ from xdist.scheduler import LoadFileScheduling
 
 TABLE = Path(__file__).with_name("lanes.toml")
 QUARTERS = 4
+OF_VERSIONS_S = (480.0, 80.0, 80.0, 0.0)
+"""Processor time of the versions that a quarter runs beside its tests (``.ci/quarter``): the lowest, 3.12, 3.13, and the one of every other test."""
 MERGE = "merge"
 LANES = (MERGE, *(f"quarter-{number}" for number in range(QUARTERS)))
 
@@ -64,7 +66,8 @@ def read_table(path: Path = TABLE) -> tuple[Entry, ...]:
 
 @cache
 def cut(entries: tuple[Entry, ...]) -> Mapping[str, int]:
-    """File -> its quarter: the longest first, each to the quarter with the least so far. A file stays whole, since its tests share servers."""
+    """File -> its quarter: the longest first, each to the quarter with the least so far, its versions counted. A file stays whole, since its tests
+    share servers."""
     seconds: dict[str, float] = {}
     quarters = {}
     for entry in entries:
@@ -72,20 +75,21 @@ def cut(entries: tuple[Entry, ...]) -> Mapping[str, int]:
             quarters[entry.file] = entry.quarter
         else:
             seconds[entry.file] = seconds.get(entry.file, 0.0) + entry.seconds
-    sums = [0.0] * QUARTERS
+    sums = list(OF_VERSIONS_S)
     for file in sorted(seconds, key=lambda name: (-seconds[name], name)):
         quarters[file] = sums.index(min(sums))
         sums[quarters[file]] += seconds[file]
     return quarters
 
 
-def lanes_of_file(file: str) -> list[str]:
+@cache
+def lanes_of_file(file: str) -> tuple[str, ...]:
     """The lanes in which tests of a file below ``tests`` run."""
     entries = read_table()
     ours = [entry for entry in entries if entry.file == file or file.startswith(f"{entry.file}/")]
     whole = any("::" not in entry.tests and not entry.kept for entry in ours)
     left = sorted({f"quarter-{cut(entries)[entry.file]}" for entry in ours})
-    return left if whole else [MERGE, *left]
+    return tuple(left) if whole else (MERGE, *left)
 
 
 def lane_of(node: str, entries: tuple[Entry, ...] | None = None) -> str:
@@ -124,6 +128,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByConfigurat
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="only the tests of this lane (tests/lanes.py)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file without a test of the lane is not imported: collecting all of them takes each worker half a minute."""
+    lane = config.getoption("--lane")
+    if lane is None or not fnmatchcase(collection_path.name, "test_*.py") or not collection_path.is_relative_to(TABLE.parent):
+        return None
+    return lane not in lanes_of_file(collection_path.relative_to(TABLE.parent).as_posix()) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.lanes import LANES, MERGE, QUARTERS, TABLE, Entry, cut, lane_of, read_table
+from tests.lanes import LANES, MERGE, OF_VERSIONS_S, TABLE, Entry, cut, lane_of, read_table
 from tests.sim.test_planted_bugs import PLANTS
 
 COLLECT_LIMIT_S = 500
@@ -57,7 +57,7 @@ def test_no_test_is_named_twice() -> None:
 
 def test_every_test_is_in_one_lane_and_the_quarters_are_alike() -> None:
     assert {lane_of(node) for node in collected()} == set(LANES)
-    sums = [0.0] * QUARTERS
+    sums = list(OF_VERSIONS_S)
     for entry in read_table():
         sums[cut(read_table())[entry.file]] += entry.seconds
     assert max(sums) < 1.25 * min(sums), sums
