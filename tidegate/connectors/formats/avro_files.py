@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -88,18 +89,19 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
         return f"GenericRecord({str(self.schema)!r})"
 
 
-class AvroFileFormat(FileFormat):
-    """Records of ``schema``, the reader's. A batch is some whole blocks of the file, named by the offset of the first."""
+class AvroBlocks(FileFormat):
+    """Records of a schema, the reader's. A batch is some whole blocks of the file, named by the offset of the first."""
 
     ends_anywhere = True
+    values = Values()
+    """What values of logical types are in records."""
 
-    def __init__(self, schema: AvroSchema) -> None:
-        self._type = GenericRecordAvroTypeInfo(schema)
-        self._reader = schema.parsed()
-        self.schema = self._type.arrow_schema()
+    def __init__(self, reader: ParsedSchema) -> None:
+        self._reader = reader
 
-    def produced_type(self) -> TypeInformation:
-        return self._type
+    @abstractmethod
+    def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
+        """The records as a batch with ``schema``."""
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         return byte_ranges(info, uri, range_bytes)
@@ -117,7 +119,7 @@ class AvroFileFormat(FileFormat):
                 records, end = _gathered(blocks, file, part)
                 if not records and end == begin:
                     return
-                yield Block(encode(self._type, records, part.path).slice(skip), begin, skip, end)
+                yield Block(self.batch(records, part.path).slice(skip), begin, skip, end)
                 begin, skip = end, 0
 
     def _open(self, file: pa.NativeFile, path: str) -> Iterator[list[Record]]:
@@ -133,7 +135,22 @@ class AvroFileFormat(FileFormat):
                 f"{path} is compressed with {blocks.codec}, which needs the package {package!r} where subtasks run: install it "
                 "there, or name it in env.set_python_requirements"
             )
-        return _decoded(blocks, self._reader)
+        return _decoded(blocks, self._reader, self.values)
+
+
+class AvroFileFormat(AvroBlocks):
+    """Records of ``schema`` as dicts."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        super().__init__(schema.parsed())
+        self._type = GenericRecordAvroTypeInfo(schema)
+        self.schema = self._type.arrow_schema()
+
+    def produced_type(self) -> TypeInformation:
+        return self._type
+
+    def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
+        return encode(self._type, records, path)
 
 
 def _is_installed(package: str) -> bool:
@@ -143,9 +160,9 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _decoded(blocks: Any, reader: ParsedSchema) -> Iterator[list[Record]]:
+def _decoded(blocks: Any, reader: ParsedSchema, values: Values) -> Iterator[list[Record]]:
     """``blocks``: of ``fastavro``, which only takes them apart: what the reader's schema makes of a record is decided here."""
-    array = Resolution(parse(blocks.metadata["avro.schema"], has_written=True), reader).array
+    array = Resolution(parse(blocks.metadata["avro.schema"], has_written=True), reader, values).array
     read = library().schemaless_reader
     for block in blocks:
         content = io.BytesIO(_varint(block.num_records) + block.bytes_.getvalue() + b"\0")
@@ -214,17 +231,29 @@ class AvroEncoderFactory(EncoderFactory):
         return _AvroEncoder(file, self.schema.parsed(), schema)
 
 
-class _AvroEncoder(FileEncoder):
-    def __init__(self, file: pa.NativeFile, schema: ParsedSchema, stream: pa.Schema) -> None:
-        self._writer = library().write.Writer(file, schema.root, validator=True)
-        values = with_values(schema)
-        self._writer.schema = values.root  # behind the header, which has the defaults as JSON
-        self._writer._named_schemas.update(values.named)
-        self._stream = stream
+class RecordsEncoder(FileEncoder):
+    """Records in blocks. ``schema``: that is in the header; ``written``: that records are written with."""
+
+    def __init__(
+        self,
+        file: pa.NativeFile,
+        schema: ParsedSchema,
+        written: ParsedSchema,
+        codec: str = "null",
+        *,
+        checks: bool = False,
+    ) -> None:
+        self._writer = library().write.Writer(file, schema.root, codec=codec, validator=checks)
+        self._writer.schema = written.root
+        self._writer._named_schemas.update(written.named)
+
+    @abstractmethod
+    def records(self, data: pa.RecordBatch) -> list[Record]:
+        """The rows of a batch."""
 
     def write(self, data: pa.RecordBatch) -> None:
         """Raises ``SchemaMismatch`` for what is no record of the schema."""
-        for record in records_of(data, self._stream):
+        for record in self.records(data):
             try:
                 self._writer.write(record)
             except Exception as error:
@@ -232,6 +261,16 @@ class _AvroEncoder(FileEncoder):
 
     def finish(self) -> None:
         self._writer.flush()
+
+
+class _AvroEncoder(RecordsEncoder):
+    def __init__(self, file: pa.NativeFile, schema: ParsedSchema, stream: pa.Schema) -> None:
+        # behind the header, which has the defaults as JSON
+        super().__init__(file, schema, with_values(schema), checks=True)
+        self._stream = stream
+
+    def records(self, data: pa.RecordBatch) -> list[Record]:
+        return records_of(data, self._stream)
 
 
 def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Record]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import io
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -292,20 +292,44 @@ class SchemaRegistry:
 _clients: dict[tuple[str, str], SchemaRegistryClient] = {}
 
 
-class _Reading:
-    """What messages are read with; made where they are used, since it is not pickled."""
+class RecordReading:
+    """Reads messages as records of a schema, values as ``values`` has them; made where it is used, since it is not pickled. ``ignores_rest``: whatever is
+    behind a record."""
 
-    def __init__(self, registry: SchemaRegistry | None, schema: SchemaText) -> None:
+    def __init__(
+        self, registry: SchemaRegistry | None, schema: SchemaText, values: Values, *, ignores_rest: bool = False
+    ) -> None:
         self._registry = registry
         self._own = schema.parsed()
-        self.type = row_type(self._own)
-        self.plain = self._of(schema)
+        self._values = values
+        self._ignores_rest = ignores_rest
+        self._plain = self._of(schema)
         self._by_id: dict[int, AvroType] = {}
 
-    def _of(self, writer: SchemaText) -> AvroType:
-        return Resolution(writer.parsed(has_written=True), self._own, _ColumnValues()).schema
+    def records(self, messages: Sequence[bytes]) -> list[Record]:
+        """One for each message. Raises ``PoisonRecord``."""
+        read = library().schemaless_reader
+        schema = self._plain
+        found: list[Record] = []
+        for index, message in enumerate(messages):
+            stream = io.BytesIO(message)
+            if self._registry is not None:
+                schema = self._of_id(_schema_id(stream.read(_HEADER.size), index), index)
+            try:
+                found.append(read(stream, schema, None))
+            except Unresolved as error:
+                raise PoisonRecord(index, f"not an Avro record of its schema: {error}") from error
+            except Exception as error:  # fastavro raises whatever the bytes lead it to
+                reason = f"{type(error).__name__}: {error}" if str(error) else "it ends too early"
+                raise PoisonRecord(index, f"not an Avro record of its schema: {reason}") from error
+            if not self._ignores_rest and (left := len(stream.read(1))):
+                raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes are left")
+        return found
 
-    def of(self, schema_id: int, index: int) -> AvroType:
+    def _of(self, writer: SchemaText) -> AvroType:
+        return Resolution(writer.parsed(has_written=True), self._own, self._values).schema
+
+    def _of_id(self, schema_id: int, index: int) -> AvroType:
         """Returns what messages are read with that were written with a schema of the registry. Raises ``PoisonRecord`` where that is none of Avro."""
         found = self._by_id.get(schema_id)
         if found is None:
@@ -315,6 +339,14 @@ class _Reading:
             except InvalidJob as error:
                 raise PoisonRecord(index, f"was written with schema {schema_id}: {error}") from error
         return found
+
+
+class _Reading(RecordReading):
+    """``type``: of the rows that messages are."""
+
+    def __init__(self, registry: SchemaRegistry | None, schema: SchemaText) -> None:
+        super().__init__(registry, schema, _ColumnValues())
+        self.type = row_type(self._own)
 
 
 @dataclass(frozen=True)
@@ -329,25 +361,14 @@ class AvroRows(DeserializationSchema):
         return _reading(self).type
 
     def decode(self, values: MessageValues) -> pa.RecordBatch:
-        read = library().schemaless_reader
         reading = _reading(self)
-        schema = reading.plain
-        rows: list[Record] = []
+        messages: list[bytes] = []
         for index, value in enumerate(objects(values)):
             if value is None:
+                reading.records(messages)  # one before it may be no record
                 raise PoisonRecord(index, "has no value, so it is no Avro record")
-            stream = io.BytesIO(value)
-            if self.registry is not None:
-                schema = reading.of(_schema_id(stream.read(_HEADER.size), index), index)
-            try:
-                rows.append(read(stream, schema, None))
-            except Unresolved as error:
-                raise PoisonRecord(index, f"not an Avro record of its schema: {error}") from error
-            except Exception as error:  # fastavro raises whatever the bytes lead it to
-                reason = f"{type(error).__name__}: {error}" if str(error) else "it ends too early"
-                raise PoisonRecord(index, f"not an Avro record of its schema: {reason}") from error
-            if left := len(stream.read(1)):
-                raise PoisonRecord(index, f"not an Avro record of its schema: {left} or more bytes are left")
+            messages.append(value)
+        rows = reading.records(messages)
         return _as_batch(rows, reading.type.arrow_schema())
 
 
@@ -361,23 +382,30 @@ class AvroMessages(SerializationSchema):
     references: tuple[str, ...] = ()
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
-        write = library().schemaless_writer
         parsed = _written_schema(SchemaText(self.schema, self.references))
-        header = b"" if self.registry is None else _HEADER.pack(0, _id_of(self))
-        found = []
         if isinstance(type_info, ArrowTypeInfo):
             data = _in_order(data, [one["name"] for one in parsed.root["fields"]])
-        for row in rows_by_position(data, parsed):
-            stream = io.BytesIO(header)
-            stream.seek(len(header))
-            try:
-                write(stream, parsed.root, row)
-            except Exception as error:
-                raise UserError(
-                    f"a row does not fit the Avro schema: {type(error).__name__}: {error}: {row}"
-                ) from error
-            found.append(stream.getvalue())
-        return found
+        return record_messages(rows_by_position(data, parsed), parsed, message_header(self))
+
+
+def message_header(owner: AvroMessages) -> bytes:
+    """What stands in front of each record: with a registry, the id of the schema."""
+    return b"" if owner.registry is None else _HEADER.pack(0, _id_of(owner))
+
+
+def record_messages(records: Iterable[Record], schema: ParsedSchema, header: bytes) -> list[bytes]:
+    """Returns a message for each record. Raises ``UserError`` for one that does not fit."""
+    write = library().schemaless_writer
+    found = []
+    for record in records:
+        stream = io.BytesIO(header)
+        stream.seek(len(header))
+        try:
+            write(stream, schema.root, record)
+        except Exception as error:
+            raise UserError(f"a row does not fit the Avro schema: {type(error).__name__}: {error}: {record}") from error
+        found.append(stream.getvalue())
+    return found
 
 
 def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
