@@ -75,7 +75,7 @@ EVERY_MESSAGE: tuple[str | None, ...] = (*MESSAGES, None)
 
 
 def row_type(*types: str) -> str:
-    return f"ROW<{', '.join(f'{name} {type}' for name, type in zip('fghij', types, strict=False))}>"
+    return f"ROW<{', '.join(f'{name} {type}' for name, type in zip('fghijk', types, strict=False))}>"
 
 
 def value(found: Any) -> Any:

@@ -18,7 +18,13 @@ from tidegate.table._connectors.format_options import format_options, key_format
 from tidegate.table._connectors.kafka_records import READABLE, VALUE, TableRecordDeserializer, TableRecordSerializer
 from tidegate.table._connectors.shape import TableShape
 from tidegate.table._connectors.upsert_buffer import BufferedUpsertSink
-from tidegate.table._formats.formats import CHANGELOG_FORMATS, format_metadata, make_reading, make_writing
+from tidegate.table._formats.formats import (
+    CHANGELOG_FORMATS,
+    REGISTRY_AVRO,
+    format_metadata,
+    make_reading,
+    make_writing,
+)
 from tidegate.table._formats.messages import TableDeserializer, TableSerializer
 
 KAFKA: Final = "kafka"
@@ -217,8 +223,10 @@ def kafka_sink(
     builder = KafkaSink.builder().set_bootstrap_servers(options[SERVERS])
     name, value_options = format_options(shape.name, options)
     places, of_keys = value_places(options, shape), key_places(options, shape)
-    writing = make_writing(name, value_options, _part(row_type, places))
+    writing = make_writing(name, _with_subject(name, value_options, topics, "value"), _part(row_type, places))
     keys = key_format_options(options)
+    if keys is not None:
+        keys = keys[0], _with_subject(*keys, topics, "key")
     records = TableRecordSerializer(
         topic=topics[0] if len(topics) == 1 else None,
         topic_selector=None,
@@ -252,6 +260,14 @@ def kafka_sink(
         return sink
     settings = {one.name: getattr(sink, one.name) for one in fields(sink) if one.init}
     return BufferedUpsertSink(**settings, key_places=of_keys, most_rows=rows, interval_ms=interval_ms)
+
+
+def _with_subject(name: str, options: Mapping[str, str], topics: Sequence[str], part: str) -> Mapping[str, str]:
+    """The options of a format, with the subject of the schema registry that a topic's messages have where none is given."""
+    keys = (f"{REGISTRY_AVRO}.subject", f"{REGISTRY_AVRO}.schema-registry.subject")
+    if name != REGISTRY_AVRO or len(topics) != 1 or any(key in options for key in keys):
+        return options
+    return {**options, keys[0]: f"{topics[0]}-{part}"}
 
 
 def _part(row_type: LogicalType, places: Sequence[int], prefix: str = "") -> LogicalType:

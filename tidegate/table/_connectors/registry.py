@@ -13,7 +13,8 @@ from tidegate.table._connectors import kafka
 from tidegate.table._connectors.format_options import format_of
 from tidegate.table._connectors.kafka_records import WRITABLE
 from tidegate.table._connectors.shape import TableShape
-from tidegate.table._formats.formats import CHANGELOG_FORMATS, TEXT_FORMATS
+from tidegate.table._formats.formats import AVRO, AVRO_FORMATS, CHANGELOG_FORMATS, REGISTRY_AVRO
+from tidegate.table._formats.formats import FORMATS as WRITTEN_FORMATS
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class Connector:
     shown: tuple[str, ...] = field(default=())
 
 
-FORMATS: Mapping[str, frozenset[str]] = {**TEXT_FORMATS, "parquet": frozenset()}
+FORMATS: Mapping[str, frozenset[str]] = {**WRITTEN_FORMATS, "parquet": frozenset()}
 """Their options, without the format's name in front. One of Flink's that is not here is refused: what it asks for would not be done."""
 
-MESSAGE_FORMATS = ("json", "csv", "raw", *CHANGELOG_FORMATS)
+MESSAGE_FORMATS = ("json", "csv", "raw", *AVRO_FORMATS, *CHANGELOG_FORMATS)
 """Formats of keys and values of messages."""
-FILE_FORMATS = ("json", "csv", "raw", "parquet", *CHANGELOG_FORMATS)
+FILE_FORMATS = ("json", "csv", "raw", AVRO, "parquet", *CHANGELOG_FORMATS)
 """Formats of files."""
+_OF_FILES = frozenset({f"{AVRO}.codec"})
+"""Options that a format has in files only."""
 _DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
 
 COLLECT = "tidegate-collect"
@@ -162,7 +165,7 @@ def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: boo
             f"One or more required options are missing.\n\nMissing required options are:\n\n{chr(10).join(missing)}"
         )
     known = {"connector", *connector.required, *connector.optional}
-    patterns = connector.patterns
+    patterns = (*connector.patterns, rf"(key\.|value\.)?{REGISTRY_AVRO}\.properties\..+")
     changes = connector.source_changes if is_source else connector.sink_changes
     if connector.formats:
         chosen, prefix = format_of(table, options)
@@ -200,7 +203,10 @@ def _known_options(connector: str, chosen: str, prefix: str, formats: tuple[str,
             f"Could not find any format '{chosen}' for the connector '{connector}'{nearest(chosen, formats)}\n\n"
             f"Available formats are:\n\n{chr(10).join(sorted(formats))}"
         )
-    return {f"{prefix}{chosen}.{option}" for option in FORMATS[chosen]}
+    options = {f"{chosen}.{option}" for option in FORMATS[chosen]}
+    if formats is not FILE_FORMATS:
+        options -= _OF_FILES
+    return {f"{prefix}{option}" for option in options}
 
 
 def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:

@@ -29,7 +29,8 @@ from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type
 from tidegate.table._execution.one_to_one import follow_input, mapped
 from tidegate.table._execution.rows import rows_of, value_text
-from tidegate.table._formats.formats import make_writing
+from tidegate.table._formats.avro import AvroTableEncoderFactory, AvroWriting
+from tidegate.table._formats.formats import avro_codec, make_file_writing
 from tidegate.table._formats.lines import TableLinesEncoderFactory
 
 _SUFFIXES = {"json": ".jsonl", "raw": ".txt"}
@@ -91,7 +92,9 @@ def _files(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -> 
     chosen = options["format"]
     if chosen == "parquet":
         return FileSink(path, ParquetEncoderFactory(), rolling, buckets=partitions)
-    writing = make_writing(*format_options(shape.name, options), stored_type(kind, shape))
+    writing = make_file_writing(*format_options(shape.name, options), stored_type(kind, shape))
+    if isinstance(writing, AvroWriting):
+        return FileSink(path, AvroTableEncoderFactory(writing, avro_codec(options)), rolling, buckets=partitions)
     encoder = TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}"))
     return FileSink(path, encoder, rolling, buckets=partitions)
 

@@ -27,7 +27,7 @@ from tidegate.table._connectors.registry import ROWS, STREAM, check_table, is_bo
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.streams import StreamTable, read_stream
 from tidegate.table._execution.one_to_one import mapped
-from tidegate.table._formats.formats import make_reading
+from tidegate.table._formats.formats import make_file_reading
 from tidegate.table._formats.lines import file_format
 from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
 
@@ -142,7 +142,7 @@ def _files(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> 
     partitions = partition_columns(shape, options, type)
     stored = stored_type(type, shape)
     if options["format"] != "parquet":
-        lines = file_format(make_reading(*format_options(shape.name, options), stored))
+        lines = file_format(make_file_reading(*format_options(shape.name, options), stored))
         return FileSource((path,), lines) if partitions is None else partitioned_source(path, lines, partitions)
     if partitions is None:
         return FileSource.for_parquet(path, schema=arrow_schema(type))

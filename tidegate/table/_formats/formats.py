@@ -1,4 +1,4 @@
-"""The formats of text by their names, and their options as Flink has them."""
+"""The formats of messages and files by their names, and their options as Flink has them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from tidegate.connectors.formats.avro_messages import SchemaRegistry
+from tidegate.connectors.formats.avro_type import library, parse
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType
+from tidegate.table._formats.avro import AvroReading, AvroWriting
+from tidegate.table._formats.avro_schema import schema_text, table_type
 from tidegate.table._formats.changelog_json import DIALECTS, ChangelogReading, ChangelogWriting
 from tidegate.table._formats.csv_reading import CsvReading
 from tidegate.table._formats.csv_writing import CsvWriting
@@ -17,8 +21,8 @@ from tidegate.table._formats.json_writing import JsonWriting
 from tidegate.table._formats.raw import RawReading, RawWriting, check_raw
 from tidegate.table._formats.times import TimestampStandard
 
-Reading: TypeAlias = JsonReading | CsvReading | RawReading | ChangelogReading
-Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting | ChangelogWriting
+Reading: TypeAlias = JsonReading | CsvReading | RawReading | AvroReading | ChangelogReading
+Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting | AvroWriting | ChangelogWriting
 
 _CHANGES_IN_JSON = frozenset(
     {
@@ -31,7 +35,26 @@ _CHANGES_IN_JSON = frozenset(
     }
 )
 
-TEXT_FORMATS: Final[Mapping[str, frozenset[str]]] = {
+AVRO: Final = "avro"
+REGISTRY_AVRO: Final = "avro-confluent"
+"""Avro with a schema registry."""
+AVRO_FORMATS: Final = (AVRO, REGISTRY_AVRO)
+_LEGACY: Final = "timestamp_mapping.legacy"
+AVRO_CODECS: Final = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
+_REGISTRY_PROPERTIES: Final = {
+    "basic-auth.credentials-source": "basic.auth.credentials.source",
+    "basic-auth.user-info": "basic.auth.user.info",
+    "bearer-auth.credentials-source": "bearer.auth.credentials.source",
+    "bearer-auth.token": "bearer.auth.token",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.keystore.location": "ssl.certificate.location",
+    "ssl.keystore.password": "ssl.key.password",
+}
+"""Options by the properties of the registry's client."""
+_STORES: Final = ("ssl.truststore.location", "ssl.keystore.location")
+_PEM: Final = (".pem", ".crt", ".cer")
+
+FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "json": frozenset(
         {
             "fail-on-missing-field",
@@ -62,6 +85,20 @@ TEXT_FORMATS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
     "raw": frozenset({"charset"}),
+    AVRO: frozenset({"encoding", _LEGACY, "codec"}),
+    REGISTRY_AVRO: frozenset(
+        {
+            "url",
+            "schema-registry.url",
+            "subject",
+            "schema-registry.subject",
+            "schema",
+            "schema-registry.schema",
+            "properties",
+            "ssl.truststore.password",
+            *_REGISTRY_PROPERTIES,
+        }
+    ),
     "debezium-json": _CHANGES_IN_JSON | {"schema-include"},
     "canal-json": _CHANGES_IN_JSON | {"database.include", "table.include"},
     "maxwell-json": _CHANGES_IN_JSON,
@@ -108,6 +145,8 @@ def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, m
                 allows_trailing_delimiter=given.flag("allow-trailing-comma", default=True),
                 empty_is_null=given.flag("empty-string-as-null"),
             )
+        case _ if name in AVRO_FORMATS:
+            return AvroReading(row_type, given.avro_schema(row_type), given.registry(), given.is_avro_json())
         case _ if name in DIALECTS:
             includes = [(key, given.pattern(f"{key}.include")) for key in ("database", "table")]
             return ChangelogReading(
@@ -142,6 +181,9 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
             )
             csv.check()
             return csv
+        case _ if name in AVRO_FORMATS:
+            schema, registry = given.avro_schema(row_type), given.registry()
+            return AvroWriting(row_type, schema, registry, given.subject(), given.is_avro_json())
         case _ if name in DIALECTS:
             if given.flag("schema-include"):
                 raise InvalidJob(
@@ -151,6 +193,25 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
         case _:
             check_raw(row_type)
             return RawWriting(row_type, given.charset())
+
+
+def make_file_reading(name: str, options: Mapping[str, str], row_type: LogicalType) -> Reading:
+    """As ``make_reading``. Avro in files has the legacy mapping of timestamps, whatever its option says, as in Flink."""
+    if name == AVRO:
+        options = {key: text for key, text in options.items() if key != f"{AVRO}.{_LEGACY}"}
+    return make_reading(name, options, row_type)
+
+
+def make_file_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -> Writing:
+    """As ``make_writing``. Avro in files takes the types of the legacy mapping of timestamps only, as in Flink: its option changes their names in headers."""
+    if name == AVRO:
+        schema_text(row_type, is_legacy=True)
+    return make_writing(name, options, row_type)
+
+
+def avro_codec(options: Mapping[str, str]) -> str:
+    """That of Avro files. Raises ``InvalidJob`` for one that is not there."""
+    return _Options(AVRO, options).codec()
 
 
 def _json_writing(given: _Options, row_type: LogicalType) -> JsonWriting:
@@ -213,6 +274,66 @@ class _Options:
                 )
             return None
         return self.character("quote-character", '"')
+
+    def avro_schema(self, row_type: LogicalType) -> str:
+        """The schema of rows, or the given one. Raises ``InvalidJob`` where that is of other rows."""
+        library()
+        is_legacy = self._name == REGISTRY_AVRO or self.flag(_LEGACY, default=True)
+        own = schema_text(row_type, is_legacy=is_legacy)
+        given = self._registry_text("schema")
+        if given is None:
+            return own
+        if table_type(parse(given)) != row_type.with_nullable(False):
+            raise InvalidJob(f"Schema provided for '{self._name}' format does not match the table schema: {given}")
+        return given
+
+    def is_avro_json(self) -> bool:
+        """Whether Avro is encoded as JSON."""
+        encoding = self.text("encoding", "binary") or ""
+        if encoding.lower() not in ("binary", "json"):
+            raise self._invalid("encoding", encoding, "binary or json")
+        return encoding.lower() == "json"
+
+    def registry(self) -> SchemaRegistry | None:
+        """The schema registry of Avro, where the format has one."""
+        if self._name != REGISTRY_AVRO:
+            return None
+        url = self._registry_text("url")
+        if url is None:
+            raise InvalidJob("One or more required options are missing.\n\nMissing required options are:\n\nurl")
+        for key in _STORES:
+            if not (self.text(key) or _PEM[0]).endswith(_PEM):
+                raise self._invalid(
+                    key, self.text(key) or "", f"a file in PEM, with one of the suffixes {', '.join(_PEM)}"
+                )
+        properties = self._map("properties")
+        properties |= {name: text for key, name in _REGISTRY_PROPERTIES.items() if (text := self.text(key)) is not None}
+        return SchemaRegistry(url, properties)
+
+    def subject(self) -> str:
+        """Under which a schema is registered. Raises ``InvalidJob`` where none is known."""
+        found = self._registry_text("subject")
+        if found is None and self._name == REGISTRY_AVRO:
+            raise InvalidJob(f"Option {self._name}.subject is required for serialization")
+        return found or ""
+
+    def _registry_text(self, key: str) -> str | None:
+        return self.text(key, self.text(f"schema-registry.{key}"))
+
+    def _map(self, key: str) -> dict[str, str]:
+        """Of ``key.one = ...``, or of ``one:...,two:...``."""
+        pairs = [one.partition(":")[::2] for one in (self.text(key) or "").split(",") if one]
+        prefix = f"{self._name}.{key}."
+        return dict(pairs) | {
+            name.removeprefix(prefix): text for name, text in self._options.items() if name.startswith(prefix)
+        }
+
+    def codec(self) -> str:
+        """Of Avro files. Raises ``InvalidJob`` for one that is not there."""
+        found = self.text("codec", "snappy") or ""
+        if found not in AVRO_CODECS:
+            raise InvalidJob(f"Unrecognized codec: {found}: '{self._name}.codec' takes {', '.join(AVRO_CODECS)}")
+        return found
 
     def standard(self) -> TimestampStandard:
         return self._one_of("timestamp-format.standard", TimestampStandard.SQL.value, TimestampStandard)

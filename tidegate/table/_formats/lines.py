@@ -20,6 +20,7 @@ from tidegate.connectors.files.formats import BLOCK_BYTES, FileFormat, LineForma
 from tidegate.connectors.formats.messages import PoisonRecord
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import SchemaMismatch
+from tidegate.table._formats.avro import AvroReading, AvroTableFormat
 from tidegate.table._formats.csv_reading import CsvReading
 from tidegate.table._formats.formats import Reading, Writing
 from tidegate.table._formats.messages import produced_schema
@@ -29,7 +30,9 @@ _EMPTY_LINE = b"\n"
 
 
 def file_format(reading: Reading) -> FileFormat:
-    """Returns the format of files whose lines are rows of a table."""
+    """Returns the format of files of rows of a table: a line each, but for Avro."""
+    if isinstance(reading, AvroReading):
+        return AvroTableFormat(reading)
     if isinstance(reading, CsvReading):
         return CsvTableFormat(reading)
     return LineTableFormat(schema=produced_schema(reading), reading=reading)

@@ -165,3 +165,48 @@ def test_rows_are_messages() -> None:
     batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a"}], pa.schema([("id", pa.int64()), ("name", pa.string())]))
     found = pa.array(encoded(schema, batch, Types.SCHEMA(batch.schema)), pa.binary())
     assert found.to_pylist() == [b'{"id":1,"name":"a"}']
+
+
+def test_subjects_of_a_schema_registry_are_named_by_the_topic() -> None:
+    registry = {
+        "connector": "kafka",
+        "topic": "t",
+        "properties.bootstrap.servers": "localhost:9092",
+        "key.fields": "id",
+    }
+    for part, prefix in (("key", "key."), ("value", "value.")):
+        registry |= {f"{part}.format": "avro-confluent", f"{prefix}avro-confluent.url": "http://registry:8081"}
+    check_table(SHAPE, registry, is_source=False)
+    records: Any = kafka_sink(registry, SHAPE, TYPE).schema
+    assert (records.key_writing.subject, records.value_writing.subject) == ("t-key", "t-value")
+    records = kafka_sink({**registry, "value.avro-confluent.subject": "mine"}, SHAPE, TYPE).schema
+    assert (records.key_writing.subject, records.value_writing.subject) == ("t-key", "mine")
+    pickle.dumps(kafka_source({**registry, "scan.startup.mode": "earliest-offset"}, SHAPE, TYPE))
+
+
+def test_what_a_schema_registry_is_asked_with() -> None:
+    at = {"avro-confluent.url": "http://registry:8081"}
+    given = {
+        **at,
+        "avro-confluent.basic-auth.user-info": "a:b",
+        "avro-confluent.properties": "max.retries:1",
+        "avro-confluent.properties.timeout": "5",
+        "avro-confluent.ssl.truststore.location": "/ca.pem",
+    }
+    check_table(SHAPE, {**BASE, **given, "format": "avro-confluent"}, is_source=True)
+    registry = make_reading("avro-confluent", given, TYPE).registry  # type: ignore[union-attr]
+    assert registry is not None
+    assert registry.properties == {
+        "basic.auth.user.info": "a:b",
+        "max.retries": "1",
+        "timeout": "5",
+        "ssl.ca.location": "/ca.pem",
+    }
+    with pytest.raises(InvalidJob, match="a file in PEM"):
+        make_reading("avro-confluent", {**at, "avro-confluent.ssl.truststore.location": "/store.jks"}, TYPE)
+    with pytest.raises(InvalidJob, match="Missing required options are:\n\nurl"):
+        make_reading("avro-confluent", {}, TYPE)
+    with pytest.raises(InvalidJob, match=r"avro\.codec"):
+        check_table(SHAPE, {**BASE, "format": "avro", "avro.codec": "null"}, is_source=True)
+    with pytest.raises(InvalidJob, match="binary or json"):
+        make_reading("avro", {"avro.encoding": "xml"}, TYPE)

@@ -1,0 +1,249 @@
+"""The formats ``avro`` and ``avro-confluent`` of tables: messages and files (Flink: ``AvroRowDataDeserializationSchema``, ``AvroFileFormatFactory``).
+
+Rows are records by position. As in Flink 2.3, timestamps are numbers of milliseconds whatever their schema says: with ``timestamp_mapping.legacy`` =
+``false`` those of more than 3 digits are declared in microseconds, and written in milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
+from tidegate.connectors.formats.avro_files import AvroBlocks, RecordsEncoder
+from tidegate.connectors.formats.avro_messages import (
+    AvroMessages,
+    RecordReading,
+    SchemaRegistry,
+    SchemaText,
+    message_header,
+    record_messages,
+)
+from tidegate.connectors.formats.avro_resolution import EXACT, Convert, Unresolved, decimal_of
+from tidegate.connectors.formats.avro_resolution import Values as LogicalValues
+from tidegate.connectors.formats.avro_type import AvroType, ParsedSchema, logical_type, parse
+from tidegate.connectors.formats.messages import Counts, PoisonRecord, Values, objects
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.model.errors import SchemaMismatch
+from tidegate.model.values import Record
+from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.table._formats.avro_json import json_message, json_record
+from tidegate.table._formats.avro_schema import without_logical_types
+from tidegate.table._formats.columns import as_arrays, first_poison
+
+_MICROS_OF_MILLIS = 1000
+_Raw: TypeAlias = Callable[[Any], Any]
+
+
+class TableValues(LogicalValues):
+    """As columns of tables take them: numbers as they are, but for timestamps in microseconds, and decimals."""
+
+    native = ()
+
+    def logical(self, schema: AvroType) -> Convert | None:
+        match logical_type(schema):
+            case "decimal":
+                return decimal_of(schema.get("scale", 0))
+            case "local-timestamp-micros" | "timestamp-micros":
+                return lambda millis: millis * _MICROS_OF_MILLIS
+            case _:
+                return None
+
+
+@dataclass(frozen=True)
+class AvroReading:
+    """``schema``: the reader's, as text. ``is_json``: messages are of Avro's JSON encoding."""
+
+    row_type: LogicalType
+    schema: str
+    registry: SchemaRegistry | None = None
+    is_json: bool = False
+
+    def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
+        """A row for each message that has a value; what is behind a record is not read. Raises ``PoisonRecord``."""
+        given = objects(messages)
+        places = [index for index, one in enumerate(given) if one is not None]
+        try:
+            records = self._records([one for one in given if one is not None])
+        except PoisonRecord as poison:
+            raise PoisonRecord(places[poison.index], poison.reason) from poison
+        batch = _batch(records, arrow_schema(self.row_type))
+        if batch is None:
+            raise first_poison(self.read, messages)
+        if len(places) == len(given):
+            return batch, None
+        counts = np.zeros(len(given), np.int64)
+        counts[places] = 1
+        return batch, counts
+
+    def _records(self, messages: list[bytes]) -> list[Record]:
+        if not self.is_json:
+            return _reading(self).records(messages)
+        schema, values, found = _parsed(self.schema), TableValues(), []
+        for index, message in enumerate(messages):
+            try:
+                found.append(json_record(message, schema, values))
+            except (Unresolved, RecursionError) as error:
+                raise PoisonRecord(index, f"not an Avro record of its schema in JSON: {error}") from error
+        return found
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> ParsedSchema:
+    return parse(text)
+
+
+def _reading(owner: AvroReading) -> RecordReading:
+    registry = owner.registry
+    key = (owner.schema, registry and (registry.url, repr(sorted(registry.properties.items()))))
+    if key not in _readings:
+        _readings[key] = RecordReading(registry, SchemaText(owner.schema), TableValues(), ignores_rest=True)
+    return _readings[key]
+
+
+_readings: dict[object, RecordReading] = {}
+
+
+def _batch(records: list[Record], schema: pa.Schema) -> pa.RecordBatch | None:
+    """``None`` where a column does not hold a value. Records have their fields in the order of the schema that was written."""
+    rows = [tuple(record[one.name] for one in schema) for record in records]
+    arrays = as_arrays(rows, schema)
+    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@dataclass(frozen=True)
+class AvroWriting:
+    """``schema``: as text; with a registry it is registered under ``subject``. ``is_json``: messages are of Avro's JSON encoding."""
+
+    takes_kinds = False
+    """Whether ``messages`` takes the kinds of rows behind the columns."""
+
+    row_type: LogicalType
+    schema: str
+    registry: SchemaRegistry | None = None
+    subject: str = ""
+    is_json: bool = False
+
+    def messages(self, batch: pa.RecordBatch) -> list[bytes | None]:
+        """A message for each row. Raises ``UserError`` for one that does not fit."""
+        records, schema = raw_records(batch, self.row_type), _raw_schema(self.schema)
+        if self.is_json:
+            return [json_message(one, schema) for one in records]
+        header = message_header(AvroMessages(self.schema, self.registry, self.subject))
+        return [*record_messages(records, schema, header)]
+
+
+@lru_cache(maxsize=64)
+def _raw_schema(text: str) -> ParsedSchema:
+    """A schema without its logical types."""
+    return parse(json.dumps(without_logical_types(json.loads(text))))
+
+
+def raw_records(batch: pa.RecordBatch, row_type: LogicalType) -> list[Record]:
+    """Rows as records of numbers, texts and bytes."""
+    found: list[list[Any]] = []
+    for column, one in zip(batch.columns, row_type.fields, strict=True):
+        values = column.view(_raw_type(column.type)).to_pylist(maps_as_pydicts="lossy")
+        raw = _raw(one.type)
+        found.append(values if raw is None else [None if value is None else raw(value) for value in values])
+    names = row_type.field_names
+    if not names:
+        return [{} for _ in range(batch.num_rows)]
+    return [dict(zip(names, values, strict=True)) for values in zip(*found, strict=True)]
+
+
+def _raw_type(type: pa.DataType) -> pa.DataType:
+    """Dates and times as numbers."""
+    if pa.types.is_timestamp(type):
+        return pa.int64()
+    if pa.types.is_date(type) or pa.types.is_time(type):
+        return pa.int32()
+    if pa.types.is_map(type):
+        return pa.map_(type.key_type, _raw_type(type.item_type))
+    if pa.types.is_list(type):
+        return pa.list_(_raw_type(type.value_type))
+    if pa.types.is_struct(type):
+        return pa.struct([one.with_type(_raw_type(one.type)) for one in type])
+    return type
+
+
+def _raw(type: LogicalType) -> _Raw | None:
+    """What makes of a value that is not null what Avro writes; ``None``: it is that."""
+    match type.root:
+        case TypeRoot.DECIMAL:
+            scale = type.scale or 0
+            return lambda value: _unscaled(int(value.scaleb(scale, EXACT)))
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if (6 if type.precision is None else type.precision) > 3:
+            return lambda value: value // _MICROS_OF_MILLIS
+        case TypeRoot.ARRAY if element := _raw(type.element):
+            each_one = _nullable(element)
+            return lambda values: [each_one(value) for value in values]
+        case TypeRoot.MAP if item := _raw(type.children[1]):
+            each_item = _nullable(item)
+            return lambda values: {key: each_item(value) for key, value in values.items()}
+        case TypeRoot.ROW if each := {one.name: raw for one in type.fields if (raw := _raw(one.type))}:
+            return lambda row: {
+                name: value if value is None or name not in each else each[name](value) for name, value in row.items()
+            }
+    return None
+
+
+def _nullable(raw: _Raw) -> _Raw:
+    return lambda value: None if value is None else raw(value)
+
+
+def _unscaled(number: int) -> bytes:
+    """As Java's ``BigInteger.toByteArray``: as few bytes as hold it."""
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(length, "big", signed=True)
+
+
+class AvroTableFormat(AvroBlocks):
+    """Files of rows. ``schema``: the columns."""
+
+    values = TableValues()
+
+    def __init__(self, reading: AvroReading) -> None:
+        super().__init__(parse(reading.schema))
+        self.schema = arrow_schema(reading.row_type)
+
+    def produced_type(self) -> TypeInformation:
+        return Types.SCHEMA(self.schema)
+
+    def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
+        """Raises ``SchemaMismatch`` for a value that its column does not hold."""
+        found = _batch(records, self.schema)
+        if found is None:
+            raise SchemaMismatch(
+                f"{path} has a value that its column does not hold: it is out of the range of the type"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class AvroTableEncoderFactory(EncoderFactory):
+    """Files of rows, in blocks that are compressed by ``codec``."""
+
+    writing: AvroWriting
+    codec: str = "snappy"
+    suffix: str = ".avro"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _AvroTableEncoder(file, self.writing, self.codec)
+
+
+class _AvroTableEncoder(RecordsEncoder):
+    def __init__(self, file: pa.NativeFile, writing: AvroWriting, codec: str) -> None:
+        whole = f'["null",{writing.schema}]'  # as Flink's, whose rows of files may be null
+        super().__init__(file, parse(whole), _raw_schema(whole), codec)
+        self._row_type = writing.row_type
+
+    def records(self, data: pa.RecordBatch) -> list[Record]:
+        return raw_records(data, self._row_type)
