@@ -38,7 +38,7 @@ from tidegate.table._formats.avro_json import json_message, json_record
 from tidegate.table._formats.avro_schema import without_logical_types
 from tidegate.table._formats.columns import as_arrays, first_poison
 
-_MICROS_OF_MILLIS = 1000
+_MICROS_OF_MILLIS = 1000  # microseconds in one millisecond
 _Raw: TypeAlias = Callable[[Any], Any]
 
 

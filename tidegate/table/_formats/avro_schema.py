@@ -28,7 +28,7 @@ _PLAIN: Final = {
 }
 _MOST: Final = 2**31 - 1
 """The length of STRING and BYTES."""
-_MILLIS, _MICROS = 3, 6
+_MILLIS, _MICROS = 3, 6  # their digits of a second
 
 
 def schema_text(row_type: LogicalType, *, is_legacy: bool) -> str:
