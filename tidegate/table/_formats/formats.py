@@ -210,7 +210,7 @@ def make_file_writing(name: str, options: Mapping[str, str], row_type: LogicalTy
 
 
 def avro_codec(options: Mapping[str, str]) -> str:
-    """That of Avro files. Raises ``InvalidJob`` for one that is not there."""
+    """The compression of Avro files, ``avro.codec``. Raises ``InvalidJob`` for one that is not there."""
     return _Options(AVRO, options).codec()
 
 
@@ -321,7 +321,7 @@ class _Options:
         return self.text(key, self.text(f"schema-registry.{key}"))
 
     def _map(self, key: str) -> dict[str, str]:
-        """Of ``key.one = ...``, or of ``one:...,two:...``."""
+        """Returns the pairs of ``key.one = ...``, or of ``one:...,two:...``."""
         pairs = [one.partition(":")[::2] for one in (self.text(key) or "").split(",") if one]
         prefix = f"{self._name}.{key}."
         return dict(pairs) | {
@@ -329,7 +329,7 @@ class _Options:
         }
 
     def codec(self) -> str:
-        """Of Avro files. Raises ``InvalidJob`` for one that is not there."""
+        """Returns the compression of Avro files. Raises ``InvalidJob`` for one that is not there."""
         found = self.text("codec", "snappy") or ""
         if found not in AVRO_CODECS:
             raise InvalidJob(f"Unrecognized codec: {found}: '{self._name}.codec' takes {', '.join(AVRO_CODECS)}")
