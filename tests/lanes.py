@@ -133,7 +133,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A file without a test of the lane is not imported: collecting all of them takes each worker half a minute."""
     lane = config.getoption("--lane")
-    if lane is None or not fnmatchcase(collection_path.name, "test_*.py") or not collection_path.is_relative_to(TABLE.parent):
+    if (
+        lane is None
+        or not fnmatchcase(collection_path.name, "test_*.py")
+        or not collection_path.is_relative_to(TABLE.parent)
+    ):
         return None
     return lane not in lanes_of_file(collection_path.relative_to(TABLE.parent).as_posix()) or None
 
