@@ -8,13 +8,16 @@ from datetime import UTC, datetime
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from tidegate.model.units import show_duration_ms, show_size_bytes
 
 PIPE_WIDTH = 240
-"""Columns when the output is no terminal: nothing is cut."""
+"""Columns when the output is no terminal; a table whose rows are longer has more."""
+_LONGEST_LINE = 1_000_000
+"""Characters: a limit that no row reaches."""
 
 duration, size = show_duration_ms, show_size_bytes
 
@@ -32,8 +35,11 @@ def show(table: Table) -> None:
 
 
 def lines_of(table: Table | Text) -> Iterator[str]:
-    """The table as lines that fit the terminal."""
+    """The table as lines that fit the terminal. Elsewhere a row is one line, however long, since other commands read it."""
     console = _console()
+    if isinstance(table, Table) and not sys.stdout.isatty():
+        longest = console.options.update(width=_LONGEST_LINE)
+        console.width = max(console.width, Measurement.get(console, longest, table).maximum)
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
