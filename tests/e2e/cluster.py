@@ -172,6 +172,8 @@ class Cluster:
         self.task_managers: list[Proc] = []
         self._ended: list[Proc] = []
         self._watches: list[JobWatch] = []
+        self._earlier: dict[JobWatch, list[psutil.Process]] = {}
+        """Subtasks of other jobs that were there when a job was submitted."""
         self._started = 0
         self._channel: grpc.Channel | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -310,11 +312,14 @@ class Cluster:
         if restore is not None:
             command += ["-s", restore]
         command += [f"-D{key}={value}" for key, value in (settings or {}).items()]
+        earlier = self.subtask_processes()
         done = self.cli(*command, str(job_file), *args)
         assert done.returncode == 0, f"run failed with {done.returncode}:\n{done.stdout}\n{done.stderr}\n{self.logs()}"
         ids = _JOB_ID.findall(done.stdout)
         assert ids, f"run printed no job id:\n{done.stdout}\n{done.stderr}"
-        return self.watch(ids[-1])
+        watch = self.watch(ids[-1])
+        self._earlier[watch] = earlier
+        return watch
 
     def watch(self, job_id: str) -> JobWatch:
         watch = JobWatch(self.stub, job_id)
@@ -339,6 +344,14 @@ class Cluster:
         (pid,) = (t.pid for t in self.cluster_status().task_managers if t.task_manager_id == owner)
         (process,) = (p for p in self.task_managers if p.pid == pid)
         return process
+
+    def subtask_of(self, watch: JobWatch, vertex: str, subtask: int) -> psutil.Process:
+        """The first subtask of the job in the process that runs the given one. Those of an earlier job may be about to end in it, so what was there when the
+        job was submitted does not count."""
+        processes = self.task_manager_of(watch, vertex, subtask).subtasks()
+        own = [process for process in processes if process not in self._earlier[watch]]
+        assert own, f"no subtask of {watch.job_id} is left: the job is {watch.summary()}"
+        return own[0]
 
     def subtask_processes(self) -> list[psutil.Process]:
         return [process for task_manager in self.task_managers for process in task_manager.subtasks()]
@@ -373,6 +386,7 @@ class Cluster:
         for watch in self._watches:
             watch.close()
         self._watches.clear()
+        self._earlier.clear()
 
     def _end_by_force(self) -> None:
         self._close_watches()

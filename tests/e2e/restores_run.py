@@ -63,11 +63,10 @@ def kill(cluster: Cluster, watch: JobWatch, vertex: str, victim: str) -> None:
     """Ends the first subtask of the vertex (``worker``) or its TaskManager (``taskmanager``) with SIGKILL, and waits until the job runs again."""
     assert watch.last is not None
     restarts, moment = watch.last.status.restarts, time.monotonic()
-    manager = cluster.task_manager_of(watch, vertex, 0)
     if victim == "worker":
-        manager.subtasks()[0].kill()
+        cluster.subtask_of(watch, vertex, 0).kill()
     else:
-        cluster.kill9(manager)
+        cluster.kill9(cluster.task_manager_of(watch, vertex, 0))
     noticed = watch.wait_for(lambda m: not m.is_running, HANG_LIMIT_S, "the kill was noticed", moment)
     watch.wait_running_again(restarts, noticed.at)
 

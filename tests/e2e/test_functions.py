@@ -29,7 +29,7 @@ def test_broadcast_state_and_calls_in_flight_are_exact_through_a_kill(cluster: C
     watch = submit(cluster, run_directory, 800, **QUICK_RESTART)
     watch.wait_checkpoints(2)
     since = time.monotonic()
-    cluster.task_manager_of(watch, "Keyed-Co-Process-Broadcast", 0).subtasks()[0].kill()
+    cluster.subtask_of(watch, "Keyed-Co-Process-Broadcast", 0).kill()
     watch.wait_running_again(0, since)
     watch.wait_finished(LIMIT_S)
     assert result(run_directory) == rules.expected(NUMBERS)

@@ -72,7 +72,7 @@ def test_list_union_and_broadcast_state_are_exact_over_2_3_and_1_subtasks(
 
 
 def test_a_restart_in_the_same_slots_reads_local_copies(cluster: Cluster, run_directory: Path) -> None:
-    run = BundlesRun(run_directory, rate=300, interval_ms=NEVER_MS)
+    run = BundlesRun(run_directory, rate=100, interval_ms=NEVER_MS)
     local = {"execution.checkpointing.local-backup.enabled": "true", "execution.state-recovery.from-local": "true"}
     watch = run.submit(cluster, 1, None, **local, **{"execution.checkpointing.data-inline-threshold": "0 b"})
     watch.wait_running()
@@ -86,8 +86,7 @@ def test_a_restart_in_the_same_slots_reads_local_copies(cluster: Cluster, run_di
     for path in removed:
         path.unlink()
     since = time.monotonic()
-    owner = cluster.task_manager_of(watch, "FlatMap", 0)
-    owner.subtasks()[0].kill()
+    cluster.subtask_of(watch, "FlatMap", 0).kill()
     watch.wait_running_again(0, since)
     stopped = taken_by(cluster, "stop", watch.job_id, "-p", str(run_directory / "savepoints"))
     finished(watch)
