@@ -97,12 +97,14 @@ def _of_class(path: str, kind: type) -> dict[str, list[str]]:
 
 def _parameters(function: Any) -> list[str]:
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
-    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    return [
-        f"{marks.get(p.kind, '=' if p.kind is p.KEYWORD_ONLY else '')}{p.name}"
-        + ("" if p.default is p.empty else f"={_default(p.default)}")
-        for p in parameters
-    ]
+    return [written(parameter) for parameter in parameters]
+
+
+def written(parameter: inspect.Parameter) -> str:
+    """Returns a parameter as the recording has it: its kind as a mark, its name, and its default."""
+    marks: dict[object, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**", parameter.KEYWORD_ONLY: "="}
+    default = "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
+    return f"{marks.get(parameter.kind, '')}{parameter.name}{default}"
 
 
 def _default(value: Any) -> str:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import enum
 import importlib
 import inspect
 import json
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.tidegate.pyflink.record_names import written
 from tests.unit.tidegate.pyflink.test_names import is_refused, reason_to_lack
 
 SIGNATURES: dict[str, dict[str, list[str]]] = json.loads(
@@ -78,7 +78,7 @@ def _difference(found: Any, theirs: list[str], name: str, rest: str) -> str:
     takes_all = any(p.kind is p.VAR_POSITIONAL for p in parameters) and any(p.kind is p.VAR_KEYWORD for p in parameters)
     if takes_all:
         return ""
-    ours = [_told(p) for p in parameters]
+    ours = [written(p) for p in parameters]
     for place, parameter in enumerate(theirs):
         if place >= len(ours):
             return f"{parameter} is not taken: {ours}"
@@ -88,22 +88,6 @@ def _difference(found: Any, theirs: list[str], name: str, rest: str) -> str:
         p for p in parameters[len(theirs) :] if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     ]
     return f"needs {[p.name for p in further]} too" if further else ""
-
-
-def _told(parameter: inspect.Parameter) -> str:
-    marks: dict[object, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**", parameter.KEYWORD_ONLY: "="}
-    mark = marks.get(parameter.kind, "")
-    return f"{mark}{parameter.name}" + (
-        "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
-    )
-
-
-def _default(value: Any) -> str:
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if value is None or isinstance(value, (int, str, float, bool, tuple, list, dict, bytes)):
-        return repr(value)
-    return f"<{type(value).__name__}>"
 
 
 @pytest.mark.parametrize("module", SIGNATURES)

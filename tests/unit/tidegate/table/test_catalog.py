@@ -10,6 +10,7 @@ from tidegate.common.config_options import ConfigOptions
 from tidegate.common.configuration import Configuration
 from tidegate.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from tidegate.model.errors import InvalidJob
+from tidegate.records.data_types import DataType
 from tidegate.table import (
     DataTypes,
     EnvironmentSettings,
@@ -133,9 +134,9 @@ def test_options_of_no_environment() -> None:
         (DataTypes.MULTISET(DataTypes.STRING()), "MULTISET<STRING>"),
     ],
 )
-def test_types_are_columns(tables: TableEnvironment, kind: object, text: str) -> None:
+def test_types_are_columns(tables: TableEnvironment, kind: DataType, text: str) -> None:
     made = tables.from_descriptor(
-        TableDescriptor.for_connector("print").schema(Schema.Builder().column("a", kind).build()).build()  # type: ignore[arg-type]
+        TableDescriptor.for_connector("print").schema(Schema.Builder().column("a", kind).build()).build()
     )
     (column,) = made._j_table.getResolvedSchema().getColumns()
     assert str(column.getDataType()) == text

@@ -18,6 +18,7 @@ from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import is_bounded, kafka_sink, kafka_source
 from tidegate.table._connectors.registry import check_table
 from tidegate.table._connectors.shape import TableShape
+from tidegate.table._formats.avro import AvroReading
 from tidegate.table._formats.formats import make_reading, make_writing
 from tidegate.table._formats.messages import TableDeserializer, TableSerializer
 
@@ -194,9 +195,10 @@ def test_what_a_schema_registry_is_asked_with() -> None:
         "avro-confluent.ssl.truststore.location": "/ca.pem",
     }
     check_table(SHAPE, {**BASE, **given, "format": "avro-confluent"}, is_source=True)
-    registry = make_reading("avro-confluent", given, TYPE).registry  # type: ignore[union-attr]
-    assert registry is not None
-    assert registry.properties == {
+    reading = make_reading("avro-confluent", given, TYPE)
+    assert isinstance(reading, AvroReading)
+    assert reading.registry is not None
+    assert reading.registry.properties == {
         "basic.auth.user.info": "a:b",
         "max.retries": "1",
         "timeout": "5",
