@@ -136,7 +136,9 @@ def _load_pkcs12(path: Path, data: bytes, password: str) -> pkcs12.PKCS12KeyAndC
     try:
         return pkcs12.load_pkcs12(data, password.encode() if password else None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        why = "its password is another" if "password" in str(error).lower() else f"it is neither PKCS12 nor PEM ({error})"
+        why = (
+            "its password is another" if "password" in str(error).lower() else f"it is neither PKCS12 nor PEM ({error})"
+        )
         raise ConfigurationError(f"cannot open {path}: {why}") from None
 
 

@@ -89,9 +89,9 @@ def test_pem_has_the_key_and_the_certificates_in_any_order(
 def test_what_expires_first_counts(authority: Identity) -> None:
     short = issue(make_authority(NOW, timedelta(days=3)), [], NOW, YEAR)
     assert short.expires == NOW + YEAR
-    assert Identity(short.key, (*short.chain, make_authority(NOW, timedelta(days=3)).certificate)).expires == NOW + timedelta(
-        days=3
-    )
+    assert Identity(
+        short.key, (*short.chain, make_authority(NOW, timedelta(days=3)).certificate)
+    ).expires == NOW + timedelta(days=3)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,11 @@ def test_what_expires_first_counts(authority: Identity) -> None:
         ("missing", Passwords(), "cannot read the keystore {path}: No such file or directory"),
         ("internal.keystore", Passwords("other"), "cannot open {path}: its password is another"),
         ("internal.keystore", Passwords(), "cannot open {path}: its password is another"),
-        ("old.jks", Passwords("secret1"), "the keystore {path} is in Java's own format JKS; make PKCS12 of it: keytool"),
+        (
+            "old.jks",
+            Passwords("secret1"),
+            "the keystore {path} is in Java's own format JKS; make PKCS12 of it: keytool",
+        ),
         ("internal.cer", Passwords("secret1"), "cannot open {path}: it is neither PKCS12 nor PEM"),
         ("truststore", Passwords("secret2"), "the keystore {path} has no private key"),
     ],
@@ -126,7 +130,10 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Identity, identity: 
     assert refusal(identity.key_pem()) == "the keystore FILE has no certificate of its private key"
     assert refusal(encrypted) == "the private key of FILE is encrypted; set the password of the key"
     assert refusal(encrypted, Passwords("other")) == "cannot read the private key of FILE: its password is another"
-    assert refusal(identity.key_pem() + authority.chain_pem()) == "none of the certificates of the keystore FILE is of its private key"
+    assert (
+        refusal(identity.key_pem() + authority.chain_pem())
+        == "none of the certificates of the keystore FILE is of its private key"
+    )
     assert refusal(identity.key_pem() + identity.chain_pem()[:200] + b"\n-----END CERTIFICATE-----\n").startswith(
         "cannot read the certificates of FILE"
     )
