@@ -70,7 +70,10 @@ class Passwords(NamedTuple):
     key: str = ""
 
 
-def read_keystore(path: Path, passwords: Passwords = Passwords()) -> Identity:
+NO_PASSWORDS = Passwords()
+
+
+def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Identity:
     """Returns the key of a PKCS12 or PEM file with its certificates. Raises ``ConfigurationError`` for a file that cannot be read, another
     password, and a file without a key, without a certificate, or with a certificate of another key."""
     data = _read(path, "keystore")

@@ -12,7 +12,15 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import CLUSTER_NAME, issue, make_authority
-from tidegate.security.keystores import Identity, Passwords, fingerprint_of, pem_of, read_keystore, read_truststore
+from tidegate.security.keystores import (
+    NO_PASSWORDS,
+    Identity,
+    Passwords,
+    fingerprint_of,
+    pem_of,
+    read_keystore,
+    read_truststore,
+)
 
 PASSWORD = "storeänd key"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,7 +128,7 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Identity, identity: 
     path = tmp_path / "one.pem"
     encrypted = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
 
-    def refusal(data: bytes, passwords: Passwords = Passwords()) -> str:
+    def refusal(data: bytes, passwords: Passwords = NO_PASSWORDS) -> str:
         path.write_bytes(data)
         with pytest.raises(ConfigurationError) as caught:
             read_keystore(path, passwords)
