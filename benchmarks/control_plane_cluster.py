@@ -20,6 +20,7 @@ from typing import Any
 import xxhash
 
 from tidegate.aio.pool import Pool
+from tidegate.aio.transport import Transport
 from tidegate.jobmanager.machines import events as ev
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -213,7 +214,7 @@ class SimulatedCluster:
         self.task_managers = {name: SimulatedTaskManager(name, self) for name in self.names}
         self._directory = directory
         self.core = JobManagerCore(
-            QUIET, without_high_availability(), blobs, CheckpointStorage(), pool, _fatal, self._link
+            QUIET, without_high_availability(), blobs, CheckpointStorage(), pool, _fatal, connect=self._link
         )
         self.servicer = TaskManagerServicer(self.core, blobs)
         self._submitted: list[str] = []
@@ -294,7 +295,7 @@ class SimulatedCluster:
         answer = await self.servicer.UpdateTaskState(request, None)
         assert not answer.HasField("error"), answer.error
 
-    def _link(self, address: str) -> Link:
+    def _link(self, address: str, transport: Transport) -> Link:
         async def close() -> None:
             return
 

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import grpc
 
-from tidegate.aio.rpc import BLOB_CHUNK_BYTES, CHANNEL_OPTIONS
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
@@ -44,9 +45,11 @@ class _Elsewhere(Exception):
 class JobManagerClient:
     """One connection, to the JobManager that leads: one that stands by says where that is. Use it as a context manager."""
 
-    def __init__(self, address: str, find_leader: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, address: str, find_leader: Callable[[], str] | None = None, transport: Transport = PLAIN
+    ) -> None:
         """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none."""
-        self._find_leader = find_leader
+        self._find_leader, self.transport = find_leader, transport
         self._outlives = find_leader is not None
         """Whether jobs outlive their JobManager, as far as is known."""
         self._standbys: list[str] = []
@@ -54,7 +57,7 @@ class JobManagerClient:
 
     def _connect(self, address: str) -> None:
         self.address = address
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = open_blocking_channel(address, self.transport)
         self._stub = JobManagerClientServiceStub(self._channel)
 
     def _go_to(self, address: str) -> None:

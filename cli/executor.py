@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -76,6 +77,9 @@ class SubmittedJob:
         """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
         place = absolute(directory) if directory else ""
         return self._client.stop(self._job_id, place, drain, SNAPSHOT_LIMIT_S).path
+
+    def secure(self, connection: socket.socket) -> socket.socket:
+        return self._client.transport.secure(connection)
 
     def result_address(self, vertex_id: VertexId) -> str | None:
         """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started, under whichever JobManager."""

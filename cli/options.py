@@ -125,12 +125,21 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 
 def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
     """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
+    from tidegate.aio.transport import transport_of
     from tidegate.cli.client import JobManagerClient
     from tidegate.coordination.drivers import is_asked_for_leader
 
     address = address_of(configuration, job_manager)
     asks = job_manager is None and is_asked_for_leader(configuration)
-    return JobManagerClient(address, (lambda: _leader_of(configuration)) if asks else None)
+    return JobManagerClient(address, (lambda: _leader_of(configuration)) if asks else None, transport_of(configuration))
+
+
+def client_at(configuration: Configuration, address: str) -> JobManagerClient:
+    """A client of the JobManager at an address, by the transport of the configuration."""
+    from tidegate.aio.transport import transport_of
+    from tidegate.cli.client import JobManagerClient
+
+    return JobManagerClient(address, transport=transport_of(configuration))
 
 
 def _leader_of(configuration: Configuration) -> str:

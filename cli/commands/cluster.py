@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.errors import reporting
-from tidegate.cli.options import Command, configuration_options, load_configuration
+from tidegate.cli.options import Command, client_at, configuration_options, load_configuration
 from tidegate.model.errors import Misuse, TidegateError, Unreachable
 
 if TYPE_CHECKING:
@@ -119,11 +119,11 @@ def start(
         ]
         for task_manager in children[1:]:
             task_manager.wait_ready(timeout_s, notice)
-        status = _wait_registered(address, taskmanagers or _count_own(running), timeout_s)
+        status = _wait_registered(configuration, address, taskmanagers or _count_own(running), timeout_s)
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
-    _tell_started(address, status)
+    _tell_started(configuration, address, status)
     click.echo(f"Logs: {files.logs}")
     click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
 
@@ -154,7 +154,7 @@ def _start_missing(
         children += [_start(files, owned, name, "taskmanager", options, definitions) for name in missing]
         for child in children:
             child.wait_ready(timeout_s, notice)
-        status = _wait_registered(address, _count_own(files.running()) - 1, timeout_s)
+        status = _wait_registered(configuration, address, _count_own(files.running()) - 1, timeout_s)
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
@@ -179,14 +179,14 @@ def _definitions(files: ClusterFiles, configuration: Configuration, slots: int |
     return files.definitions(configuration) + own
 
 
-def _tell_started(address: str, status: pb.ClusterStatus) -> None:
+def _tell_started(configuration: Configuration, address: str, status: pb.ClusterStatus) -> None:
     from tidegate.cli.tables import counted
 
     slots = sum(len(task_manager.slots) for task_manager in status.task_managers)
     managers = len(status.task_managers)
     there = f"{counted(managers, 'TaskManager')}, {counted(slots, 'slot')}"
     click.echo(f"JobManager at {address} (REST port {status.rest_port}), {there}.")
-    for job in _jobs_of(address):
+    for job in _jobs_of(configuration, address):
         click.echo(f"Going on with job {job.job_id} ({job.name}).")
 
 
@@ -198,9 +198,12 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
     """Stop the cluster and everything that it started."""
     from tidegate.cli.embedded.children import end_processes
 
-    files = files_of(directory, load_configuration(config, definitions))
+    configuration = load_configuration(config, definitions)
+    files = files_of(directory, configuration)
     running, address = files.running(), files.address()
-    suspended = _jobs_of(address, only_kept=True) if JOB_MANAGER in running and address is not None else []
+    suspended = (
+        _jobs_of(configuration, address, only_kept=True) if JOB_MANAGER in running and address is not None else []
+    )
     # The JobManager first: to it, TaskManagers that end would be a failure of its jobs.
     end_processes(pid for name, pid in running.items() if name == JOB_MANAGER)
     running |= files.running()  # with those that it started meanwhile
@@ -224,7 +227,8 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     """Show what is alive, and what was lost in the last ten minutes. Exit code 0: all of it is alive; 1: not."""
     from tidegate.cli.tables import duration, make_table, moment, show
 
-    files = files_of(directory, load_configuration(config, definitions))
+    configuration = load_configuration(config, definitions)
+    files = files_of(directory, configuration)
     lost = files.lost(LOST_SHOWN_S)
     running = files.running()
     known = sorted({*running, *lost})
@@ -242,16 +246,14 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     address = files.address()
     is_up = False
     if JOB_MANAGER in running and address is not None:
-        is_up = _show_cluster(address)
+        is_up = _show_cluster(configuration, address)
     sys.exit(0 if is_up and len(running) == len(known) else 1)
 
 
-def _jobs_of(address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:
+def _jobs_of(configuration: Configuration, address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:
     """The jobs that have not ended; ``only_kept``: none where they end with the JobManager. None when it does not answer."""
-    from tidegate.cli.client import JobManagerClient
-
     try:
-        with JobManagerClient(address) as client:
+        with client_at(configuration, address) as client:
             if only_kept and client.cluster(timeout_s=5).high_availability in ("", "NONE"):
                 return []
             return client.list_jobs(include_terminal=False)
@@ -270,11 +272,9 @@ def _start(
     return Child(name, [command, *options, *told], output, log, [owned.descriptor], definitions)
 
 
-def _wait_registered(address: str, expected: int, timeout_s: float) -> pb.ClusterStatus:
-    from tidegate.cli.client import JobManagerClient
-
+def _wait_registered(configuration: Configuration, address: str, expected: int, timeout_s: float) -> pb.ClusterStatus:
     deadline = time.monotonic() + timeout_s
-    with JobManagerClient(address) as client:
+    with client_at(configuration, address) as client:
         while True:
             status = client.cluster()
             if len(status.task_managers) >= expected:
@@ -287,12 +287,11 @@ def _wait_registered(address: str, expected: int, timeout_s: float) -> pb.Cluste
             time.sleep(0.1)
 
 
-def _show_cluster(address: str) -> bool:
-    from tidegate.cli.client import JobManagerClient
+def _show_cluster(configuration: Configuration, address: str) -> bool:
     from tidegate.cli.tables import counted
 
     try:
-        with JobManagerClient(address) as client:
+        with client_at(configuration, address) as client:
             status, jobs = client.cluster(timeout_s=5), client.list_jobs(include_terminal=False)
     except TidegateError as error:
         click.echo(f"The JobManager at {address} does not answer: {error.message}")

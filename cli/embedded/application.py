@@ -26,6 +26,7 @@ from tidegate.aio.parents import dying_with_this
 from tidegate.aio.settings import handing_over
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.errors import FAILED
+from tidegate.cli.options import client_at
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId, hex_id
@@ -51,7 +52,7 @@ class ApplicationRun:
     """``begin`` when the JobManager leads; ``exit_code`` once it has ended."""
 
     def __init__(self, application: Application, configuration: Configuration) -> None:
-        self._application = application
+        self._application, self._configuration = application, configuration
         self._is_kept = configuration.get(HighAvailabilityOptions.TYPE) is not HighAvailabilityType.NONE
         cluster = configuration.get(HighAvailabilityOptions.CLUSTER_ID)
         self.job_id = JobId(hex_id("application", str(cluster)) if self._is_kept else secrets.token_hex(16))
@@ -68,7 +69,7 @@ class ApplicationRun:
     def _run(self, address: str) -> None:
         code = FAILED
         try:
-            with JobManagerClient(address) as client:
+            with client_at(self._configuration, address) as client:
                 code = self._run_with(client, address)
         except TidegateError as error:
             click.echo(f"error: {error.message}", err=True)

@@ -23,10 +23,10 @@ from typing import TypeVar
 import psutil
 
 from tidegate.aio.working_directories import make_working_directory
-from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.local_cluster import FORCED_TO_LOOPBACK
 from tidegate.cli.executor import ClusterExecutor
+from tidegate.cli.options import client_at
 from tidegate.common.job_client import JobClient
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse
@@ -79,7 +79,7 @@ class MiniCluster:
             self._task_managers = [self._task_manager(fault if n == 0 else []) for n in range(taskmanagers)]
             for task_manager in self._task_managers:
                 task_manager.wait_ready(start_timeout_s)
-            self._client = JobManagerClient(self.address)
+            self._client = client_at(given, self.address)
             self.wait_until(lambda: len(self._client.cluster().task_managers) >= taskmanagers, "TaskManagers register")
         except BaseException:
             self.close()

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.local_cluster import LocalCluster
 from tidegate.cli.embedded.sizing import decide_added_slots, settings_of_processes, slots_of
-from tidegate.cli.options import load_configuration
+from tidegate.cli.options import client_at, load_configuration
 from tidegate.model.errors import UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
@@ -67,7 +67,7 @@ class _RunningCluster:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._slots_by_job: dict[JobId, int] = {}
-        self.client = JobManagerClient(cluster.address)
+        self.client = client_at(cluster.configuration, cluster.address)
 
     def has_room(self, graph: JobGraph) -> bool:
         """Finds slots for one more job, as ``make_room``; ``False`` when the JobManager is gone, or dying."""

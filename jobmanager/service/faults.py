@@ -11,6 +11,7 @@ from typing import Protocol, assert_never
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import call, open_channel
+from tidegate.aio.transport import Transport
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView, VertexView
 from tidegate.jobmanager.rest.faults import AskedFault, FaultKind, MadeFault
 from tidegate.jobmanager.service.storage.faulty_storage import FaultyStorage
@@ -46,12 +47,12 @@ class FaultMaker:
         self,
         views: JobViews,
         storage: FaultyStorage,
-        send: Send | None = None,
+        send: Send,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._views = views
         self._storage = storage
-        self._send = send or _send
+        self._send = send
         self._now_ms = now_ms
         self._made: deque[MadeFault] = deque(maxlen=KEPT)
 
@@ -205,9 +206,9 @@ def vertex_named(job: JobView, text: str) -> VertexView:
     raise Misuse(f"{text!r} is {'the name of several vertices' if found else 'no vertex of the job'}: {names}")
 
 
-async def _send(address: str, request: pb.InjectFaultRequest) -> None:
-    """Raises ``TidegateError``: it does not answer, or refuses."""
-    channel = open_channel(address)
+async def send_fault(transport: Transport, address: str, request: pb.InjectFaultRequest) -> None:
+    """Has a TaskManager make a fault. Raises ``TidegateError``: it does not answer, or refuses."""
+    channel = open_channel(address, transport)
     try:
         answer = await call(TaskManagerFaultsStub(channel).InjectFault(request, timeout=TIMEOUT_S), address)
     finally:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.transport import Transport
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.faults import FaultMaker
+from tidegate.jobmanager.service.faults import FaultMaker, send_fault
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
@@ -45,6 +46,7 @@ class RestResources:
     shutdown: Shutdown
     job_store: JobStore | None
     storage: CheckpointStorage
+    transport: Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,14 @@ async def make_rest(
     archives = JobArchives(directory) if directory is not None else None
     history = History([archives], pool) if archives is not None else None
     storage = around.storage
-    faults = FaultMaker(core.machine, storage) if isinstance(storage, FaultyStorage) else None
-    outside = Surroundings(around.shutdown.ask, around.disposal.dispose, Inspector(), programs, history, faults)
+    faults = (
+        FaultMaker(core.machine, storage, partial(send_fault, around.transport))
+        if isinstance(storage, FaultyStorage)
+        else None
+    )
+    outside = Surroundings(
+        around.shutdown.ask, around.disposal.dispose, Inspector(around.transport), programs, history, faults
+    )
     endpoint = RestEndpoint(core, outside)
     core.on_asked = endpoint.drop
     core.on_deposed = endpoint.pages.live.close

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate.connectors.ports import bound
 from tidegate.model.errors import ConfigurationError
+from tidegate.security.sockets import TlsFiles
 
 UNIX = "unix:"
 OWN_HOST = "*"
@@ -24,13 +25,16 @@ _SILENT_S, _PROBE_S, _PROBES = 5, 2, 5
 probes without an answer, where the system lets these be set. Chosen, not measured: 15 s in all."""
 
 
-def make_listener(listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
+def make_listener(
+    listen: str, name: str, advertised_host: str, tls: TlsFiles | None = None
+) -> tuple[socket.socket, str]:
     """A listening socket and the address to announce. ``listen`` is ``unix:/directory``, or what ``listen_on`` gives. Raises
-    ``ConfigurationError``."""
+    ``ConfigurationError``. ``tls``: for TCP; who can open a Unix socket is known by that."""
     try:
         if listen.startswith(UNIX):
             return _listen_unix(listen.removeprefix(UNIX), name)
-        return _listen_tcp(listen, advertised_host)
+        sock, address = _listen_tcp(listen, advertised_host)
+        return sock if tls is None else tls.listener(sock), address
     except OSError as error:
         raise ConfigurationError(f"cannot listen for data connections on {listen!r}: {error}") from error
 
@@ -58,8 +62,8 @@ def host_of(listen: str) -> str:
     return listen if ports_of(listen) == ANY_PORT else listen.rpartition(":")[0].strip("[]")
 
 
-def make_client(address: str) -> tuple[socket.socket, str | tuple[str, int]]:
-    """A non-blocking socket for this address, and what to give to ``connect_ex``."""
+def make_client(address: str, tls: TlsFiles | None = None) -> tuple[socket.socket, str | tuple[str, int]]:
+    """A non-blocking socket for this address, and what to give to ``connect_ex``. ``tls``: for TCP."""
     if address.startswith(UNIX):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         target: str | tuple[str, int] = address.removeprefix(UNIX)
@@ -68,6 +72,8 @@ def make_client(address: str) -> tuple[socket.socket, str | tuple[str, int]]:
         host = host.strip("[]")
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         target = (host, int(port))
+        if tls is not None:
+            sock = tls.client(sock)
     sock.setblocking(False)
     tune(sock)
     return sock, target

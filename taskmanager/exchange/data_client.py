@@ -11,12 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Callable
 
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
 from tidegate.taskmanager.exchange.addresses import is_unix
-from tidegate.taskmanager.exchange.framed_socket import FramedSocket
+from tidegate.taskmanager.exchange.framed_socket import FramedSocket, reason_of_loss
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
@@ -125,7 +126,7 @@ class DataClient:
             if not self._closed:
                 self._write()
         except OSError as error:
-            self._lost(str(error))
+            self._lost(self._why(error))
         except TidegateError as error:
             self._fail(error)
 
@@ -178,14 +179,24 @@ class DataClient:
 
     def _broken(self, framed: FramedSocket, error: OSError) -> None:
         """The socket takes nothing now. What the producer sent before it went, its reason perhaps, is read first."""
+        if isinstance(error, ssl.SSLError):  # there is nothing else that it could have sent
+            self._lost(self._why(error))
+            return
         try:
             self._read(framed)
         except OSError as second:
-            self._lost(str(second))
+            self._lost(self._why(second))
         except TidegateError as told:
             self._fail(told)
         else:
-            self._lost(str(error))
+            self._lost(self._why(error))
+
+    def _why(self, error: OSError) -> str:
+        """By TLS 1.3 a server sees the certificate of a client when that is done with the handshake; what it says then may be lost with the connection."""
+        is_tls = self._framed is not None and isinstance(self._framed.sock, ssl.SSLSocket)
+        if is_tls and not self._accepted and not isinstance(error, ssl.SSLError):
+            return "it closed the connection before it answered: it refuses our certificate, as its log may say"
+        return reason_of_loss(error)
 
     def _lost(self, reason: str) -> None:
         self._fail(SubtaskLost(f"{self._name} broke before the end of the partition: {reason}"))

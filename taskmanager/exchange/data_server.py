@@ -14,6 +14,7 @@ import errno
 import hmac
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from tidegate.model.channel_events import ChannelUnavailable
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.taskmanager.exchange.addresses import tune
-from tidegate.taskmanager.exchange.framed_socket import FramedSocket
+from tidegate.taskmanager.exchange.framed_socket import FramedSocket, reason_of_loss
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
@@ -165,7 +166,9 @@ class _Peer:
             if readiness & WRITE and not self._closed:
                 self._pump()
         except OSError as error:
-            self._close(str(error))
+            if self._subpartition is None and isinstance(error, ssl.SSLError):
+                log.warning("refused a data connection: %s", reason_of_loss(error))
+            self._close(reason_of_loss(error))
         except TidegateError as error:
             log.warning("closing a consumer's connection: %s", error.message)
             self._close(error.message)

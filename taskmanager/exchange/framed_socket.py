@@ -6,14 +6,23 @@ All calls are made by the I/O thread. Batches leave and arrive without a copy in
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import deque
+from collections.abc import Callable
 
+from tidegate.security.handshakes import reason_of
+from tidegate.security.sockets import TlsSocket
 from tidegate.wire.frames import Frame, FrameDecoder, OutgoingFrame, make_header
 
 _READ_BUDGET = 4 * 1024 * 1024
 """Bytes taken from one socket before others get their turn."""
 _MAX_BUFFERS = 64
 """Buffers in one system call; every platform takes more (IOV_MAX)."""
+
+
+def reason_of_loss(error: OSError) -> str:
+    """Returns why a connection is gone, in words."""
+    return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
 
 
 class FramedSocket:
@@ -23,6 +32,12 @@ class FramedSocket:
         self._out: deque[memoryview] = deque()
         self._out_bytes = 0
         self._sequence = 0
+        self._send: Callable[[list[memoryview]], int] = sock.sendmsg
+        self._receive: Callable[[list[memoryview]], int] = lambda buffers: sock.recvmsg_into(buffers)[0]
+        self._decrypted: Callable[[], int] = lambda: 0
+        """How many bytes TLS has taken from the socket already, of which its readiness says nothing."""
+        if isinstance(sock, TlsSocket):
+            self._send, self._receive, self._decrypted = sock.send_buffers, sock.receive_into, sock.pending
 
     @property
     def unsent_bytes(self) -> int:
@@ -39,13 +54,16 @@ class FramedSocket:
             self._out_bytes += frame.size_bytes
 
     def write(self) -> bool:
-        """Sends what the socket takes; whether all was sent. Raises ``OSError`` when the connection is gone."""
+        """Sends what the socket takes. Returns ``False`` where it has to be called again when the socket takes more, and ``True`` otherwise: all was
+        sent, or by TLS it is the peer's turn, after whose word ``write`` is called as well. Raises ``OSError`` when the connection is gone."""
         while self._out:
             buffers = [self._out[at] for at in range(min(len(self._out), _MAX_BUFFERS))]
             try:
-                sent = self.sock.sendmsg(buffers)
+                sent = self._send(buffers)
             except (BlockingIOError, InterruptedError):
                 return False
+            except ssl.SSLWantReadError:
+                return True
             self._out_bytes -= sent
             while sent:
                 head = self._out[0]
@@ -60,10 +78,10 @@ class FramedSocket:
         """Frames that are there now, and whether the peer closed. Raises ``OSError``, or ``CorruptFrame``."""
         frames: list[Frame] = []
         budget = _READ_BUDGET
-        while budget > 0:
+        while budget > 0 or self._decrypted():
             buffers = self.decoder.buffers()
             try:
-                count = self.sock.recvmsg_into(buffers)[0]
+                count = self._receive(buffers)
             except (BlockingIOError, InterruptedError):
                 return frames, False
             if count == 0:

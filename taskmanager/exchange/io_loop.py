@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from tidegate.security.sockets import TlsFiles
 from tidegate.taskmanager.exchange import addresses
 from tidegate.taskmanager.exchange.settings import Clock
 
@@ -60,8 +61,11 @@ OpenLoop = Callable[[str, Clock, Callable[[Exception], None]], EventLoop]
 class IoLoop:
     """``EventLoop`` with a thread of its own over the sockets of the system."""
 
-    def __init__(self, name: str, clock: Clock, on_crash: Callable[[Exception], None]) -> None:
-        self._clock = clock
+    def __init__(
+        self, name: str, clock: Clock, on_crash: Callable[[Exception], None], tls: TlsFiles | None = None
+    ) -> None:
+        """``tls``: for connections by TCP."""
+        self._clock, self._tls = clock, tls
         self._on_crash = on_crash
         self._selector = selectors.DefaultSelector()
         self._calls: deque[Callable[[], None]] = deque()
@@ -78,10 +82,10 @@ class IoLoop:
     # --- any thread ---
 
     def listen(self, listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
-        return addresses.make_listener(listen, name, advertised_host)
+        return addresses.make_listener(listen, name, advertised_host, self._tls)
 
     def make_client(self, address: str) -> tuple[socket.socket, str | tuple[str, int]]:
-        return addresses.make_client(address)
+        return addresses.make_client(address, self._tls)
 
     def remove(self, address: str) -> None:
         addresses.remove(address)

@@ -21,6 +21,7 @@ from tidegate.model.options import (
     TaskManagerOptions,
 )
 from tidegate.model.options.job import RuntimeMode
+from tidegate.security.sockets import TlsFiles
 from tidegate.store.segments import open_segment_source, open_segment_store
 from tidegate.taskmanager.exchange.blocking.store import StoredExchange
 from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
@@ -76,6 +77,8 @@ class SubtaskEnvironment:
     """Memory of the subtask's process; ``None``: it has none of its own, or the system does not say."""
     open_io: OpenLoop = IoLoop
     """Makes the loop of the data connections."""
+    tls: TlsFiles | None = None
+    """For a sink that its client asks by TCP; ``None``: without TLS."""
     open_background: Callable[[str, Mailbox], Background] = BackgroundThread
     open_snapshot_writer: Callable[[Mailbox], SnapshotWriter] = SnapshotThreads
     open_store: OpenStore | None = None

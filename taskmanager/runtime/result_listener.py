@@ -23,7 +23,7 @@ def open_listener(
     options = program.operators[0].options
     if deployment.finished_on_restore or not (isinstance(options, SinkOptions) and options.sink.listens):
         return None, ""
-    listener, address = make_listener(environment.listen, str(deployment.attempt), advertised_host)
+    listener, address = make_listener(environment.listen, str(deployment.attempt), advertised_host, environment.tls)
     resources.callback(remove, address)
     resources.callback(listener.close)
     return listener, address

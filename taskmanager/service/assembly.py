@@ -21,6 +21,7 @@ from tidegate.taskmanager.service.registration import connection_to_leader, keep
 from tidegate.taskmanager.service.reporting.reporters import start_reporters
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.service.subtasks.tls import SubtaskTls
 from tidegate.taskmanager.service.task_executor import TaskExecutor, make_machine
 from tidegate.taskmanager.service.watches import watch
 from tidegate.taskmanager.spark.session import Session
@@ -64,7 +65,8 @@ async def start_task_manager(
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)
-    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms)
+    tls = SubtaskTls.of(configuration, directory)
+    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms, tls)
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     here = FaultsHere(asked, job_manager.tell)
     executor = TaskExecutor(make_machine(configuration), subtasks, here.tell, fatal)

@@ -18,6 +18,7 @@ import grpc.aio
 
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
+from tidegate.aio.transport import Transport, transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, StateNotServed, TidegateError
 from tidegate.model.ids import AttemptId, Generation
@@ -144,7 +145,9 @@ async def start_kv_states(
         add_TaskManagerKvStateServicer_to_server(states, server)
 
     bind = configuration.get(TaskManagerOptions.BIND_HOST)
-    server, port = await _first_free(bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register)
+    server, port = await _first_free(
+        bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register, transport_of(configuration)
+    )
     shown = f"[{host}]" if ":" in host else host
     states.address = f"{shown}:{port}"
     services.started(f"queryable state: gRPC port {port}", lambda: server.stop(0.2))
@@ -152,11 +155,11 @@ async def start_kv_states(
 
 
 async def _first_free(
-    host: str, ports: range, register: Callable[[grpc.aio.Server], None]
+    host: str, ports: range, register: Callable[[grpc.aio.Server], None], transport: Transport
 ) -> tuple[grpc.aio.Server, int]:
     for port in ports:
         try:
-            return await start_server(host, port, register, "KvState server")
+            return await start_server(host, port, register, "KvState server", transport=transport)
         except ExternalError as error:
             if port == ports[-1]:
                 raise ExternalError(

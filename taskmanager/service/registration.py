@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tidegate.aio.transport import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, TaskManagerOptions
 from tidegate.taskmanager.service.identity import Identity, job_manager_address
@@ -27,7 +28,7 @@ def _registration_times(configuration: Configuration) -> RegistrationTimes:
 def connection_to_leader(configuration: Configuration) -> JobManagerConnection:
     """Builds the connection to the leader; it is opened by ``keep_registered``. Raises ``ConfigurationError``."""
     retrieval = make_leader_retrieval(configuration, job_manager_address)
-    return JobManagerConnection(retrieval, _registration_times(configuration))
+    return JobManagerConnection(retrieval, _registration_times(configuration), transport_of(configuration))
 
 
 def keep_registered(

@@ -31,8 +31,11 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
 from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
+from tidegate.security.handshakes import parse_pins
+from tidegate.security.sockets import TlsFiles
 from tidegate.taskmanager.exchange.addresses import listen_at
 from tidegate.taskmanager.exchange.blocking.store import NOT_AGAIN, StoredExchange
+from tidegate.taskmanager.exchange.io_loop import IoLoop
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.launch import SubtaskRun
 from tidegate.taskmanager.runtime.mailbox import Mailbox
@@ -226,6 +229,9 @@ def _environment(
         register_kv_state=stream.register_kv_state,
         external_resources={**json.loads(settings.external_resources), **_resources_of_spark()},
     )
+    if settings.tls_directory:
+        tls = TlsFiles(Path(settings.tls_directory), parse_pins(settings.tls_pins))
+        environment = replace(environment, tls=tls, open_io=partial(IoLoop, tls=tls))
     allows = RuntimeSettings.allows_faults(deployment.configuration)
     return _with_faults(deployment, stream, environment) if allows else environment
 

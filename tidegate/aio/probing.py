@@ -21,15 +21,16 @@ class _Said(Enum):
     OTHER = "other"
 
 
-async def until_refused(address: str, on_silence: Callable[[], None] = lambda: None) -> str:
+async def until_refused(address: str, on_silence: Callable[[], None] = lambda: None, hello: bytes = b"") -> str:
     """Connects to a gRPC server at ``host:port`` again and again; returns once the connection is refused, with a reason for people.
 
     A connection that is accepted proves nothing: the kernel accepts it for a process that is stopped. One that times out may be a broken
-    network. ``on_silence`` is called after each connection that was accepted and on which the server sent nothing for ``CONNECT_S``."""
+    network. ``on_silence`` is called after each connection that was accepted and on which the server sent nothing for ``CONNECT_S``.
+    ``hello``: what a client sends first, where a server waits for that (``Transport.hello``)."""
     host, _, port = address.rpartition(":")
     pause_s = FIRST_PAUSE_S
     while True:
-        said = await _ask(host.strip("[]"), int(port))
+        said = await _ask(host.strip("[]"), int(port), hello)
         if said is _Said.REFUSED:
             return f"nothing listens at {address}: its process is gone"
         if said is _Said.SILENT:
@@ -38,19 +39,19 @@ async def until_refused(address: str, on_silence: Callable[[], None] = lambda: N
         pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
 
-async def _ask(host: str, port: int) -> _Said:
+async def _ask(host: str, port: int, hello: bytes) -> _Said:
     """By each address of the host."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return _Said.OTHER
-    answers = {await _ask_at(family, address) for family, _, _, _, address in found}
+    answers = {await _ask_at(family, address, hello) for family, _, _, _, address in found}
     if answers == {_Said.REFUSED}:
         return _Said.REFUSED
     return _Said.SILENT if _Said.SILENT in answers and _Said.OTHER not in answers else _Said.OTHER
 
 
-async def _ask_at(family: int, address: tuple[object, ...]) -> _Said:
+async def _ask_at(family: int, address: tuple[object, ...], hello: bytes) -> _Said:
     loop = asyncio.get_running_loop()
     with socket.socket(family, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
@@ -61,6 +62,7 @@ async def _ask_at(family: int, address: tuple[object, ...]) -> _Said:
         except OSError:  # a TimeoutError is one
             return _Said.OTHER
         try:
+            await asyncio.wait_for(loop.sock_sendall(connection, hello), CONNECT_S)
             await asyncio.wait_for(loop.sock_recv(connection, 1), CONNECT_S)
         except TimeoutError:
             return _Said.SILENT

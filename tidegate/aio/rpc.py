@@ -15,6 +15,7 @@ import grpc.aio
 
 from tidegate.aio.descriptors import grpc_connections
 from tidegate.aio.listening import listen, port_error
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, Misuse, TidegateError
 from tidegate.pb.common_pb2 import BlobChunk
 from tidegate.wire.convert_errors import error_of_status, status_of_error
@@ -58,9 +59,14 @@ _TRIES = 4  # when others take ports between being found and being listened on
 T = TypeVar("T")
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
+def open_channel(address: str, transport: Transport = PLAIN) -> grpc.aio.Channel:
     """Returns a channel to ``host:port`` or ``unix:/path``; it connects when it is first used."""
-    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return transport.open_channel(address, CHANNEL_OPTIONS)
+
+
+def open_blocking_channel(address: str, transport: Transport = PLAIN) -> grpc.Channel:
+    """Returns a channel for threads to ``host:port`` or ``unix:/path``; it connects when it is first used."""
+    return transport.open_blocking_channel(address, CHANNEL_OPTIONS)
 
 
 def refuse_nothing() -> TidegateError | None:
@@ -84,6 +90,7 @@ async def start_server(
     what: str,
     refuses: Callable[[], TidegateError | None] = refuse_nothing,
     limits: RequestLimits = RequestLimits(),
+    transport: Transport = PLAIN,
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
     is answered with it. It accepts as many connections as its process has descriptors for.
@@ -92,7 +99,7 @@ async def start_server(
     """
     for left in reversed(range(_TRIES if port == 0 else 1)):
         try:
-            return await _start_server(_free_addresses(host, port), register, refuses, limits)
+            return await _start_server(_free_addresses(host, port), register, refuses, limits, transport)
         except OSError as error:
             if left == 0:
                 raise port_error(host, port, what, error) from None
@@ -114,6 +121,7 @@ async def _start_server(
     register: Callable[[grpc.aio.Server], None],
     refuses: Callable[[], TidegateError | None],
     limits: RequestLimits,
+    transport: Transport,
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
     bounds = (
@@ -126,7 +134,7 @@ async def _start_server(
     register(server)
     for address, port in addresses:
         try:
-            server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
+            transport.listen(server, f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
         except RuntimeError as error:
             await server.stop(None)
             raise OSError(errno.EADDRINUSE, str(error)) from None

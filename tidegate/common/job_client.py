@@ -5,6 +5,7 @@ The executor that runs the job implements ``JobControl``, whose methods block; t
 
 from __future__ import annotations
 
+import socket
 from typing import Protocol
 
 from tidegate.common.completable_future import CompletableFuture
@@ -35,6 +36,10 @@ class JobControl(Protocol):
     def result_address(self, vertex_id: VertexId) -> str | None:
         """Where the collecting sink that is this vertex listens; waits while it is being started. ``None``: the job has
         FINISHED. Raises the job's error when it did not finish."""
+
+    def secure(self, connection: socket.socket) -> socket.socket:
+        """Returns a connection to a process of the cluster as all connections to it are: by TLS where it has that. Raises ``ExternalError`` when one of
+        both ends does not believe the other."""
 
     def savepoint(self, directory: str) -> str:
         """Returns the path of a finished one; ``directory`` may be empty. Raises why there is none."""

@@ -12,16 +12,18 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 import grpc
 import pyarrow as pa
 
-from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.aio.rpc import open_blocking_channel
+from tidegate.aio.transport import PLAIN, Transport, transport_of
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.state import AggregatingStateDescriptor, StateDescriptor
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import (
     ErrorInfo,
     Misuse,
@@ -114,8 +116,15 @@ class QueryableStateClient:
     """Asks the JobManager at this address where state is, and its TaskManagers for it. May be used from several threads, and as a context
     manager."""
 
-    def __init__(self, remote_hostname: str = "localhost", remote_port: int = 6123) -> None:
-        self._locations: Locations = JobManagerLocations(f"{remote_hostname}:{remote_port}")
+    def __init__(
+        self,
+        remote_hostname: str = "localhost",
+        remote_port: int = 6123,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """``options``: those of the cluster, such as ``security.ssl.internal.*``. Raises ``ConfigurationError``."""
+        self._transport = transport_of(Configuration.from_strings(options or {}))
+        self._locations: Locations = JobManagerLocations(f"{remote_hostname}:{remote_port}", self._transport)
         self._known: dict[tuple[str, str], _Known] = {}
         self._servers: dict[str, tuple[grpc.Channel, TaskManagerKvStateStub]] = {}
         self._checkpointed = CheckpointedValues()
@@ -125,12 +134,12 @@ class QueryableStateClient:
         self._asking: threading.Thread | None = None
 
     @staticmethod
-    def _over(locations: Locations) -> QueryableStateClient:
+    def _over(locations: Locations, transport: Transport = PLAIN) -> QueryableStateClient:
         """For a program that has a connection to the JobManager already."""
         client = QueryableStateClient()
         if isinstance(client._locations, JobManagerLocations):
             client._locations.close()  # it was not used
-        client._locations = locations
+        client._locations, client._transport = locations, transport
         return client
 
     def __enter__(self) -> QueryableStateClient:
@@ -334,7 +343,7 @@ class QueryableStateClient:
     def _server(self, address: str) -> TaskManagerKvStateStub:
         with self._lock:
             if address not in self._servers:
-                channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+                channel = open_blocking_channel(address, self._transport)
                 self._servers[address] = (channel, TaskManagerKvStateStub(channel))
             return self._servers[address][1]
 

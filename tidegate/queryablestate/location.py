@@ -6,7 +6,8 @@ from typing import Protocol
 
 import grpc
 
-from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.aio.rpc import open_blocking_channel
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
@@ -31,12 +32,13 @@ class Locations(Protocol):
 class JobManagerLocations:
     """Asks the JobManager at ``host:port``."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, transport: Transport = PLAIN) -> None:
+        self._transport = transport
         self._open(address)
 
     def _open(self, address: str) -> None:
         self._address = address
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = open_blocking_channel(address, self._transport)
         self._stub = JobManagerClientServiceStub(self._channel)
 
     def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:

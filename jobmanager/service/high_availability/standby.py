@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.rpc import ServerContext, start_server
+from tidegate.aio.transport import transport_of
 from tidegate.coordination.port import Retrieval
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
@@ -59,7 +60,9 @@ class Standby:
         port = option(JobManagerOptions.RPC_PORT) if own is None else own
         try:
             host = option(JobManagerOptions.BIND_HOST)
-            self._server, bound = await start_server(host, port, self._register, "JobManager")
+            self._server, bound = await start_server(
+                host, port, self._register, "JobManager", transport=transport_of(self._configuration)
+            )
         except ExternalError as error:
             _log.info("standby: %s", error.message)
         else:

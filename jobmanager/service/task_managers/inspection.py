@@ -10,6 +10,7 @@ import grpc.aio
 
 from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.ids import AttemptId
 from tidegate.pb import taskmanager_pb2 as pb
 from tidegate.pb.common_pb2 import SampledStack, SampleStacksOptions
@@ -29,24 +30,27 @@ class Inspector:
     """Every method takes the address of a TaskManager and raises ``TidegateError``: ``Unreachable``, or ``StorageError`` for a file that
     is not there."""
 
+    def __init__(self, transport: Transport = PLAIN) -> None:
+        self._transport = transport
+
     async def logs(self, address: str) -> Sequence[LogFile]:
-        async with _dialed(address) as stub:
+        async with self._dialed(address) as stub:
             answer = await call(stub.ListLogs(pb.ListLogsRequest(), timeout=TIMEOUT_S), address)
         return [LogFile(file.name, file.size_bytes, file.modified_ms) for file in answer.files]
 
     async def read_log(self, address: str, name: str) -> bytes:
         """A file of ``logs``."""
-        return await _read(address, pb.ReadLogRequest(name=name))
+        return await self._read(address, pb.ReadLogRequest(name=name))
 
     async def read_own_log(self, address: str) -> bytes:
-        return await _read(address, pb.ReadLogRequest(own_log=True))
+        return await self._read(address, pb.ReadLogRequest(own_log=True))
 
     async def read_stdout(self, address: str) -> bytes:
-        return await _read(address, pb.ReadLogRequest(stdout=True))
+        return await self._read(address, pb.ReadLogRequest(stdout=True))
 
     async def threads(self, address: str) -> Sequence[ThreadInfo]:
         """Returns the threads of the TaskManager's subtasks first, then its own."""
-        async with _dialed(address) as stub:
+        async with self._dialed(address) as stub:
             request = pb.DumpThreadsRequest(wait_ms=SUBTASK_WAIT_MS)
             answer = await call(stub.DumpThreads(request, timeout=TIMEOUT_S), address)
         return [ThreadInfo(thread.name, thread.stack) for thread in answer.threads]
@@ -57,23 +61,21 @@ class Inspector:
         """Takes as long as the samples do. Subtasks that did not answer are absent."""
         limit_s = TIMEOUT_S + options.samples * options.delay_ms / 1000
         request = pb.SampleStacksRequest(attempts=[str(attempt) for attempt in attempts], options=options)
-        async with _dialed(address) as stub:
+        async with self._dialed(address) as stub:
             answer = await call(stub.SampleStacks(request, timeout=limit_s), address)
         return {attempt_from_text(each.attempt): list(each.stacks) for each in answer.subtasks}
 
+    async def _read(self, address: str, request: pb.ReadLogRequest) -> bytes:
+        async with self._dialed(address) as stub:
+            try:
+                return await collect(stub.ReadLog(request, timeout=TIMEOUT_S))
+            except grpc.aio.AioRpcError as error:
+                raise error_of_rpc(error, address) from None
 
-async def _read(address: str, request: pb.ReadLogRequest) -> bytes:
-    async with _dialed(address) as stub:
+    @asynccontextmanager
+    async def _dialed(self, address: str) -> AsyncIterator[TaskManagerInspectionAsyncStub]:
+        channel = open_channel(address, self._transport)
         try:
-            return await collect(stub.ReadLog(request, timeout=TIMEOUT_S))
-        except grpc.aio.AioRpcError as error:
-            raise error_of_rpc(error, address) from None
-
-
-@asynccontextmanager
-async def _dialed(address: str) -> AsyncIterator[TaskManagerInspectionAsyncStub]:
-    channel = open_channel(address)
-    try:
-        yield TaskManagerInspectionStub(channel)
-    finally:
-        await channel.close()
+            yield TaskManagerInspectionStub(channel)
+        finally:
+            await channel.close()

@@ -21,6 +21,7 @@ import grpc.aio
 
 from tidegate.aio.rpc import error_of_rpc, open_channel
 from tidegate.aio.stimulus import belonging_to, current_stimulus
+from tidegate.aio.transport import Transport
 from tidegate.jobmanager.machines.commands import (
     ConfirmCheckpoint,
     SubmitTask,
@@ -51,9 +52,9 @@ class Link:
     close: Callable[[], Awaitable[None]]
 
 
-def dial(address: str) -> Link:
+def dial(address: str, transport: Transport) -> Link:
     """By gRPC; it connects when it is first used."""
-    channel = open_channel(address)
+    channel = open_channel(address, transport)
 
     async def close() -> None:
         await channel.close()

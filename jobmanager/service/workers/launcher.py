@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.jobmanager.machines.commands import StartWorker, StopWorker
 from tidegate.jobmanager.machines.events import WorkerEnded, WorkersFound
 from tidegate.jobmanager.service.workers.command_driver import CommandDriver, Commands
@@ -86,7 +87,9 @@ def with_process_limit(configuration: Configuration) -> Configuration:
     return configuration.merged(Configuration.from_strings({key: str(limit)}))
 
 
-def make_launcher(configuration: Configuration, working: Path, post: Post) -> WorkerLauncher | None:
+def make_launcher(
+    configuration: Configuration, working: Path, post: Post, transport: Transport = PLAIN
+) -> WorkerLauncher | None:
     """Returns what is configured, or ``None`` where TaskManagers are started by hand. Raises ``TidegateError``."""
     option = configuration.get
     kind = option(ResourceManagerOptions.DRIVER)
@@ -112,7 +115,7 @@ def make_launcher(configuration: Configuration, working: Path, post: Post) -> Wo
             directory.mkdir(parents=True, exist_ok=True)
         files = {"pid": pids, "log": logs}
         if kind is ResourceManagerDriver.SPARK:
-            return _spark_launcher(configuration, working, files, ended, post, stops_all=stops_all)
+            return _spark_launcher(configuration, working, files, ended, post, transport, stops_all=stops_all)
         line = TaskManagerCommandLine(configuration, working, files)
         return WorkerLauncher(ProcessDriver(line, pids, logs, ended), line, post, stops_all=stops_all)
     except OSError as error:
@@ -120,7 +123,14 @@ def make_launcher(configuration: Configuration, working: Path, post: Post) -> Wo
 
 
 def _spark_launcher(
-    configuration: Configuration, working: Path, files: Mapping[str, Path], ended: Ended, post: Post, *, stops_all: bool
+    configuration: Configuration,
+    working: Path,
+    files: Mapping[str, Path],
+    ended: Ended,
+    post: Post,
+    transport: Transport,
+    *,
+    stops_all: bool,
 ) -> WorkerLauncher:
     master = configuration.get(SparkOptions.MASTER)
     if master == "local" or master.startswith("local["):
@@ -131,7 +141,7 @@ def _spark_launcher(
     address = files["pid"] / f"{HOST}.address"
     hosting = configuration.merged(Configuration.from_strings({RuntimeOptions.EXECUTOR_HOST.key: str(address)}))
     line = TaskManagerCommandLine(hosting, working, files)
-    driver = SparkDriver(address, configuration.get(TaskManagerOptions.NUM_SLOTS), ended)
+    driver = SparkDriver(address, configuration.get(TaskManagerOptions.NUM_SLOTS), ended, transport)
     driver.attach(ProcessDriver(line, files["pid"], files["log"], driver.on_host_ended, names=HOST))
     return WorkerLauncher(driver, line, post, stops_all=stops_all)
 

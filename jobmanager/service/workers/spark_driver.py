@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.aio.rpc import call, open_channel
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.jobmanager.service.workers.port import Ended, WorkerDriver
 from tidegate.model.errors import ExternalError
 from tidegate.model.ids import TaskManagerId
@@ -31,10 +32,10 @@ ANSWER_S = 10.0
 class SparkDriver:
     """A driver. Belongs to the loop's thread. ``attach`` before ``find``: ``processes`` starts and ends the one process."""
 
-    def __init__(self, address_file: Path, slots: int, ended: Ended) -> None:
+    def __init__(self, address_file: Path, slots: int, ended: Ended, transport: Transport = PLAIN) -> None:
         self._address_file = address_file
         self._slots = slots
-        self._ended = ended
+        self._ended, self._transport = ended, transport
         self._processes: WorkerDriver | None = None
         self._wanted: set[TaskManagerId] = set()
         self._stopping: set[TaskManagerId] = set()
@@ -120,7 +121,7 @@ class SparkDriver:
         """``None``: it does not answer. When it has ended, that is heard of from ``processes``."""
         try:
             address = self._address_file.read_text(encoding="ascii")
-            async with open_channel(address) as channel:
+            async with open_channel(address, self._transport) as channel:
                 stub = taskmanager_pb2_grpc.ExecutorHostStub(channel)
                 return await call(stub.DeclareWorkers(request, timeout=ANSWER_S), f"the process at {address}")
         except (OSError, ExternalError) as error:

@@ -19,6 +19,7 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
+from tidegate.aio.transport import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.ids import TaskManagerId
@@ -165,7 +166,11 @@ async def start_executor_host(
 
     bind_host = configuration.get(TaskManagerOptions.BIND_HOST)
     server, port = await start_server(
-        bind_host, configuration.get(TaskManagerOptions.RPC_PORT), register, "TaskManager"
+        bind_host,
+        configuration.get(TaskManagerOptions.RPC_PORT),
+        register,
+        "TaskManager",
+        transport=transport_of(configuration),
     )
     services.started(f"asked for executors: gRPC port {port}", lambda: server.stop(0.2))
     told = configuration.get(RuntimeOptions.EXECUTOR_HOST)

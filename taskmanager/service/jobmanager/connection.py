@@ -31,6 +31,7 @@ from google.protobuf.message import Message
 
 from tidegate.aio.probing import until_refused
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, Unreachable, VersionMismatch
 from tidegate.model.ids import Generation
 from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
@@ -104,8 +105,8 @@ class JobManagerConnection:
     """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no JobManager
     accepted this TaskManager for ``taskmanager.registration.timeout``."""
 
-    def __init__(self, retrieval: LeaderRetrieval, times: RegistrationTimes) -> None:
-        self._retrieval = retrieval
+    def __init__(self, retrieval: LeaderRetrieval, times: RegistrationTimes, transport: Transport = PLAIN) -> None:
+        self._retrieval, self._transport = retrieval, transport
         self._address = ""
         self._peer = "the JobManager"
         self._times = times
@@ -141,7 +142,7 @@ class JobManagerConnection:
 
     async def _probe(self, resident: Resident) -> None:
         """Whether the JobManager that was lost is gone, while it is looked for."""
-        resident.on_lost(await until_refused(self._address), is_over=True)
+        resident.on_lost(await until_refused(self._address, hello=self._transport.hello()), is_over=True)
 
     async def close(self) -> None:
         """Hang up, for good: the JobManager sees it at once."""
@@ -257,7 +258,7 @@ class JobManagerConnection:
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
         """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
         if self._channel is None or self._stub_of_channel is None:
-            self._channel = open_channel(self._address)
+            self._channel = open_channel(self._address, self._transport)
             self._stub_of_channel = jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
         return self._stub_of_channel
 

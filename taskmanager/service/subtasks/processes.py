@@ -13,6 +13,7 @@ from typing import Protocol
 from tidegate.model.ids import AllocationId, AttemptId, JobId
 from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.service.subtasks.tls import SubtaskTls
 from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer
 from tidegate.taskmanager.spark.memory.limits import WorkerSettings
 from tidegate.taskmanager.spark.session import Session
@@ -41,9 +42,10 @@ class SparkSubtasks:
         local_roots: Sequence[Path],
         fetch_blob: FetchBlob,
         cancellation_interval_ms: int = 30_000,
+        tls: SubtaskTls | None = None,
     ) -> None:
         """``local_roots``: disks for copies of state; an allocation has its own on one of them."""
-        self._cancellation_interval_ms = cancellation_interval_ms
+        self._cancellation_interval_ms, self._tls = cancellation_interval_ms, tls
         self._memory = memory
         self._local_roots = local_roots
         self._fetch_blob = fetch_blob
@@ -85,6 +87,8 @@ class SparkSubtasks:
             external_resources=self._external_resources,
             machine_bytes=self._memory.machine_bytes,
             reserve_bytes=self._memory.reserve_bytes,
+            tls_directory="" if self._tls is None else str(self._tls.current()),
+            tls_pins="" if self._tls is None else self._tls.pins,
         )
         submission = SparkSubmission(
             task.attempt,

@@ -69,6 +69,10 @@ class WorkerSettings:
     """``tidegate.taskmanager.memory.machine-size``; 0: not set."""
     reserve_bytes: int = -1
     """``tidegate.taskmanager.memory.reserve``; -1: not set."""
+    tls_directory: str = ""
+    """Of ``TlsFiles``, for connections by TCP; empty: they are plain."""
+    tls_pins: str = ""
+    """Fingerprints between commas."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -88,6 +92,8 @@ class WorkerSettings:
             texts["external_resources"],
             int(texts["machine_bytes"]),
             int(texts["reserve_bytes"]),
+            texts["tls_directory"],
+            texts["tls_pins"],
         )
 
 

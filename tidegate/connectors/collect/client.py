@@ -14,7 +14,7 @@ import socket
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -58,6 +58,9 @@ class ResultSource(Protocol):
     def sink_address(self) -> str | None:
         """Where the sink listens now; ``None``: the job has FINISHED. Waits while it is being started or restarted. Raises
         the job's error."""
+
+    def secure(self, connection: socket.socket) -> socket.socket:
+        """Returns a connection by TCP to the sink as the cluster wants it. Raises ``ExternalError``."""
 
 
 class CollectedResults:
@@ -124,7 +127,7 @@ class CollectedResults:
         address = self._source.sink_address()
         if address is None:
             return False
-        self._socket = _dial(address)
+        self._socket = _dial(address, self._source.secure)
         self._socket.sendall(self._token)
         return True
 
@@ -198,7 +201,7 @@ class _Spool:
         self._file.close()
 
 
-def _dial(address: str) -> socket.socket:
+def _dial(address: str, secure: Callable[[socket.socket], socket.socket]) -> socket.socket:
     if address.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.connect(address.removeprefix("unix:"))
@@ -206,5 +209,6 @@ def _dial(address: str) -> socket.socket:
         host, port = address.rsplit(":", 1)
         sock = socket.create_connection((host.strip("[]"), int(port)), _CONNECT_LIMIT_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = secure(sock)
     sock.settimeout(_ANSWER_LIMIT_S)
     return sock

@@ -17,6 +17,8 @@ from tidegate.connectors.collect.messages import (
     receive_request,
     send_answer,
 )
+from tidegate.security.handshakes import reason_of
+from tidegate.security.sockets import TlsSocket
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +60,13 @@ class CollectServer:
                 try:
                     self._serve(client)
                 except OSError as error:
-                    log.info("a collecting client went away: %s", error)
+                    log.info("a collecting client went away: %s", reason_of(error))
                 self._client = None
 
     def _serve(self, client: socket.socket) -> None:
         client.settimeout(_HELLO_LIMIT_S)
+        if isinstance(client, TlsSocket):
+            client.authenticate()
         if not hmac.compare_digest(receive(client, TOKEN_BYTES), self._token):
             log.warning("refused a client that asked for results with a wrong token")
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 from collections.abc import Iterator
 from types import TracebackType
 
@@ -103,6 +104,9 @@ class _Sink:
 
     def sink_address(self) -> str | None:
         return self._control.result_address(self._vertex_id)
+
+    def secure(self, connection: socket.socket) -> socket.socket:
+        return self._control.secure(connection)
 
 
 def _guarantee(env: ProgramBuilder) -> ResultGuarantee:

@@ -55,6 +55,7 @@ from tidegate.model.options.scheduling import (
     SchedulerType,
     SlotOptions,
 )
+from tidegate.model.options.security import SecurityOptions
 from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
 
@@ -95,6 +96,7 @@ __all__ = [
     "RuntimeOptions",
     "SchedulerExecutionMode",
     "SchedulerType",
+    "SecurityOptions",
     "ShownRecord",
     "SlotOptions",
     "SpanDetail",
@@ -128,6 +130,7 @@ GROUPS: tuple[type, ...] = (
     RestOptions,
     WebOptions,
     HistoryOptions,
+    SecurityOptions,
     TaskManagerOptions,
     HeartbeatOptions,
     HighAvailabilityOptions,

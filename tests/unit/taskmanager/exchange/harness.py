@@ -19,6 +19,7 @@ from tidegate.taskmanager.exchange.base import RecordingEnded
 from tidegate.taskmanager.exchange.data_server import OnTaskEvent, nobody_listens
 from tidegate.taskmanager.exchange.endpoint import DataEndpoint
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 
@@ -58,6 +59,7 @@ class Net:
         self.settings = settings or ExchangeSettings()
         self.changed = threading.Condition()
         self.endpoints: list[DataEndpoint] = []
+        self.open_loop: OpenLoop = IoLoop
 
     def wakeup(self) -> None:
         with self.changed:
@@ -93,6 +95,7 @@ class Net:
             wakeup=self.wakeup,
             settings=settings or self.settings,
             on_task_event=on_task_event,
+            open_loop=self.open_loop,
         )
         self.endpoints.append(made)
         return made

@@ -12,8 +12,9 @@ import pytest
 
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import issue, make_authority
+from tidegate.security.handshakes import check_pins, parse_pins, reason_of
 from tidegate.security.keystores import Identity, fingerprint_of
-from tidegate.security.tls import Material, check_pins, client_context, parse_pins, reason_of, server_context
+from tidegate.security.tls import Material, client_context, server_context
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -1,0 +1,163 @@
+"""gRPC by TLS over loopback: who is let in, how certificates are renewed, and what a probe says first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from tidegate.aio.probing import until_refused
+from tidegate.aio.rpc import open_blocking_channel, open_channel, start_server
+from tidegate.aio.transport import PLAIN, Transport, transport_of
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+from tidegate.security.authority import issue, make_authority
+from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+LIMIT_S = 20
+METHOD = "/test/Echo"
+
+AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
+
+
+def write_stores(
+    directory: Path, authority: Identity = AUTHORITY, trusted: Identity = AUTHORITY, born: datetime = NOW
+) -> Mapping[str, str]:
+    """Writes a keystore and a truststore; returns the options for them."""
+    directory.mkdir(exist_ok=True)
+    own = issue(authority, ["localhost"], born, DAY)
+    keystore, truststore = directory / "own.pem", directory / "trusted.pem"
+    keystore.write_bytes(own.key_pem() + own.chain_pem())
+    truststore.write_bytes(pem_of(trusted.chain))
+    return {
+        "security.ssl.internal.enabled": "true",
+        "security.ssl.keystore": str(keystore),
+        "security.ssl.internal.truststore": str(truststore),
+    }
+
+
+def transport(options: Mapping[str, str]) -> Transport:
+    return transport_of(Configuration.from_strings(options))
+
+
+def register(server: grpc.aio.Server) -> None:
+    async def echo(request: bytes, context: object) -> bytes:
+        return request
+
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", handlers),))
+
+
+@asynccontextmanager
+async def served(by: Transport) -> AsyncIterator[str]:
+    server, port = await start_server("127.0.0.1", 0, register, "a server", transport=by)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+def _echo(channel: Any) -> Any:
+    """Without a serializer, which the types of gRPC ask for."""
+    return channel.unary_unary(METHOD)
+
+
+async def ask(address: str, by: Transport) -> bytes | grpc.StatusCode:
+    """Returns the answer, or the status of the failure."""
+    async with open_channel(address, by) as channel:
+        try:
+            answer: bytes = await _echo(channel)(b"hello", timeout=LIMIT_S)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+        return answer
+
+
+async def test_two_of_a_cluster_talk_whatever_the_address(tmp_path: Path) -> None:
+    server, client = transport(write_stores(tmp_path / "a")), transport(write_stores(tmp_path / "b"))
+    async with served(server) as address:
+        assert await ask(address, client) == b"hello"
+
+        def ask_in_thread() -> bytes:
+            with open_blocking_channel(address, client) as channel:
+                answer: bytes = _echo(channel)(b"hello", timeout=LIMIT_S)
+                return answer
+
+        assert await asyncio.to_thread(ask_in_thread) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("server", "client"),
+    [
+        (lambda at: transport(write_stores(at)), lambda at: PLAIN),
+        (lambda at: PLAIN, lambda at: transport(write_stores(at))),
+        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, authority=STRANGER))),
+        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, trusted=STRANGER))),
+        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, born=NOW - 2 * DAY))),
+        (lambda at: transport(write_stores(at, born=NOW - 2 * DAY)), lambda at: transport(write_stores(at))),
+    ],
+    ids=["plain client", "plain server", "strange client", "strange server", "expired client", "expired server"],
+)
+async def test_who_is_not_believed_gets_no_answer(
+    server: Callable[[Path], Transport], client: Callable[[Path], Transport], tmp_path: Path
+) -> None:
+    async with served(server(tmp_path / "server")) as address:
+        assert await ask(address, client(tmp_path / "client")) is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_renewed_certificates_are_taken_by_the_next_connection(tmp_path: Path) -> None:
+    """The client trusts the new authority alone: it is answered as soon as the server has a certificate of it."""
+    server = transport(write_stores(tmp_path / "server"))
+    client = transport(write_stores(tmp_path / "client", authority=STRANGER, trusted=STRANGER))
+    async with served(server) as address:
+        assert await ask(address, client) is grpc.StatusCode.UNAVAILABLE
+        write_stores(tmp_path / "server", authority=STRANGER, trusted=STRANGER)
+        assert await ask(address, client) == b"hello"
+        (tmp_path / "server" / "own.pem").write_text("half written")
+        assert await ask(address, client) == b"hello"
+
+
+def one_certificate_for_all(directory: Path) -> Mapping[str, str]:
+    """As on Flink's page on SSL, and pinned."""
+    shared = issue(AUTHORITY, [], NOW, DAY)
+    options = write_stores(directory)
+    Path(options["security.ssl.keystore"]).write_bytes(shared.key_pem() + shared.chain_pem())
+    return {**options, "security.ssl.internal.cert.fingerprint": fingerprint_of(shared.certificate)}
+
+
+async def test_pins_narrow_whom_a_peer_believes(tmp_path: Path) -> None:
+    pinned = one_certificate_for_all(tmp_path / "shared")
+    async with served(transport(pinned)) as address:
+        assert await ask(address, transport(pinned)) == b"hello"
+        assert await ask(address, transport(write_stores(tmp_path / "other"))) is grpc.StatusCode.UNAVAILABLE
+    strange = {**pinned, "security.ssl.internal.cert.fingerprint": fingerprint_of(STRANGER.certificate)}
+    with pytest.raises(ConfigurationError, match=r"no certificate of the keystore and the truststore .* put the"):
+        transport(strange)
+
+
+@pytest.mark.parametrize("missing", ["keystore", "truststore"])
+def test_a_missing_key_is_named_in_flinks_words(missing: str, tmp_path: Path) -> None:
+    options = {key: text for key, text in write_stores(tmp_path).items() if not key.endswith(f".{missing}")}
+    with pytest.raises(ConfigurationError) as told:
+        transport(options)
+    key = f"security.ssl.internal.{missing} or security.ssl.{missing}"
+    assert told.value.message == f"The config option {key} is missing."
+
+
+async def test_a_probe_of_a_server_by_tls_hears_an_answer(tmp_path: Path) -> None:
+    by = transport(write_stores(tmp_path))
+    silences: list[None] = []
+    async with served(by) as address:
+        probe = asyncio.ensure_future(until_refused(address, lambda: silences.append(None), by.hello()))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(probe, 2.5)
+    assert silences == []
+    assert await asyncio.wait_for(until_refused(address, hello=by.hello()), LIMIT_S)

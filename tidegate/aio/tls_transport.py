@@ -1,0 +1,121 @@
+"""gRPC by TLS with a certificate at both ends.
+
+gRPC looks at the name in a certificate, Flink's internal connections do not: each peer is known by the authority that issued its certificate. So a client asks
+for the name in its own certificate; all certificates of a cluster have one name in common. A server takes certificates that were renewed for its next
+connections, a client for its next channel.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import grpc
+import grpc.aio
+from cryptography import x509
+from cryptography.x509.oid import ExtensionOID, NameOID
+
+from tidegate.aio.transport import ChannelOptions, Transport
+from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.options import SecurityOptions
+from tidegate.security.handshakes import check_pins, reason_of
+from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.reloading import Reloaded
+from tidegate.security.tls import Material, client_context
+
+
+class TlsTransport(Transport):
+    """Threads may share it."""
+
+    is_secure = True
+
+    def __init__(self, tls: Reloaded[Material]) -> None:
+        """``tls``: with an identity. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
+        neither store."""
+        self._tls = tls
+        _trusted(tls.get())
+        _name(_identity(tls.get()).certificate)
+
+    def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
+        credentials, name = self._client()
+        return grpc.aio.secure_channel(address, credentials, options=(*options, name))
+
+    def open_blocking_channel(self, address: str, options: ChannelOptions) -> grpc.Channel:
+        credentials, name = self._client()
+        return grpc.secure_channel(address, credentials, options=(*options, name))
+
+    def listen(self, server: grpc.aio.Server, address: str) -> int:
+        return server.add_secure_port(address, self._server())
+
+    def secure(self, connection: socket.socket) -> socket.socket:
+        material = self._tls.get()
+        try:
+            secured = client_context(material, checks_name=False).wrap_socket(connection)
+            check_pins(secured.getpeercert(binary_form=True), material.pins)
+        except OSError as error:
+            connection.close()
+            raise ExternalError(
+                f"a connection by TLS (security.ssl.internal.enabled) failed: {reason_of(error)}"
+            ) from None
+        return secured
+
+    def hello(self) -> bytes:
+        """Returns the first message of a handshake."""
+        said = ssl.MemoryBIO()
+        handshake = client_context(self._tls.get(), checks_name=False).wrap_bio(ssl.MemoryBIO(), said)
+        try:
+            handshake.do_handshake()
+        except ssl.SSLWantReadError:
+            return said.read()
+        raise AssertionError("a handshake without an answer")
+
+    def _client(self) -> tuple[grpc.ChannelCredentials, tuple[str, str]]:
+        material = self._tls.get()
+        identity = _identity(material)
+        credentials = grpc.ssl_channel_credentials(pem_of(_trusted(material)), identity.key_pem(), identity.chain_pem())
+        return credentials, ("grpc.ssl_target_name_override", _name(identity.certificate))
+
+    def _server(self) -> grpc.ServerCredentials:
+        def current() -> grpc.ServerCertificateConfiguration:
+            material = self._tls.get()
+            identity = _identity(material)
+            return grpc.ssl_server_certificate_configuration(
+                [(identity.key_pem(), identity.chain_pem())], pem_of(_trusted(material))
+            )
+
+        return grpc.dynamic_ssl_server_credentials(current(), current, require_client_authentication=True)
+
+
+def _identity(material: Material) -> Identity:
+    assert material.identity is not None, "connections inside a cluster have a certificate at both ends"
+    return material.identity
+
+
+def _trusted(material: Material) -> tuple[x509.Certificate, ...]:
+    """Returns the certificates that peers are believed for: those of the truststore, or where there are pins, those alone which have one."""
+    if not material.pins:
+        return material.trusted
+    known = dict.fromkeys((*material.trusted, *_identity(material).chain))
+    found = tuple(one for one in known if bytes.fromhex(fingerprint_of(one).replace(":", "")) in material.pins)
+    if not found:
+        raise ConfigurationError(
+            f"no certificate of the keystore and the truststore has a fingerprint of {SecurityOptions.INTERNAL_FINGERPRINT.key}: "
+            "put the certificate that is pinned into the truststore"
+        )
+    return found
+
+
+def _name(certificate: x509.Certificate) -> str:
+    """Returns the first name that it is for, or the one of its subject."""
+    try:
+        names = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
+    except x509.ExtensionNotFound:
+        found = [str(one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    else:
+        assert isinstance(names, x509.SubjectAlternativeName)
+        found = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+    if not found:
+        raise ConfigurationError(
+            f"the certificate {certificate.subject.rfc4514_string()!r} has no name: neither a subject alternative name nor a common name"
+        )
+    return found[0]

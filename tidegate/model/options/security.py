@@ -1,0 +1,78 @@
+"""`security.ssl.*`: TLS between the processes of a cluster, and on its REST ports."""
+
+from __future__ import annotations
+
+from tidegate.model.options.option import BOOL, STRING, option, optional
+
+
+class SecurityOptions:
+    """Keystores and truststores are PKCS12, as `keytool` makes them, or PEM: a file says itself which it is. TLS is 1.2 or 1.3. What
+    `security.ssl.internal.*` and `security.ssl.rest.*` do not set is taken from `security.ssl.*`, as in Flink."""
+
+    INTERNAL_ENABLED = option(
+        "security.ssl.internal.enabled",
+        BOOL,
+        "false",
+        "TLS with a certificate at both ends on gRPC, which the command line speaks, too, and on data and control connections by TCP. "
+        "Who has no certificate of the truststore's authorities is not let in.",
+    )
+    DATA_ENABLED = option(
+        "taskmanager.data.ssl.enabled",
+        BOOL,
+        "true",
+        "Whether data connections of subtasks by TCP take part in `security.ssl.internal.enabled`.",
+    )
+    REST_ENABLED = option(
+        "security.ssl.rest.enabled",
+        BOOL,
+        "false",
+        "HTTPS on the REST ports of JobManagers and the history server.",
+    )
+    REST_AUTHENTICATION_ENABLED = option(
+        "security.ssl.rest.authentication-enabled",
+        BOOL,
+        "false",
+        "Clients of REST prove themselves by a certificate of an authority in the truststore, browsers as well.",
+    )
+    KEYSTORE = optional("security.ssl.keystore", STRING, "File with the private key of a process and its certificate.")
+    KEYSTORE_PASSWORD = optional("security.ssl.keystore-password", STRING, "Password of the keystore.")
+    KEY_PASSWORD = optional("security.ssl.key-password", STRING, "Password of the key in the keystore.")
+    TRUSTSTORE = optional(
+        "security.ssl.truststore", STRING, "File with the certificates of the authorities that are believed."
+    )
+    TRUSTSTORE_PASSWORD = optional("security.ssl.truststore-password", STRING, "Password of the truststore.")
+    INTERNAL_KEYSTORE = optional(
+        "security.ssl.internal.keystore", STRING, "The keystore for `security.ssl.internal.enabled`."
+    )
+    INTERNAL_KEYSTORE_PASSWORD = optional("security.ssl.internal.keystore-password", STRING, "Its password.")
+    INTERNAL_KEY_PASSWORD = optional("security.ssl.internal.key-password", STRING, "Password of the key in it.")
+    INTERNAL_TRUSTSTORE = optional(
+        "security.ssl.internal.truststore", STRING, "The truststore for `security.ssl.internal.enabled`."
+    )
+    INTERNAL_TRUSTSTORE_PASSWORD = optional("security.ssl.internal.truststore-password", STRING, "Its password.")
+    INTERNAL_FINGERPRINT = optional(
+        "security.ssl.internal.cert.fingerprint",
+        STRING,
+        "SHA-256 fingerprints, separated by commas, of which the certificate of each peer has to have one.",
+    )
+    REST_KEYSTORE = optional("security.ssl.rest.keystore", STRING, "The keystore of REST ports.")
+    REST_KEYSTORE_PASSWORD = optional("security.ssl.rest.keystore-password", STRING, "Its password.")
+    REST_KEY_PASSWORD = optional("security.ssl.rest.key-password", STRING, "Password of the key in it.")
+    REST_TRUSTSTORE = optional(
+        "security.ssl.rest.truststore",
+        STRING,
+        "Whom clients of REST in a cluster believe, such as a standby that passes requests on, and with "
+        "`security.ssl.rest.authentication-enabled` whom the ports believe.",
+    )
+    REST_TRUSTSTORE_PASSWORD = optional("security.ssl.rest.truststore-password", STRING, "Its password.")
+    REST_FINGERPRINT = optional(
+        "security.ssl.rest.cert.fingerprint",
+        STRING,
+        "SHA-256 fingerprints, separated by commas, of which the certificate of a REST port has to have one for clients in a cluster.",
+    )
+    REST_VERIFY_HOSTNAME = option(
+        "security.ssl.rest.verify-hostname",
+        BOOL,
+        "false",
+        "Whether clients of REST in a cluster compare the name in the certificate with the host that they asked.",
+    )

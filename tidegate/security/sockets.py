@@ -1,0 +1,106 @@
+"""TLS on sockets of subtasks, which wait for nothing: made from two PEM files, since a subtask has no time for a library of certificates.
+
+    TlsFiles ── identity.pem: key and certificate; trusted.pem: the certificates that are believed; pins
+        ├─ client(socket)     before it connects
+        └─ listener(socket)   what it accepts is a TlsSocket, too
+
+The handshake is made by the first read or write. A subtask reads the files when it starts, since it connects then.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.security.handshakes import check_pins, prepare
+
+IDENTITY, TRUSTED = "identity.pem", "trusted.pem"
+
+
+class TlsSocket(ssl.SSLSocket):
+    """With calls that take several buffers, as ``sendmsg`` and ``recvmsg_into`` do, which TLS does not have."""
+
+    pins: frozenset[bytes] = frozenset()
+    _is_known = False
+
+    def send_buffers(self, buffers: Iterable[memoryview]) -> int:
+        """Returns the number of bytes taken. Raises ``OSError``: ``BlockingIOError`` where the socket takes nothing now, ``ssl.SSLWantReadError`` where
+        the peer has to say something first, another ``ssl.SSLError`` where it is not believed."""
+        sent = 0
+        try:
+            self.authenticate()
+            for buffer in buffers:
+                rest = buffer
+                while rest:
+                    count = self.send(rest)
+                    sent, rest = sent + count, rest[count:]
+        except ssl.SSLWantWriteError:
+            if not sent:
+                raise BlockingIOError from None
+        except ssl.SSLWantReadError:
+            if not sent:
+                raise
+        return sent
+
+    def receive_into(self, buffers: Iterable[memoryview]) -> int:
+        """Returns the number of bytes that the peer has sent, as far as there is room; 0: it has closed. Raises ``OSError``: ``BlockingIOError`` where
+        nothing is there now, ``ssl.SSLError`` where the peer is not believed."""
+        received = 0
+        try:
+            self.authenticate()
+            for buffer in buffers:
+                rest = buffer
+                while rest:
+                    count = self.recv_into(rest)
+                    if not count:
+                        return received
+                    received, rest = received + count, rest[count:]
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not received:
+                raise BlockingIOError from None
+        return received
+
+    def authenticate(self) -> None:
+        """Makes the handshake, once: before it nothing is sent. Raises ``OSError``; ``ssl.SSLError`` where the peer is not believed, and
+        ``ssl.SSLWantReadError`` or ``ssl.SSLWantWriteError`` where a socket that does not wait has to."""
+        if not self._is_known:
+            try:
+                self.do_handshake()
+            except ssl.SSLError:
+                raise
+            except OSError as error:  # in the middle of a handshake it is the peer's answer to that
+                raise ssl.SSLEOFError(error.errno, error.strerror) from None
+            if self.pins:
+                check_pins(self.getpeercert(binary_form=True), self.pins)
+            self._is_known = True
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Where a process finds what it proves itself with, and whom it believes. ``directory`` has ``IDENTITY`` and ``TRUSTED``."""
+
+    directory: Path
+    pins: frozenset[bytes] = frozenset()
+
+    def client(self, sock: socket.socket) -> socket.socket:
+        """Returns the socket, which is not connected yet, with TLS. Raises ``OSError`` when the files cannot be read."""
+        context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        return context.wrap_socket(sock, do_handshake_on_connect=False)
+
+    def listener(self, sock: socket.socket) -> socket.socket:
+        """Returns a listening socket whose connections have TLS. Raises ``OSError`` when the files cannot be read."""
+        context = self._context(ssl.PROTOCOL_TLS_SERVER)
+        return context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+    def _context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        prepare(context)
+        context.check_hostname = False  # peers are known by the authority that issued their certificate, as in Flink
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_cert_chain(self.directory / IDENTITY)
+        context.load_verify_locations(self.directory / TRUSTED)
+        context.sslsocket_class = type("PinnedTlsSocket", (TlsSocket,), {"pins": self.pins})
+        return context
