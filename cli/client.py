@@ -348,6 +348,9 @@ class JobManagerClient:
         return error_of_status(int(code.value[0]), details, metadata, f"the JobManager at {self.address}")
 
     def _unreachable(self, details: str) -> Unreachable:
+        found = self.transport.diagnose(self.address, details)
+        if found:
+            return Unreachable(found, details=details)
         return Unreachable(
             f"no JobManager at {self.address}; start one with `tidegate cluster start` or `tidegate jobmanager`, "
             "or give its address with --jobmanager",

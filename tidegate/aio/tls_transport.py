@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import socket
 import ssl
+from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from tidegate.aio.transport import ChannelOptions, Transport
+from tidegate.aio.transport import ChannelOptions, Transport, is_of_handshake
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.options import SecurityOptions
 from tidegate.security.handshakes import check_pins, reason_of
 from tidegate.security.keystores import Identity, fingerprint_of, pem_of
 from tidegate.security.reloading import Reloaded
+from tidegate.security.sockets import try_handshake
 from tidegate.security.tls import Material, client_context
 
 
@@ -58,6 +60,18 @@ class TlsTransport(Transport):
                 f"a connection by TLS (security.ssl.internal.enabled) failed: {reason_of(error)}"
             ) from None
         return secured
+
+    def diagnose(self, address: str, details: str) -> str:
+        if not is_of_handshake(details):
+            return ""
+        material = self._tls.get()
+        context = client_context(material, checks_name=False)
+        context.set_alpn_protocols(["h2"])
+        expired = _identity(material).expires
+        if expired < datetime.now(UTC):
+            return f"our certificate has expired at {expired:%Y-%m-%d %H:%M} UTC; renew it in the keystore"
+        found = try_handshake(address, context, material.pins)
+        return found and f"no connection by TLS to the process at {address}: {found}"
 
     def hello(self) -> bytes:
         """Returns the first message of a handshake."""

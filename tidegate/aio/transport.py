@@ -7,6 +7,7 @@ transport_of(configuration) ─▶ open_channel, open_blocking_channel   a clien
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ import grpc.aio
 
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import SecurityOptions
+from tidegate.security.handshakes import NO_TLS
+from tidegate.security.sockets import try_handshake
 
 ChannelOptions: TypeAlias = Iterable[tuple[str, Any]]
 """gRPC's own, by name."""
@@ -43,9 +46,26 @@ class Transport:
         closes the connection, when one of them is not believed."""
         return connection
 
+    def diagnose(self, address: str, details: str) -> str:
+        """Returns why a server at ``host:port`` cannot be talked to although it listens, in words, where that is found; blocks for a few seconds at
+        most. ``details``: what gRPC says of the failure; it is about a handshake where that may have failed."""
+        if not is_of_handshake(details):
+            return ""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        if NO_TLS in (try_handshake(address, context) or NO_TLS):
+            return ""
+        return f"the process at {address} speaks TLS: set {SecurityOptions.INTERNAL_ENABLED.key}, and the keystore and truststore of its cluster"
+
     def hello(self) -> bytes:
         """Returns what a client has to say before the server says anything; nothing where that speaks first."""
         return b""
+
+
+def is_of_handshake(details: str) -> bool:
+    """Returns whether gRPC's text about a failure may be about one. A server that refuses a client closes the connection without a word."""
+    return "Socket closed" in details or "handshake failed" in details
 
 
 PLAIN = Transport()

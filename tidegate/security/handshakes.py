@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from tidegate.model.errors import ConfigurationError
 
+NO_TLS = "it speaks no TLS"
+"""Begins every reason that says so."""
 _FINGERPRINT_BYTES = 32
 """Of SHA-256."""
 
@@ -23,10 +25,10 @@ _BY_VERIFY_CODE = {
 }
 """OpenSSL's numbers (``X509_V_ERR_*``)."""
 _BY_REASON = {
-    "WRONG_VERSION_NUMBER": "it speaks no TLS",
-    "RECORD_LAYER_FAILURE": "it speaks no TLS",
-    "PACKET_LENGTH_TOO_LONG": "it speaks no TLS",
-    "HTTP_REQUEST": "it speaks no TLS, but plain HTTP",
+    "WRONG_VERSION_NUMBER": NO_TLS,
+    "RECORD_LAYER_FAILURE": NO_TLS,
+    "PACKET_LENGTH_TOO_LONG": NO_TLS,
+    "HTTP_REQUEST": f"{NO_TLS}, but plain HTTP",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate and was given none",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not have the authority of our certificate in its truststore",

@@ -15,9 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.security.handshakes import check_pins, prepare
+from tidegate.security.handshakes import check_pins, prepare, reason_of
 
 IDENTITY, TRUSTED = "identity.pem", "trusted.pem"
+TRY_LIMIT_S = 3.0
+"""Chosen, not measured: for each read of a handshake."""
+_REFUSES_US = "it refuses our certificate, which is of an authority that it does not believe, or missing; its own log has the reason"
 
 
 class TlsSocket(ssl.SSLSocket):
@@ -76,6 +79,28 @@ class TlsSocket(ssl.SSLSocket):
             if self.pins:
                 check_pins(self.getpeercert(binary_form=True), self.pins)
             self._is_known = True
+
+
+def try_handshake(address: str, context: ssl.SSLContext, pins: frozenset[bytes] = frozenset()) -> str:
+    """Connects to a server at ``host:port`` that speaks first, and hangs up. Returns what is wrong with it, in words, and nothing where it takes the
+    connection or cannot be reached at all. Blocks for a few seconds at most."""
+    host, _, port = address.rpartition(":")
+    try:
+        connection = socket.create_connection((host.strip("[]"), int(port)), TRY_LIMIT_S)
+    except (OSError, ValueError):
+        return ""
+    is_believed = False
+    try:
+        with connection, context.wrap_socket(connection) as secured:
+            check_pins(secured.getpeercert(binary_form=True), pins)
+            is_believed = True
+            return "" if secured.recv(1) else _REFUSES_US  # by TLS 1.3 a server refuses a client behind the handshake
+    except TimeoutError:
+        return ""
+    except (ConnectionError, ssl.SSLEOFError) as error:
+        return _REFUSES_US if is_believed else reason_of(error)
+    except OSError as error:
+        return reason_of(error)
 
 
 @dataclass(frozen=True, slots=True)

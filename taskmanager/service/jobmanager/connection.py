@@ -233,7 +233,10 @@ class JobManagerConnection:
             return await call(self._stub().RegisterTaskManager(request, timeout=timeout_ms / 1000), self._peer), ""
         except TidegateError as error:
             await self._hang_up()  # a new connection next time: the old one may wait long before it looks again
-            return None, error.message
+            found = ""
+            if isinstance(error, Unreachable):
+                found = await asyncio.to_thread(self._transport.diagnose, self._address, error.message)
+            return None, found or error.message
 
     async def _look_for_the_leader(self) -> None:
         address = await self._retrieval.address()

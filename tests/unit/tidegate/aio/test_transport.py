@@ -71,6 +71,15 @@ def _echo(channel: Any) -> Any:
     return channel.unary_unary(METHOD)
 
 
+async def failure(address: str, by: Transport) -> str:
+    """Returns what gRPC says of a server that cannot be reached."""
+    async with open_channel(address, by) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as told:
+            await _echo(channel)(b"hello", timeout=LIMIT_S)
+    assert told.value.code() is grpc.StatusCode.UNAVAILABLE
+    return told.value.details() or ""
+
+
 async def ask(address: str, by: Transport) -> bytes | grpc.StatusCode:
     """Returns the answer, or the status of the failure."""
     async with open_channel(address, by) as channel:
@@ -94,23 +103,41 @@ async def test_two_of_a_cluster_talk_whatever_the_address(tmp_path: Path) -> Non
         assert await asyncio.to_thread(ask_in_thread) == b"hello"
 
 
+def of_strangers(at: Path) -> Transport:
+    return transport(write_stores(at, authority=STRANGER))
+
+
+def expired(at: Path) -> Transport:
+    return transport(write_stores(at, born=NOW - 2 * DAY))
+
+
+def believed(at: Path) -> Transport:
+    return transport(write_stores(at))
+
+
+NOT_TRUSTED = "its certificate is of an authority that is not in the truststore"
+
+
 @pytest.mark.parametrize(
-    ("server", "client"),
+    ("server", "client", "why"),
     [
-        (lambda at: transport(write_stores(at)), lambda at: PLAIN),
-        (lambda at: PLAIN, lambda at: transport(write_stores(at))),
-        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, authority=STRANGER))),
-        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, trusted=STRANGER))),
-        (lambda at: transport(write_stores(at)), lambda at: transport(write_stores(at, born=NOW - 2 * DAY))),
-        (lambda at: transport(write_stores(at, born=NOW - 2 * DAY)), lambda at: transport(write_stores(at))),
+        (believed, lambda _: PLAIN, "speaks TLS: set security.ssl.internal.enabled, and the keystore and truststore"),
+        (lambda _: PLAIN, believed, "it speaks no TLS"),
+        (believed, of_strangers, "it refuses our certificate, which is of an authority that it does not believe"),
+        (of_strangers, believed, NOT_TRUSTED),
+        (believed, expired, "our certificate has expired at "),
+        (expired, believed, "its certificate has expired"),
     ],
     ids=["plain client", "plain server", "strange client", "strange server", "expired client", "expired server"],
 )
 async def test_who_is_not_believed_gets_no_answer(
-    server: Callable[[Path], Transport], client: Callable[[Path], Transport], tmp_path: Path
+    server: Callable[[Path], Transport], client: Callable[[Path], Transport], why: str, tmp_path: Path
 ) -> None:
     async with served(server(tmp_path / "server")) as address:
-        assert await ask(address, client(tmp_path / "client")) is grpc.StatusCode.UNAVAILABLE
+        by = client(tmp_path / "client")
+        details = await failure(address, by)
+        found = await asyncio.to_thread(by.diagnose, address, details)
+        assert why in found
 
 
 async def test_renewed_certificates_are_taken_by_the_next_connection(tmp_path: Path) -> None:
