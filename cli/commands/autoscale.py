@@ -58,6 +58,7 @@ def autoscale(
 
 def _rest_address(configuration: Configuration, job_manager: str | None) -> str:
     """As configured, or else what the JobManager that leads says. Raises `Unreachable`."""
+    from tidegate.aio.https import rest_url
     from tidegate.model.options import AutoscalerStandaloneOptions
 
     host, port = (
@@ -69,4 +70,4 @@ def _rest_address(configuration: Configuration, job_manager: str | None) -> str:
     if port is None:
         with client_of(configuration, job_manager) as client:
             port = client.cluster().rest_port
-    return f"http://{host}:{port}"
+    return rest_url(configuration, host, port)

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
+from tidegate.aio.https import https_server
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
@@ -29,7 +30,7 @@ from tidegate.jobmanager.web.files import INDEX, FileAnswers, open_files
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, TidegateError
 from tidegate.model.ids import JobId
-from tidegate.model.options import HistoryOptions, RestOptions
+from tidegate.model.options import HistoryOptions, RestOptions, SecurityOptions
 from tidegate.store.job_archives import JobArchives
 
 AnswerOf = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -142,6 +143,11 @@ async def start_history_server(configuration: Configuration, services: Services)
         raise ConfigurationError(
             "historyserver.archive.fs.dir is not set: name the directory that JobManagers have as jobmanager.archive.fs.dir"
         )
+    tls = https_server(configuration) if option(HistoryOptions.SSL_ENABLED) else None
+    if option(HistoryOptions.SSL_ENABLED) and tls is None:
+        raise ConfigurationError(
+            f"{HistoryOptions.SSL_ENABLED.key} is true: SSL is not enabled for REST endpoints. Set {SecurityOptions.REST_ENABLED.key}, and the keystore"
+        )
     pool = Pool(1, "archives")
     services.started(f"archives: {', '.join(directories)}", pool.close)
     history = History([JobArchives(directory) for directory in directories], pool)
@@ -154,7 +160,7 @@ async def start_history_server(configuration: Configuration, services: Services)
     await runner.setup()
     services.started("history server: up", runner.cleanup)
     host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
-    bound = await serve_http(runner, host, port, "history server")
+    bound = await serve_http(runner, host, port, "history server", tls=tls)
     _log.info("history server: port %d", bound)
     return bound
 

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
+from tidegate.aio.https import https_server
 from tidegate.jobmanager.rest.archiver import archived_answers
 from tidegate.jobmanager.rest.backend import Backend, Core
 from tidegate.jobmanager.rest.handlers.checkpoints import CheckpointHandlers
@@ -43,7 +44,7 @@ from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.high_availability.standby import NO_LEADER
 from tidegate.jobmanager.web.archived import archived_parts
 from tidegate.jobmanager.web.pages import Pages
-from tidegate.model.errors import ExternalError
+from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.values import Json
@@ -115,8 +116,9 @@ class RestEndpoint:
         most = self._configuration.get(RestOptions.MAX_CONNECTIONS)
         await self._runner.setup()
         try:
-            return await serve_http(self._runner, host, port, "REST endpoint", most)
-        except ExternalError:
+            tls = https_server(self._configuration)
+            return await serve_http(self._runner, host, port, "REST endpoint", most, tls)
+        except TidegateError:
             await self._runner.cleanup()
             raise
 

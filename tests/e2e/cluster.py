@@ -31,6 +31,9 @@ from tests.accounting import STARTS
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
+from tidegate.aio.settings import VARIABLE_PREFIX
+from tidegate.aio.transport import transport_of
+from tidegate.model.configuration import Configuration
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import jobmanager_pb2_grpc as rpc
 
@@ -156,12 +159,22 @@ def marked(mark: str, since: float = 0.0) -> list[psutil.Process]:
     return found
 
 
+def variable_of(key: str) -> str:
+    """The environment variable of an option."""
+    return VARIABLE_PREFIX + key.upper().replace(".", "_").replace("-", "_")
+
+
 class Cluster:
     """A JobManager and the TaskManagers that a test adds. A context manager; ``settings`` are given to all with ``-D``."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.settings = dict(settings or {})
+        self._transport = transport_of(Configuration.from_strings(self.settings))
+        self._of_clients = {
+            variable_of(key): text for key, text in self.settings.items() if key.startswith("security.")
+        }
+        """For the environment of commands."""
         self.tmp = Path(tempfile.mkdtemp(prefix="tg-"))  # short: paths of Unix sockets are limited
         self.port = free_port()
         self.rest_port = free_port()
@@ -232,8 +245,8 @@ class Cluster:
             self.address = f"127.0.0.1:{self.port}"
         process = self.job_manager
         assert process is not None
-        self._channel = grpc.insecure_channel(
-            self.address, options=(("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200))
+        self._channel = self._transport.open_blocking_channel(
+            self.address, (("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200))
         )
         self.stub = rpc.JobManagerClientServiceStub(self._channel)
 
@@ -295,7 +308,7 @@ class Cluster:
 
     def cli(self, *args: str, limit_s: float = CLI_LIMIT_S, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the CLI in the cluster's directory."""
-        return run_cli(*args, directory=self.directory, limit_s=limit_s, **environment)
+        return run_cli(*args, directory=self.directory, limit_s=limit_s, **{**self._of_clients, **environment})
 
     def submit(
         self,

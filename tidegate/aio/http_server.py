@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -15,8 +16,11 @@ _ACCEPTED_AT_ONCE = 8
 """Chosen: the loop accepts so many connections before it looks at the first of them, and closes one that is too many."""
 
 
-async def serve_http(runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None) -> int:
-    """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. Raises
+async def serve_http(
+    runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None, tls: ssl.SSLContext | None = None
+) -> int:
+    """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. ``tls``: for
+    HTTPS. Raises
     ``ExternalError`` that names ``what`` when it cannot be had."""
     _bound_connections(runner, most or http_connections())
     try:
@@ -24,7 +28,7 @@ async def serve_http(runner: web.AppRunner, host: str, port: int, what: str, mos
     except OSError as error:
         raise port_error(host, port, what, error) from None
     for one in sockets:
-        await web.SockSite(runner, one, backlog=_ACCEPTED_AT_ONCE).start()
+        await web.SockSite(runner, one, backlog=_ACCEPTED_AT_ONCE, ssl_context=tls).start()
         one.listen(socket.SOMAXCONN)  # what waits in the kernel takes no descriptor
     return int(sockets[0].getsockname()[1])
 

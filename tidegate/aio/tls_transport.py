@@ -18,12 +18,11 @@ from cryptography.x509.oid import ExtensionOID, NameOID
 
 from tidegate.aio.transport import ChannelOptions, Transport, is_of_handshake
 from tidegate.model.errors import ConfigurationError, ExternalError
-from tidegate.model.options import SecurityOptions
 from tidegate.security.handshakes import check_pins, reason_of
-from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.keystores import Identity, pem_of
 from tidegate.security.reloading import Reloaded
 from tidegate.security.sockets import try_handshake
-from tidegate.security.tls import Material, client_context
+from tidegate.security.tls import Material, believed, client_context
 
 
 class TlsTransport(Transport):
@@ -35,7 +34,7 @@ class TlsTransport(Transport):
         """``tls``: with an identity. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
         neither store."""
         self._tls = tls
-        _trusted(tls.get())
+        believed(tls.get())
         _name(_identity(tls.get()).certificate)
 
     def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
@@ -86,7 +85,7 @@ class TlsTransport(Transport):
     def _client(self) -> tuple[grpc.ChannelCredentials, tuple[str, str]]:
         material = self._tls.get()
         identity = _identity(material)
-        credentials = grpc.ssl_channel_credentials(pem_of(_trusted(material)), identity.key_pem(), identity.chain_pem())
+        credentials = grpc.ssl_channel_credentials(pem_of(believed(material)), identity.key_pem(), identity.chain_pem())
         return credentials, ("grpc.ssl_target_name_override", _name(identity.certificate))
 
     def _server(self) -> grpc.ServerCredentials:
@@ -94,7 +93,7 @@ class TlsTransport(Transport):
             material = self._tls.get()
             identity = _identity(material)
             return grpc.ssl_server_certificate_configuration(
-                [(identity.key_pem(), identity.chain_pem())], pem_of(_trusted(material))
+                [(identity.key_pem(), identity.chain_pem())], pem_of(believed(material))
             )
 
         return grpc.dynamic_ssl_server_credentials(current(), current, require_client_authentication=True)
@@ -103,20 +102,6 @@ class TlsTransport(Transport):
 def _identity(material: Material) -> Identity:
     assert material.identity is not None, "connections inside a cluster have a certificate at both ends"
     return material.identity
-
-
-def _trusted(material: Material) -> tuple[x509.Certificate, ...]:
-    """Returns the certificates that peers are believed for: those of the truststore, or where there are pins, those alone which have one."""
-    if not material.pins:
-        return material.trusted
-    known = dict.fromkeys((*material.trusted, *_identity(material).chain))
-    found = tuple(one for one in known if bytes.fromhex(fingerprint_of(one).replace(":", "")) in material.pins)
-    if not found:
-        raise ConfigurationError(
-            f"no certificate of the keystore and the truststore has a fingerprint of {SecurityOptions.INTERNAL_FINGERPRINT.key}: "
-            "put the certificate that is pinned into the truststore"
-        )
-    return found
 
 
 def _name(certificate: x509.Certificate) -> str:

@@ -18,7 +18,7 @@ from cryptography import x509
 
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.handshakes import prepare
-from tidegate.security.keystores import Identity, pem_of
+from tidegate.security.keystores import Identity, fingerprint_of, pem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,22 @@ class Material:
     identity: Identity | None
     trusted: tuple[x509.Certificate, ...]
     pins: frozenset[bytes] = frozenset()
+
+
+def believed(material: Material) -> tuple[x509.Certificate, ...]:
+    """Returns the certificates that peers are believed for: those of the truststore, or where there are pins, those alone which have one. Raises
+    ``ConfigurationError`` where no certificate that is known has one."""
+    if not material.pins:
+        return material.trusted
+    own = () if material.identity is None else material.identity.chain
+    known = dict.fromkeys((*material.trusted, *own))
+    found = tuple(one for one in known if bytes.fromhex(fingerprint_of(one).replace(":", "")) in material.pins)
+    if not found:
+        raise ConfigurationError(
+            "no certificate of the keystore and the truststore has one of the fingerprints of cert.fingerprint: put the certificate that is pinned "
+            "into the truststore"
+        )
+    return found
 
 
 def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:

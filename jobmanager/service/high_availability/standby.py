@@ -16,6 +16,7 @@ import grpc.aio
 from aiohttp import web
 
 from tidegate.aio.http_server import serve_http
+from tidegate.aio.https import https_client, https_server, rest_url
 from tidegate.aio.rpc import ServerContext, start_server
 from tidegate.aio.transport import transport_of
 from tidegate.coordination.port import Retrieval
@@ -107,7 +108,9 @@ class Forwarder:
     """The REST port of a standby. Whoever may change something is decided here, as the leader would decide it of its own pages."""
 
     def __init__(self, configuration: Configuration, lookup: LeaderLookup) -> None:
+        self._configuration = configuration
         self._guard = OriginGuard(own_names(configuration))
+        self._scheme = rest_url(configuration, "", 0).partition(":")[0]
         self._allowed = allowed_origin(configuration)
         self._largest = configuration.get(WebOptions.MAX_UPLOAD)
         self._lookup = lookup
@@ -119,12 +122,16 @@ class Forwarder:
         application = web.Application(client_max_size=self._largest)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)
         self._session = aiohttp.ClientSession(
-            auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            connector=aiohttp.TCPConnector(ssl=https_client(self._configuration) or False),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
         )
         self._runner = runner_of(application, shutdown_s=0)
         await self._runner.setup()
         try:
-            return await serve_http(self._runner, host, port, "REST endpoint of a standby")
+            return await serve_http(
+                self._runner, host, port, "REST endpoint of a standby", tls=https_server(self._configuration)
+            )
         except ExternalError as error:
             _log.info("standby: %s", error.message)
             return 0
@@ -158,7 +165,7 @@ class Forwarder:
         body = request.content if request.can_read_body else None
         try:
             async with self._session.request(
-                request.method, f"http://{leader.contact.rest}{request.raw_path}", headers=headers, data=body,
+                request.method, f"{self._scheme}://{leader.contact.rest}{request.raw_path}", headers=headers, data=body,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
                 return await self._passed_on(request, answer)

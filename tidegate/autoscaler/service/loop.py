@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from tidegate.aio.https import https_client
 from tidegate.autoscaler.machines.history import Scaling
 from tidegate.autoscaler.machines.job_autoscaler import JobAutoscaler, JobSample
 from tidegate.autoscaler.machines.settings import autoscaler_settings
@@ -52,7 +53,7 @@ class Autoscaler:
     def look(self) -> None:
         """Once at every job."""
         try:
-            rest = RestClient(self._find(), self._timeout_s)
+            rest = RestClient(self._find(), self._timeout_s, https_client(self._configuration))
             running = rest.running_jobs()
         except TidegateError as error:
             self._note("", error.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,8 +21,9 @@ class RestClient:
     """One cluster. Every method raises ``Unreachable`` when no answer comes within ``timeout_s``, and ``ExternalError`` for an answer that refuses
     or cannot be read."""
 
-    def __init__(self, address: str, timeout_s: float) -> None:
-        self._address = address
+    def __init__(self, address: str, timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
+        """``tls``: for HTTPS."""
+        self._address, self._tls = address, tls
         self._timeout_s = timeout_s
 
     def running_jobs(self) -> Mapping[str, str]:
@@ -75,7 +77,7 @@ class RestClient:
             method="GET" if body is None else "PUT",
         )
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
+            with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._tls) as answer:
                 said = answer.read()
             return json.loads(said) if said else {}
         except urllib.error.HTTPError as error:

@@ -26,7 +26,7 @@ class SecurityOptions:
         "security.ssl.rest.enabled",
         BOOL,
         "false",
-        "HTTPS on the REST ports of JobManagers and the history server.",
+        "HTTPS on the REST ports of JobManagers, and of the history server with `historyserver.web.ssl.enabled`.",
     )
     REST_AUTHENTICATION_ENABLED = option(
         "security.ssl.rest.authentication-enabled",

@@ -75,6 +75,12 @@ class HistoryOptions:
         "Interface that the history server listens on; 0.0.0.0: all.",
         deviation="there all interfaces",
     )
+    SSL_ENABLED = option(
+        "historyserver.web.ssl.enabled",
+        BOOL,
+        "false",
+        "HTTPS on the port of the history server, with the keystore of `security.ssl.rest.enabled`.",
+    )
     PORT = option(
         "historyserver.web.port",
         INT,

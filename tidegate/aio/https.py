@@ -1,0 +1,64 @@
+"""HTTPS, where ``security.ssl.rest.enabled`` is true: contexts for the REST ports of a cluster and for those who ask them."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import SecurityOptions
+
+if TYPE_CHECKING:
+    from tidegate.security.reloading import Reloaded
+    from tidegate.security.tls import Material
+
+
+def https_server(configuration: Configuration) -> ssl.SSLContext | None:
+    """Returns a context whose next connections have the certificates that the files have then; ``None``: plain HTTP. Raises
+    ``ConfigurationError``."""
+    option = SecurityOptions
+    if not configuration.get(option.REST_ENABLED):
+        return None
+    from tidegate.security.settings import rest_server_tls  # its imports take as long as those of a web server
+
+    return _renewing(rest_server_tls(configuration), is_mutual=configuration.get(option.REST_AUTHENTICATION_ENABLED))
+
+
+def https_client(configuration: Configuration) -> ssl.SSLContext | None:
+    """Returns what a client of a REST port needs; ``None``: plain HTTP. Raises ``ConfigurationError``."""
+    option = SecurityOptions
+    if not configuration.get(option.REST_ENABLED):
+        return None
+    from dataclasses import replace
+
+    from tidegate.security.settings import rest_client_tls
+    from tidegate.security.tls import believed, client_context
+
+    material = rest_client_tls(configuration).get()
+    narrowed = replace(material, trusted=believed(material))
+    return client_context(narrowed, checks_name=configuration.get(option.REST_VERIFY_HOSTNAME))
+
+
+def rest_url(configuration: Configuration, host: str, port: int) -> str:
+    """Returns the address of a REST port."""
+    scheme = "https" if configuration.get(SecurityOptions.REST_ENABLED) else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _renewing(tls: Reloaded[Material], *, is_mutual: bool) -> ssl.SSLContext:
+    """A context that hands each connection, once it has said hello, to the one of the certificates that are there now."""
+    from tidegate.security.tls import server_context
+
+    first = tls.get()
+    last = first, server_context(first, is_mutual=is_mutual)
+
+    def pass_on(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        nonlocal last
+        material = tls.get()
+        if material is not last[0]:
+            last = material, server_context(material, is_mutual=is_mutual)
+        connection.context = last[1]
+
+    entry = server_context(first, is_mutual=is_mutual)
+    entry.sni_callback = pass_on
+    return entry
