@@ -125,7 +125,7 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 
 def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
     """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
-    from tidegate.aio.transport import transport_of
+    from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
     from tidegate.coordination.drivers import is_asked_for_leader
 
@@ -136,7 +136,7 @@ def client_of(configuration: Configuration, job_manager: str | None) -> JobManag
 
 def client_at(configuration: Configuration, address: str) -> JobManagerClient:
     """A client of the JobManager at an address, by the transport of the configuration."""
-    from tidegate.aio.transport import transport_of
+    from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
 
     return JobManagerClient(address, transport=transport_of(configuration))

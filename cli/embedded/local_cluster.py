@@ -43,7 +43,7 @@ class LocalCluster:
         self._definitions = definitions
         loaded = load_configuration(None, [*definitions, *FORCED_TO_LOOPBACK])
         self.configuration = loaded
-        """Of its processes."""
+        """What its processes are started with."""
         self._start_timeout_s = loaded.get(FileOptions.START_TIMEOUT) / 1000
         self._own = EmbeddedFiles(loaded)
         tell_left_by_others(self._own.left_by_others)

@@ -12,7 +12,6 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
-from tidegate.aio.transport import transport_of
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -49,7 +48,6 @@ class Listening(NamedTuple):
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
     """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError`` or ``StandbyEnded``."""
     configuration = with_process_limit(configuration)
-    transport = transport_of(configuration)
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
@@ -59,19 +57,17 @@ async def start_services(configuration: Configuration, services: Services, shutd
     threads = configuration.get(ClusterOptions.IO_POOL_SIZE) or STORAGE_THREADS
     pool, storage = Pool(threads, "storage"), make_storage(configuration)
     services.started("checkpoint storage: up", pool.close)
-    core = JobManagerCore(
-        configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1), transport
-    )
+    core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
     services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)
     availability.term.followers.append(core)
-    workers = make_launcher(configuration, working.directory, core.post, transport)
+    workers = make_launcher(configuration, working.directory, core.post, core.transport)
     if workers is not None:
         core.on_worker = workers.execute
         services.started("TaskManagers: started when jobs need slots", workers.close, WORKERS_END_MS)
         await workers.open()
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
-    resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage, transport)
+    resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)
     rest = await make_rest(configuration, core, resources, services)
     clients.history = rest.history
     await recover_jobs(availability, submission, core, blobs, storage, pool)
@@ -84,7 +80,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
     port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
     bind_host, limits = configuration.get(JobManagerOptions.BIND_HOST), request_limits(configuration)
-    server, bound = await start_server(bind_host, port, register, "JobManager", core.refusal, limits, transport)
+    server, bound = await start_server(bind_host, port, register, "JobManager", core.refusal, limits, core.transport)
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     if workers is not None:

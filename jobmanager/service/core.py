@@ -21,7 +21,8 @@ from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
 from tidegate.aio.probing import until_refused
 from tidegate.aio.process_figures import OwnProcess
-from tidegate.aio.transport import PLAIN, Transport
+from tidegate.aio.transport import Transport
+from tidegate.aio.transports import transport_of
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
@@ -84,7 +85,6 @@ class JobManagerCore:
         storage: CheckpointStorage,
         pool: Pool,
         on_fatal: Callable[[BaseException], None],
-        transport: Transport = PLAIN,
         connect: Callable[[str, Transport], Link] = dial,
     ) -> None:
         self.is_deposed = False
@@ -106,7 +106,7 @@ class JobManagerCore:
         self._attempt_notes = AttemptNotes(availability.jobs)
         self.loss_grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE) if availability.store is not None else 0
         """For so long subtasks go on without this JobManager."""
-        self._transport, self._connect = transport, connect
+        self.transport, self._connect = transport_of(configuration), connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal, journal=_journal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
@@ -179,7 +179,7 @@ class JobManagerCore:
         if (task_manager_id, session) not in self._outboxes:
             self._outboxes[task_manager_id, session] = TaskManagerOutbox(
                 task_manager_id,
-                self._connect(address, self._transport),
+                self._connect(address, self.transport),
                 self.generation,
                 self._answered,
                 address=address,
@@ -207,7 +207,7 @@ class JobManagerCore:
 
     async def _probe(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
         reason = await until_refused(
-            address, lambda: self.post(TaskManagerStoodStill(task_manager_id, session)), self._transport.hello()
+            address, lambda: self.post(TaskManagerStoodStill(task_manager_id, session)), self.transport.hello()
         )
         self.post(TaskManagerConnectionLost(task_manager_id, session, reason, is_gone=True))
 

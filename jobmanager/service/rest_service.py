@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
-from tidegate.aio.transport import Transport
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.surroundings import Surroundings
@@ -46,7 +45,6 @@ class RestResources:
     shutdown: Shutdown
     job_store: JobStore | None
     storage: CheckpointStorage
-    transport: Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +88,12 @@ async def make_rest(
     history = History([archives], pool) if archives is not None else None
     storage = around.storage
     faults = (
-        FaultMaker(core.machine, storage, partial(send_fault, around.transport))
+        FaultMaker(core.machine, storage, partial(send_fault, core.transport))
         if isinstance(storage, FaultyStorage)
         else None
     )
     outside = Surroundings(
-        around.shutdown.ask, around.disposal.dispose, Inspector(around.transport), programs, history, faults
+        around.shutdown.ask, around.disposal.dispose, Inspector(core.transport), programs, history, faults
     )
     endpoint = RestEndpoint(core, outside)
     core.on_asked = endpoint.drop

@@ -11,7 +11,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import MESSAGE_MAX_BYTES, RequestLimits, start_server
-from tidegate.aio.transport import transport_of
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (

@@ -18,7 +18,8 @@ import grpc.aio
 
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
-from tidegate.aio.transport import Transport, transport_of
+from tidegate.aio.transport import Transport
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, StateNotServed, TidegateError
 from tidegate.model.ids import AttemptId, Generation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tidegate.aio.transport import transport_of
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, TaskManagerOptions
 from tidegate.taskmanager.service.identity import Identity, job_manager_address

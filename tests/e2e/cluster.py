@@ -32,7 +32,7 @@ from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
 from tidegate.aio.settings import VARIABLE_PREFIX
-from tidegate.aio.transport import transport_of
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import jobmanager_pb2_grpc as rpc

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtensionOID, NameOID
 from tidegate.aio.transport import ChannelOptions, Transport, is_of_handshake
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.security.handshakes import check_pins, reason_of
-from tidegate.security.keystores import Identity, pem_of
+from tidegate.security.keystores import Credentials, pem_of
 from tidegate.security.reloading import Reloaded
 from tidegate.security.sockets import try_handshake
 from tidegate.security.tls import Material, believed, client_context
@@ -31,11 +31,11 @@ class TlsTransport(Transport):
     is_secure = True
 
     def __init__(self, tls: Reloaded[Material]) -> None:
-        """``tls``: with an identity. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
+        """``tls``: with credentials. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
         neither store."""
         self._tls = tls
         believed(tls.get())
-        _name(_identity(tls.get()).certificate)
+        _name(_credentials(tls.get()).certificate)
 
     def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
         credentials, name = self._client()
@@ -66,7 +66,7 @@ class TlsTransport(Transport):
         material = self._tls.get()
         context = client_context(material, checks_name=False)
         context.set_alpn_protocols(["h2"])
-        expired = _identity(material).expires
+        expired = _credentials(material).expires
         if expired < datetime.now(UTC):
             return f"our certificate has expired at {expired:%Y-%m-%d %H:%M} UTC; renew it in the keystore"
         found = try_handshake(address, context, material.pins)
@@ -84,24 +84,24 @@ class TlsTransport(Transport):
 
     def _client(self) -> tuple[grpc.ChannelCredentials, tuple[str, str]]:
         material = self._tls.get()
-        identity = _identity(material)
-        credentials = grpc.ssl_channel_credentials(pem_of(believed(material)), identity.key_pem(), identity.chain_pem())
-        return credentials, ("grpc.ssl_target_name_override", _name(identity.certificate))
+        own = _credentials(material)
+        credentials = grpc.ssl_channel_credentials(pem_of(believed(material)), own.key_pem(), own.chain_pem())
+        return credentials, ("grpc.ssl_target_name_override", _name(own.certificate))
 
     def _server(self) -> grpc.ServerCredentials:
         def current() -> grpc.ServerCertificateConfiguration:
             material = self._tls.get()
-            identity = _identity(material)
+            own = _credentials(material)
             return grpc.ssl_server_certificate_configuration(
-                [(identity.key_pem(), identity.chain_pem())], pem_of(believed(material))
+                [(own.key_pem(), own.chain_pem())], pem_of(believed(material))
             )
 
         return grpc.dynamic_ssl_server_credentials(current(), current, require_client_authentication=True)
 
 
-def _identity(material: Material) -> Identity:
-    assert material.identity is not None, "connections inside a cluster have a certificate at both ends"
-    return material.identity
+def _credentials(material: Material) -> Credentials:
+    assert material.credentials is not None, "connections inside a cluster have a certificate at both ends"
+    return material.credentials
 
 
 def _name(certificate: x509.Certificate) -> str:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import grpc
 import grpc.aio
 
-from tidegate.model.configuration import Configuration
 from tidegate.model.options import SecurityOptions
 from tidegate.security.handshakes import NO_TLS
 from tidegate.security.sockets import try_handshake
@@ -69,13 +68,3 @@ def is_of_handshake(details: str) -> bool:
 
 
 PLAIN = Transport()
-
-
-def transport_of(configuration: Configuration) -> Transport:
-    """Raises ``ConfigurationError`` for keystores that are missing or cannot be read."""
-    if not configuration.get(SecurityOptions.INTERNAL_ENABLED):
-        return PLAIN
-    from tidegate.aio.tls_transport import TlsTransport  # its imports take as long as those of gRPC
-    from tidegate.security.settings import internal_tls
-
-    return TlsTransport(internal_tls(configuration))

@@ -20,7 +20,8 @@ import grpc
 import pyarrow as pa
 
 from tidegate.aio.rpc import open_blocking_channel
-from tidegate.aio.transport import PLAIN, Transport, transport_of
+from tidegate.aio.transport import PLAIN, Transport
+from tidegate.aio.transports import transport_of
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.state import AggregatingStateDescriptor, StateDescriptor
 from tidegate.model.configuration import Configuration

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tidegate.security.keystores import Identity
+from tidegate.security.keystores import Credentials
 
 CLUSTER_NAME = "tidegate.internal"
 """A name that every certificate of a cluster has: peers are known by the authority, not by the address at which they are."""
@@ -19,7 +19,7 @@ _SKEW = timedelta(minutes=5)
 """By how much a clock may be behind the one that issued a certificate."""
 
 
-def make_authority(now: datetime, life: timedelta) -> Identity:
+def make_authority(now: datetime, life: timedelta) -> Credentials:
     """Returns a new key (P-256) with a certificate that it signed itself, which issues others. ``now``: UTC."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("tidegate cluster")
@@ -34,10 +34,10 @@ def make_authority(now: datetime, life: timedelta) -> Identity:
         .add_extension(identifier, critical=False)
         .sign(key, SHA256())
     )
-    return Identity(key, (certificate,))
+    return Credentials(key, (certificate,))
 
 
-def issue(authority: Identity, hosts: Iterable[str], now: datetime, life: timedelta) -> Identity:
+def issue(authority: Credentials, hosts: Iterable[str], now: datetime, life: timedelta) -> Credentials:
     """Returns a new key with a certificate of the authority, for a process that is a server and a client.
 
     ``hosts``: names and addresses at which it is, beside ``CLUSTER_NAME``. ``now``: UTC.
@@ -61,7 +61,7 @@ def issue(authority: Identity, hosts: Iterable[str], now: datetime, life: timede
         .add_extension(identifier, critical=False)
         .sign(authority.key, SHA256())  # type: ignore[arg-type]
     )
-    return Identity(key, (certificate,))
+    return Credentials(key, (certificate,))
 
 
 def _valid(now: datetime, life: timedelta) -> x509.CertificateBuilder:

@@ -1,6 +1,6 @@
 """Keys and certificates from files: PKCS12 keystores as a Flink installation has them, and PEM.
 
-    keystore      a private key, its certificate, and the authorities that issued it     ->  Identity
+    keystore      a private key, its certificate, and the authorities that issued it     ->  Credentials
     truststore    certificates of authorities                                             ->  certificates that are believed
 
 Flink's ``keystore-type`` is PKCS12 unless it is set; which of both a file is is seen from its bytes, so PEM needs no option. Java's own format JKS is
@@ -37,7 +37,7 @@ _PEM_KEY = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVA
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Credentials:
     """A private key and the certificate that says whose it is.
 
     ``chain``: the certificate, and behind it those of the authorities between it and a root, as the file has them.
@@ -73,7 +73,7 @@ class Passwords(NamedTuple):
 NO_PASSWORDS = Passwords()
 
 
-def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Identity:
+def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Credentials:
     """Returns the key of a PKCS12 or PEM file with its certificates. Raises ``ConfigurationError`` for a file that cannot be read, another
     password, and a file without a key, without a certificate, or with a certificate of another key."""
     data = _read(path, "keystore")
@@ -84,7 +84,7 @@ def read_keystore(path: Path, passwords: Passwords = NO_PASSWORDS) -> Identity:
     mine = next((one for one in chain if _public(one.public_key()) == _public(key.public_key())), None)
     if mine is None:
         raise ConfigurationError(f"none of the certificates of the keystore {path} is of its private key")
-    return Identity(key, (mine, *(one for one in chain if one != mine)))
+    return Credentials(key, (mine, *(one for one in chain if one != mine)))
 
 
 def read_truststore(path: Path, password: str = "") -> tuple[x509.Certificate, ...]:

@@ -18,7 +18,7 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import SecurityOptions
 from tidegate.model.options.option import ConfigOption
 from tidegate.security.handshakes import parse_pins
-from tidegate.security.keystores import Identity, Passwords, read_keystore, read_truststore
+from tidegate.security.keystores import Credentials, Passwords, read_keystore, read_truststore
 from tidegate.security.reloading import Reloaded
 from tidegate.security.tls import Material
 
@@ -102,8 +102,8 @@ def _reloaded(keystore: _Keystore | None, truststore: _Truststore | None, pins: 
 
 
 def _read(keystore: _Keystore | None, truststore: _Truststore | None, pins: frozenset[bytes]) -> Material:
-    identity: Identity | None = None if keystore is None else read_keystore(*keystore)
-    return Material(identity, () if truststore is None else read_truststore(*truststore), pins)
+    credentials: Credentials | None = None if keystore is None else read_keystore(*keystore)
+    return Material(credentials, () if truststore is None else read_truststore(*truststore), pins)
 
 
 def _on_problem(error: ConfigurationError) -> None:

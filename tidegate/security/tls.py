@@ -1,6 +1,6 @@
 """TLS of sockets: contexts for both ends, made from memory.
 
-    Material ── server_context ──▶  ssl.SSLContext    proves itself by its identity; ``is_mutual``: believes only peers that do so too
+    Material ── server_context ──▶  ssl.SSLContext    proves itself by its credentials; ``is_mutual``: believes only peers that do so too
              └─ client_context ──▶  ssl.SSLContext
 
 TLS 1.2 and 1.3. Peers inside a cluster are known by the authority that issued their certificate and not by the address at which they are, as in Flink; clients
@@ -18,14 +18,14 @@ from cryptography import x509
 
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.handshakes import prepare
-from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one end of a connection has: its identity (a client of REST needs none), the certificates that it believes, and the pins."""
+    """What one end of a connection has: its credentials (a client of REST needs none), the certificates that it believes, and the pins."""
 
-    identity: Identity | None
+    credentials: Credentials | None
     trusted: tuple[x509.Certificate, ...]
     pins: frozenset[bytes] = frozenset()
 
@@ -35,7 +35,7 @@ def believed(material: Material) -> tuple[x509.Certificate, ...]:
     ``ConfigurationError`` where no certificate that is known has one."""
     if not material.pins:
         return material.trusted
-    own = () if material.identity is None else material.identity.chain
+    own = () if material.credentials is None else material.credentials.chain
     known = dict.fromkeys((*material.trusted, *own))
     found = tuple(one for one in known if bytes.fromhex(fingerprint_of(one).replace(":", "")) in material.pins)
     if not found:
@@ -47,9 +47,9 @@ def believed(material: Material) -> tuple[x509.Certificate, ...]:
 
 
 def server_context(material: Material, *, is_mutual: bool) -> ssl.SSLContext:
-    """Raises ``ConfigurationError`` where there is no identity."""
+    """Raises ``ConfigurationError`` where there are no credentials."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    if material.identity is None:
+    if material.credentials is None:
         raise ConfigurationError("a server of TLS needs a keystore")
     _prepare(context, material)
     context.verify_mode = ssl.CERT_REQUIRED if is_mutual else ssl.CERT_NONE
@@ -68,9 +68,9 @@ def _prepare(context: ssl.SSLContext, material: Material) -> None:
     prepare(context)
     if material.trusted:
         context.load_verify_locations(cadata=pem_of(material.trusted).decode())
-    if material.identity is not None:
+    if material.credentials is not None:
         # A context reads keys from files only: one that nobody else can open, and that is gone when it has been read.
         with tempfile.NamedTemporaryFile(prefix="tidegate-tls-") as file:
-            file.write(material.identity.key_pem() + material.identity.chain_pem())
+            file.write(material.credentials.key_pem() + material.credentials.chain_pem())
             file.flush()
             context.load_cert_chain(file.name)

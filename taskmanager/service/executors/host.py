@@ -19,7 +19,7 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
-from tidegate.aio.transport import transport_of
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.ids import TaskManagerId

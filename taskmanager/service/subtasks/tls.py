@@ -51,10 +51,10 @@ class SubtaskTls:
         if material is not self._written:
             from tidegate.security.keystores import pem_of
 
-            assert material.identity is not None
+            assert material.credentials is not None
             try:
                 self._directory.mkdir(mode=0o700, exist_ok=True)
-                _replace(self._directory / IDENTITY, material.identity.key_pem() + material.identity.chain_pem())
+                _replace(self._directory / IDENTITY, material.credentials.key_pem() + material.credentials.chain_pem())
                 _replace(self._directory / TRUSTED, pem_of(material.trusted))
             except OSError as error:
                 raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None

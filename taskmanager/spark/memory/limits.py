@@ -70,7 +70,7 @@ class WorkerSettings:
     reserve_bytes: int = -1
     """``tidegate.taskmanager.memory.reserve``; -1: not set."""
     tls_directory: str = ""
-    """Of ``TlsFiles``, for connections by TCP; empty: they are plain."""
+    """That of ``TlsFiles``, for connections by TCP; empty: they are plain."""
     tls_pins: str = ""
     """Fingerprints between commas."""
 

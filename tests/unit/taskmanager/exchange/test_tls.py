@@ -20,7 +20,7 @@ from tidegate.model.errors import SubtaskLost
 from tidegate.records.batch import ArrowBatch
 from tidegate.security.authority import issue, make_authority
 from tidegate.security.handshakes import parse_pins
-from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 from tidegate.security.sockets import IDENTITY, TRUSTED, TlsFiles
 from tidegate.taskmanager.exchange.io_loop import IoLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
@@ -33,7 +33,9 @@ LARGE = 3_000_000
 AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
 
 
-def files(directory: Path, authority: Identity = AUTHORITY, trusted: Identity = AUTHORITY, pins: str = "") -> TlsFiles:
+def files(
+    directory: Path, authority: Credentials = AUTHORITY, trusted: Credentials = AUTHORITY, pins: str = ""
+) -> TlsFiles:
     directory.mkdir()
     own = issue(authority, [], NOW, DAY)
     (directory / IDENTITY).write_bytes(own.key_pem() + own.chain_pem())

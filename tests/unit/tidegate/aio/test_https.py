@@ -18,7 +18,7 @@ from tidegate.aio.https import https_client, https_server, rest_url
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import issue, make_authority
-from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -27,7 +27,9 @@ LIMIT_S = 20
 AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
 
 
-def write_stores(directory: Path, authority: Identity = AUTHORITY, trusted: Identity = AUTHORITY) -> dict[str, str]:
+def write_stores(
+    directory: Path, authority: Credentials = AUTHORITY, trusted: Credentials = AUTHORITY
+) -> dict[str, str]:
     """Writes a keystore for the host localhost and a truststore; returns the options for them."""
     directory.mkdir(exist_ok=True)
     own = issue(authority, ["localhost"], NOW, DAY)

@@ -15,11 +15,12 @@ import pytest
 
 from tidegate.aio.probing import until_refused
 from tidegate.aio.rpc import open_blocking_channel, open_channel, start_server
-from tidegate.aio.transport import PLAIN, Transport, transport_of
+from tidegate.aio.transport import PLAIN, Transport
+from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import issue, make_authority
-from tidegate.security.keystores import Identity, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -30,7 +31,7 @@ AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
 
 
 def write_stores(
-    directory: Path, authority: Identity = AUTHORITY, trusted: Identity = AUTHORITY, born: datetime = NOW
+    directory: Path, authority: Credentials = AUTHORITY, trusted: Credentials = AUTHORITY, born: datetime = NOW
 ) -> Mapping[str, str]:
     """Writes a keystore and a truststore; returns the options for them."""
     directory.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import CLUSTER_NAME, issue, make_authority
 from tidegate.security.keystores import (
     NO_PASSWORDS,
-    Identity,
+    Credentials,
     Passwords,
     fingerprint_of,
     pem_of,
@@ -54,12 +54,12 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def authority() -> Identity:
+def authority() -> Credentials:
     return make_authority(NOW, YEAR)
 
 
 @pytest.fixture(scope="module")
-def identity(authority: Identity) -> Identity:
+def own(authority: Credentials) -> Credentials:
     return issue(authority, ["localhost", "127.0.0.1", "::1"], NOW, YEAR)
 
 
@@ -71,33 +71,33 @@ def test_a_keystore_of_java(java: Path) -> None:
     assert read_truststore(java / "truststore", "secret2") == (found.certificate,)
 
 
-def test_java_reads_what_is_issued_here(tmp_path: Path, authority: Identity, identity: Identity) -> None:
+def test_java_reads_what_is_issued_here(tmp_path: Path, authority: Credentials, own: Credentials) -> None:
     path = tmp_path / "issued.pem"
-    path.write_bytes(identity.chain_pem())
+    path.write_bytes(own.chain_pem())
     printed = keytool("-printcert", "-file", str(path))
     for part in (f"CN={CLUSTER_NAME}", "DNSName: localhost", "IPAddress: 127.0.0.1", "serverAuth", "clientAuth"):
         assert part in printed
-    identity.certificate.verify_directly_issued_by(authority.certificate)
+    own.certificate.verify_directly_issued_by(authority.certificate)
 
 
 @pytest.mark.parametrize("password", ["", PASSWORD], ids=["plain", "encrypted"])
 def test_pem_has_the_key_and_the_certificates_in_any_order(
-    tmp_path: Path, authority: Identity, identity: Identity, password: str
+    tmp_path: Path, authority: Credentials, own: Credentials, password: str
 ) -> None:
     encryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
-    key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    key = own.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     path = tmp_path / "both.pem"
-    path.write_bytes(pem_of([authority.certificate]) + key + identity.chain_pem())
+    path.write_bytes(pem_of([authority.certificate]) + key + own.chain_pem())
     found = read_keystore(path, Passwords(key=password))
-    assert found.chain == (identity.certificate, authority.certificate)
-    assert found.key_pem() == identity.key_pem()
-    assert read_truststore(path) == (authority.certificate, identity.certificate)
+    assert found.chain == (own.certificate, authority.certificate)
+    assert found.key_pem() == own.key_pem()
+    assert read_truststore(path) == (authority.certificate, own.certificate)
 
 
-def test_what_expires_first_counts(authority: Identity) -> None:
+def test_what_expires_first_counts(authority: Credentials) -> None:
     short = issue(make_authority(NOW, timedelta(days=3)), [], NOW, YEAR)
     assert short.expires == NOW + YEAR
-    assert Identity(
+    assert Credentials(
         short.key, (*short.chain, make_authority(NOW, timedelta(days=3)).certificate)
     ).expires == NOW + timedelta(days=3)
 
@@ -124,9 +124,9 @@ def test_a_keystore_that_cannot_be_used(java: Path, file: str, passwords: Passwo
     assert str(caught.value).startswith(message.format(path=path))
 
 
-def test_pem_that_cannot_be_used(tmp_path: Path, authority: Identity, identity: Identity) -> None:
+def test_pem_that_cannot_be_used(tmp_path: Path, authority: Credentials, own: Credentials) -> None:
     path = tmp_path / "one.pem"
-    encrypted = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    encrypted = own.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
 
     def refusal(data: bytes, passwords: Passwords = NO_PASSWORDS) -> str:
         path.write_bytes(data)
@@ -134,17 +134,17 @@ def test_pem_that_cannot_be_used(tmp_path: Path, authority: Identity, identity: 
             read_keystore(path, passwords)
         return str(caught.value).replace(str(path), "FILE")
 
-    assert refusal(identity.chain_pem()).startswith("the keystore FILE has no private key")
-    assert refusal(identity.key_pem()) == "the keystore FILE has no certificate of its private key"
+    assert refusal(own.chain_pem()).startswith("the keystore FILE has no private key")
+    assert refusal(own.key_pem()) == "the keystore FILE has no certificate of its private key"
     assert refusal(encrypted) == "the private key of FILE is encrypted; set the password of the key"
     assert refusal(encrypted, Passwords("other")) == "cannot read the private key of FILE: its password is another"
     assert (
-        refusal(identity.key_pem() + authority.chain_pem())
+        refusal(own.key_pem() + authority.chain_pem())
         == "none of the certificates of the keystore FILE is of its private key"
     )
-    assert refusal(identity.key_pem() + identity.chain_pem()[:200] + b"\n-----END CERTIFICATE-----\n").startswith(
+    assert refusal(own.key_pem() + own.chain_pem()[:200] + b"\n-----END CERTIFICATE-----\n").startswith(
         "cannot read the certificates of FILE"
     )
-    path.write_bytes(identity.key_pem())
+    path.write_bytes(own.key_pem())
     with pytest.raises(ConfigurationError, match="has no certificate"):
         read_truststore(path)

@@ -13,7 +13,7 @@ import pytest
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.authority import issue, make_authority
 from tidegate.security.handshakes import check_pins, parse_pins, reason_of
-from tidegate.security.keystores import Identity, fingerprint_of
+from tidegate.security.keystores import Credentials, fingerprint_of
 from tidegate.security.tls import Material, client_context, server_context
 
 NOW = datetime.now(UTC)
@@ -26,8 +26,8 @@ AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
 
 
 def of(
-    authority: Identity,
-    trusted: Identity = AUTHORITY,
+    authority: Credentials,
+    trusted: Credentials = AUTHORITY,
     hosts: tuple[str, ...] = ("localhost",),
     age: timedelta = timedelta(),
 ) -> Material:
@@ -83,8 +83,8 @@ async def test_two_of_a_cluster_believe_each_other_whatever_the_address() -> Non
     server, client = server_context(yours, is_mutual=True), client_context(mine, checks_name=False)
     heard, said, seen = await talk(server, client)
     assert (heard, said) == ("", "")
-    assert yours.identity is not None
-    fingerprint = fingerprint_of(yours.identity.certificate)
+    assert yours.credentials is not None
+    fingerprint = fingerprint_of(yours.credentials.certificate)
     check_pins(seen, parse_pins(f"{fingerprint_of(AUTHORITY.certificate)}, {fingerprint.replace(':', '').lower()}"))
     check_pins(seen, ())
     with pytest.raises(ssl.SSLCertVerificationError, match=f"not one of those that are pinned: {fingerprint}"):
@@ -94,8 +94,8 @@ async def test_two_of_a_cluster_believe_each_other_whatever_the_address() -> Non
 async def test_a_certificate_in_the_truststore_is_believed_itself() -> None:
     """As with the one keystore that Flink's page on SSL makes for a whole cluster."""
     shared = of(AUTHORITY)
-    assert shared.identity is not None
-    shared = replace(shared, trusted=shared.identity.chain)
+    assert shared.credentials is not None
+    shared = replace(shared, trusted=shared.credentials.chain)
     assert (await talk(server_context(shared, is_mutual=True), client_context(shared, checks_name=False)))[:2] == (
         "",
         "",
@@ -109,7 +109,7 @@ async def test_a_certificate_in_the_truststore_is_believed_itself() -> None:
         (of(AUTHORITY, age=DAY), of(AUTHORITY), CLOSED, "its certificate has expired"),
         (of(AUTHORITY), of(STRANGER), "its certificate is of an authority that is not in the truststore", CLOSED),
         (of(AUTHORITY), of(AUTHORITY, age=DAY), "its certificate has expired", CLOSED),
-        (of(AUTHORITY), replace(of(AUTHORITY), identity=None), "it has no certificate", CLOSED),
+        (of(AUTHORITY), replace(of(AUTHORITY), credentials=None), "it has no certificate", CLOSED),
     ],
     ids=["strange server", "expired server", "strange client", "expired client", "client without one"],
 )
