@@ -64,7 +64,7 @@ class Credentials:
 
 
 class Passwords(NamedTuple):
-    """Of a keystore, and of the key in it. In PKCS12 both are one, as Java writes it; ``key`` decrypts keys in PEM."""
+    """Those of a keystore, and of the key in it. In PKCS12 both are one, as Java writes it; ``key`` decrypts keys in PEM."""
 
     store: str = ""
     key: str = ""
