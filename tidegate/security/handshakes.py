@@ -11,7 +11,7 @@ from tidegate.model.errors import ConfigurationError
 NO_TLS = "it speaks no TLS"
 """Begins every reason that says so."""
 _FINGERPRINT_BYTES = 32
-"""Of SHA-256."""
+"""The length of a SHA-256."""
 
 _BY_VERIFY_CODE = {
     9: "its certificate is not valid yet (a clock is behind)",
@@ -43,7 +43,7 @@ _BY_REASON = {
 
 
 def prepare(context: ssl.SSLContext) -> None:
-    """Sets what all connections have in common: TLS 1.2 or 1.3, and a certificate in the truststore is believed itself, whoever issued it."""
+    """Sets what all connections have in common: TLS 1.2 or 1.3, and a certificate in the truststore is believed itself, whatever its issuer."""
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 

@@ -52,7 +52,7 @@ class Credentials:
 
     @property
     def expires(self) -> datetime:
-        """When its certificate, or the first of those behind it, is no longer valid (UTC)."""
+        """When its certificate, or the first of those behind it, expires (UTC)."""
         return min(one.not_valid_after_utc for one in self.chain)
 
     def key_pem(self) -> bytes:

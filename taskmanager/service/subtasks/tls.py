@@ -1,4 +1,4 @@
-"""What subtasks prove themselves with: the key and the certificates of their TaskManager as PEM, in its working directory, which nobody else can enter.
+"""What subtasks prove themselves with: the key and the certificates of their TaskManager as PEM, in its working directory, which no other user can enter.
 
 A subtask has neither the passwords of keystores nor a library that reads them.
 """
