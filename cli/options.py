@@ -44,8 +44,17 @@ def _with_handed_over(
     context: click.Context, parameter: click.Parameter, definitions: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Those of the command line, behind those of the process that started this one."""
-    from tidegate.aio.settings import handed_over
+    from tidegate.aio.settings import handed_over, variable_of
+    from tidegate.model.configuration import is_sensitive
 
+    for definition in definitions:
+        key = definition.partition("=")[0].strip()
+        if is_sensitive(key):
+            click.echo(
+                f"warning: other users of this machine can read the value of {key} in the command line; put it into config.yaml, "
+                f"which you alone can read, or into the variable {variable_of(key)}",
+                err=True,
+            )
     return (*handed_over(), *definitions)
 
 

@@ -31,7 +31,7 @@ from tests.accounting import STARTS
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
-from tidegate.aio.settings import VARIABLE_PREFIX
+from tidegate.aio.settings import variable_of
 from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.pb import jobmanager_pb2 as pb
@@ -157,11 +157,6 @@ def marked(mark: str, since: float = 0.0) -> list[psutil.Process]:
             ):
                 found.append(process)
     return found
-
-
-def variable_of(key: str) -> str:
-    """The environment variable of an option."""
-    return VARIABLE_PREFIX + key.upper().replace(".", "_").replace("-", "_")
 
 
 class Cluster:

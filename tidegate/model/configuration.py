@@ -28,6 +28,12 @@ SPARK_PREFIX = "spark."
 EFFECTIVE_PREFIXES = (SPARK_PREFIX, "external-resource.")
 """Their keys are not declared one by one, and have an effect."""
 
+_SENSITIVE = (
+    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
+    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
+)  # fmt: skip
+"""Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -154,6 +160,11 @@ class Configuration:
             except ValueError as error:
                 problems[option.key] = _at(setting.source, f"{setting.written or option.key}: {error}")
         return problems
+
+
+def is_sensitive(key: str) -> bool:
+    """Returns whether the value of an option is a secret, to go by its name."""
+    return any(part in key.lower() for part in _SENSITIVE)
 
 
 def is_known(key: str) -> bool:

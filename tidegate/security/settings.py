@@ -10,6 +10,8 @@ Whether each is switched on, the caller looks. Errors name the key, in the words
 from __future__ import annotations
 
 import logging
+import stat
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from tidegate.security.keystores import Credentials, Passwords, read_keystore, r
 from tidegate.security.reloading import Reloaded
 from tidegate.security.tls import Material
 
+EXPIRES_SOON = timedelta(days=30)
+"""Chosen: a warning comes so long before a certificate expires."""
 _Text = ConfigOption[str | None]
 
 _log = logging.getLogger(__name__)
@@ -102,8 +106,25 @@ def _reloaded(keystore: _Keystore | None, truststore: _Truststore | None, pins: 
 
 
 def _read(keystore: _Keystore | None, truststore: _Truststore | None, pins: frozenset[bytes]) -> Material:
-    credentials: Credentials | None = None if keystore is None else read_keystore(*keystore)
+    credentials: Credentials | None = None
+    if keystore is not None:
+        credentials = read_keystore(*keystore)
+        _warn(keystore[0], credentials, datetime.now(UTC))
     return Material(credentials, () if truststore is None else read_truststore(*truststore), pins)
+
+
+def _warn(path: Path, credentials: Credentials, now: datetime) -> None:
+    """Logs what is about to go wrong with a keystore."""
+    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)
+    if credentials.expires < now:
+        _log.warning("the certificate in %s has expired at %s: peers refuse it", path, _moment(credentials.expires))
+    elif credentials.expires < now + EXPIRES_SOON:
+        _log.warning("the certificate in %s expires at %s", path, _moment(credentials.expires))
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _on_problem(error: ConfigurationError) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tidegate.jobmanager.machines.views import ClusterView, JobView, TaskManagerView
 from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
 from tidegate.jobmanager.rest.responses.jobs import job_item, job_times
-from tidegate.model.configuration import Configuration
+from tidegate.model.configuration import Configuration, is_sensitive
 from tidegate.model.ids import AllocationId, TaskManagerId
 from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.states import JobState
@@ -23,11 +23,6 @@ FLINK_VERSION = "2.3.0"
 """The Flink whose REST API this is; clients choose their behaviour by it."""
 NOT_KNOWN = -1
 _HIDDEN = "******"
-_SENSITIVE = (
-    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
-    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
-)  # fmt: skip
-"""Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
 _APPLICATION_STATES = {
     JobState.FAILING: "FAILING",
     JobState.FAILED: "FAILED",
@@ -117,7 +112,7 @@ def workers(cluster: ClusterView, jobs: Sequence[JobView]) -> JsonObject:
 def configuration_entries(configuration: Configuration) -> list[JsonObject]:
     """What is set, with the values of passwords and the like hidden."""
     return [
-        {"key": key, "value": _HIDDEN if any(part in key.lower() for part in _SENSITIVE) else text}
+        {"key": key, "value": _HIDDEN if is_sensitive(key) else text}
         for key, text in configuration.to_strings().items()
     ]
 

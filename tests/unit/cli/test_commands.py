@@ -152,3 +152,14 @@ def test_status_and_stop_without_a_cluster(tmp_path: Path) -> None:
     assert (status.exit_code, status.stdout) == (1, f"No cluster in {tmp_path}/clusters/default.\n")
     stop = tidegate("cluster", "stop", "--dir", tmp_path)
     assert (stop.exit_code, stop.stdout) == (0, f"No cluster is running in {tmp_path}/clusters/default.\n")
+
+
+def test_a_secret_in_the_command_line_is_warned_of_by_its_name_alone() -> None:
+    result = tidegate("list", "-D", "security.ssl.internal.keystore-password=hush", "--jobmanager", NOWHERE)
+    warning, error = result.stderr.strip().splitlines()
+    assert warning == (
+        "warning: other users of this machine can read the value of security.ssl.internal.keystore-password in the command line; put it into "
+        "config.yaml, which you alone can read, or into the variable TIDEGATE_SECURITY_SSL_INTERNAL_KEYSTORE_PASSWORD"
+    )
+    assert error.startswith("error: no JobManager")
+    assert "hush" not in result.output
