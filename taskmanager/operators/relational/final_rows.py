@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidegate.functions.sql.changelog import INSERT, adds
 from tidegate.functions.sql.rows import Change, Row
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.plan.specs import SortField
 from tidegate.records.canonical.forms import canonical_keys
 from tidegate.taskmanager.operators.relational.base import RelationalOperator
@@ -20,7 +21,8 @@ _BATCH_ROWS = 4096
 
 
 class FinalRows(RelationalOperator):
-    """Takes rows with their kinds, and emits those that are left, as inserts, when the input ends.
+    """Takes rows with their kinds, and emits those that are left, as inserts, when the input ends, and behind them the end of time: windows below would
+    take them for late.
 
     ``dealt_by``: the positions by which rows were dealt to subtasks. ``order``: by which they are sorted, none: as they come. ``first``, ``last``: positions
     in that order, from 0, the last not included. ``if_none``: what is emitted where no row came. State: ``[row, how often it is there]`` for each
@@ -47,6 +49,10 @@ class FinalRows(RelationalOperator):
         count = (0 if state is None else state[1]) + (1 if adds(kind) else -1)
         return [row, count] if count else None
 
+    def on_watermark(self, timestamp_ms: int) -> None:
+        if timestamp_ms != END_OF_TIME:
+            super().on_watermark(timestamp_ms)
+
     def finish(self) -> None:
         rows = self._rows()
         if self._order:
@@ -58,6 +64,7 @@ class FinalRows(RelationalOperator):
             self.emit(part)
         if self._if_none is not None and not found:
             self.emit([(INSERT, self._if_none)])
+        super().on_watermark(END_OF_TIME)
 
     def results(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Returns what is emitted of the rows that are left, in their order."""

@@ -142,6 +142,19 @@ def test_windows_of_group_by_have_the_rows_of_flinks_batch_mode(tables: TableEnv
     assert sorted(_rows(tables, query), key=repr) == _WINDOWS[query]
 
 
+def test_windows_over_rows_of_the_end_take_none_for_late(tables: TableEnvironment) -> None:
+    by_item = "SELECT item, MAX(ts) AS ts FROM bids GROUP BY item"
+    counted = (
+        "SELECT TUMBLE_END(ts, INTERVAL '20' SECOND), COUNT(*) FROM ({}) GROUP BY TUMBLE(ts, INTERVAL '20' SECOND)"
+    )
+    assert sorted(_rows(tables, counted.format(by_item))) == [
+        ("2026-01-01 00:00:40.000", "2"),
+        ("2026-01-01 00:01:00.000", "1"),
+    ]
+    first = "SELECT id, ts FROM bids ORDER BY id LIMIT 2"
+    assert _rows(tables, counted.format(first)) == [("2026-01-01 00:00:20.000", "2")]
+
+
 @pytest.mark.parametrize("name", _STATEMENTS)
 def test_rows_are_those_that_a_changelog_leaves(tables: TableEnvironment, name: str) -> None:
     assert sorted(_rows(tables, _STATEMENTS[name]), key=repr) == folded(statement(name).changes)
