@@ -182,7 +182,7 @@ def _final_rows(name: str, options: RelationalOptions, schema: pa.Schema) -> Ope
 def _batch_over(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.BatchOverAggregate1)
-    return BatchOver(name, schema, CompiledOver(node.over_spec, options.row_types[0], name))
+    return BatchOver(name, schema, CompiledOver(node.over_spec, options.row_types[0], name, options.functions))
 
 
 def _join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from tidegate.functions.sql.aggregates import CompiledAggregates, compile_aggregates
+from tidegate.functions.sql.aggregates import CompiledAggregates, UserAggregates, compile_aggregates
 from tidegate.functions.sql.over_windows import over_constants, over_row_type
 from tidegate.functions.sql.rows import Row
 from tidegate.functions.sql.scalar.arrow_types import time_unit
@@ -60,7 +60,9 @@ class Peers:
 class CompiledOver:
     """All windows of a node. ``order``: how the rows of all partitions are sorted before ``values`` takes those of one."""
 
-    def __init__(self, spec: OverSpec, row_type: LogicalType, where: str) -> None:
+    def __init__(
+        self, spec: OverSpec, row_type: LogicalType, where: str, functions: UserAggregates | None = None
+    ) -> None:
         """Raises ``UnsupportedPlan`` that names ``where`` and the function or frame that is not supported."""
         self.partition: Final = spec.partition.fields
         longest = max(spec.groups, key=lambda group: len(group.order_by.fields)).order_by.fields
@@ -69,7 +71,9 @@ class CompiledOver:
         self.order: Final = (*[SortField(position, True, False) for position in self.partition], *longest)
         self._constants = over_constants(spec)
         wide = over_row_type(spec, row_type)
-        self._groups = [(group.order_by.fields, _calls_of(spec, group, wide, where)) for group in spec.groups]
+        self._groups = [
+            (group.order_by.fields, _calls_of(spec, group, wide, where, functions)) for group in spec.groups
+        ]
 
     def values(self, rows: Sequence[Row]) -> list[Row]:
         """Returns the rows of a partition with the results behind their fields. ``rows``: in their order."""
@@ -78,7 +82,9 @@ class CompiledOver:
         return [sum(results, row) for row, *results in zip(rows, *made, strict=True)]
 
 
-def _calls_of(spec: OverSpec, group: OverGroup, row_type: LogicalType, where: str) -> Calls:
+def _calls_of(
+    spec: OverSpec, group: OverGroup, row_type: LogicalType, where: str, functions: UserAggregates | None
+) -> Calls:
     """Functions that know the whole partition stand beside aggregates over frames."""
     counts_rows = group.agg_calls[0].function in _RANKS
 
@@ -88,7 +94,7 @@ def _calls_of(spec: OverSpec, group: OverGroup, row_type: LogicalType, where: st
         return _WHOLE[call.function](call, rows, peers)
 
     plain = [call for call in group.agg_calls if call.function not in _WHOLE]
-    aggregates = _aggregates(spec, group, plain, row_type, where, counts_rows=counts_rows) if plain else None
+    aggregates = _aggregates(spec, group, plain, row_type, where, functions, counts_rows=counts_rows) if plain else None
 
     def values(rows: Sequence[Row], peers: Peers) -> list[tuple[Any, ...]]:
         framed = iter(zip(*aggregates(rows, peers), strict=True) if aggregates is not None else ())
@@ -172,6 +178,7 @@ def _aggregates(
     calls: Sequence[AggregateCall],
     row_type: LogicalType,
     where: str,
+    functions: UserAggregates | None,
     *,
     counts_rows: bool,
 ) -> Calls:
@@ -184,7 +191,7 @@ def _aggregates(
         for found in (call.type, *[types[position] for position in call.arg_list])
     )
     lets_go = not begins_first and not is_float
-    aggregates = compile_aggregates(calls, row_type, lets_go, where)
+    aggregates = compile_aggregates(calls, row_type, lets_go, where, functions)
     frames = _rows_so_far if counts_rows else _frames_of(spec, group, types, where)
 
     def values(rows: Sequence[Row], peers: Peers) -> list[tuple[Any, ...]]:

@@ -383,7 +383,7 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
                 raise UnsupportedPlan("Python UDAF is not supported to be used in UNBOUNDED PRECEDING OVER windows.")
             _check_over(node, row_types[0], where, functions)
         if isinstance(node, plan_nodes.BatchOverAggregate1):
-            CompiledOver(node.over_spec, row_types[0], where)
+            CompiledOver(node.over_spec, row_types[0], where, functions)
         for windowing in _windowings(node):
             if isinstance(windowing, WindowAttachedWindowing):
                 attached_spans(windowing)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
 _BATCH_WINDOWS = ("BatchExecHashWindowAggregate", "BatchExecSortWindowAggregate")
-_WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonCorrelate", *_BATCH_WINDOWS)
+_WITHOUT_JSON = ("ExecPythonGroup", "BatchExecPythonOver", "BatchExecPythonCorrelate", *_BATCH_WINDOWS)
 _NAME_ALONE = re.compile(r'"table"\s*:\s*\{\s*"identifier"\s*:\s*"(?:[^"\\]|\\.)*"\s*\}')
 
 
@@ -155,6 +155,18 @@ def _stand_in(node: Any, planner: Planner) -> Any:
                 False,
                 *same(),
             )
+        case "BatchExecPythonGroupWindowAggregate":
+            made = nodes.stream.StreamExecGroupWindowAggregate(
+                node.getPersistedConfig(),
+                field("grouping"),
+                field("aggCalls"),
+                field("window"),
+                field("namedWindowProperties"),
+                False,
+                *same(),
+            )
+        case "BatchExecPythonOverAggregate":
+            made = nodes.batch.BatchExecOverAggregate(node.getPersistedConfig(), inherited("overSpec"), *same())
         case "BatchExecPythonCorrelate":
             made = nodes.batch.BatchExecCorrelate(
                 node.getPersistedConfig(),

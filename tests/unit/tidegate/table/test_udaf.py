@@ -138,6 +138,11 @@ def mean(values: Any) -> Any:
     return values.mean()
 
 
+@udaf(result_type="BIGINT", func_type="pandas")
+def size(values: Any) -> Any:
+    return len(values)
+
+
 def environment(*, is_streaming: bool = True) -> TableEnvironment:
     settings = EnvironmentSettings.in_streaming_mode() if is_streaming else EnvironmentSettings.in_batch_mode()
     made = TableEnvironment.create(settings)
@@ -146,7 +151,13 @@ def environment(*, is_streaming: bool = True) -> TableEnvironment:
         f"CREATE TABLE v (k STRING, n BIGINT, ts TIMESTAMP(3){watermark}) "
         "WITH ('connector'='filesystem', 'path'='/in/v', 'format'='csv')"
     )
-    for name, function in {"average": average, "collected": collected, "mean": mean, "top2": top2}.items():
+    for name, function in {
+        "average": average,
+        "collected": collected,
+        "mean": mean,
+        "size": size,
+        "top2": top2,
+    }.items():
         made.create_temporary_system_function(name, function)
     return made
 
@@ -264,6 +275,40 @@ def test_batch_mode_runs_functions_of_pandas(batch: TableEnvironment) -> None:
     )
     query = batch.from_path("v").group_by(col("k")).aggregate(both.alias("m", "x")).select(col("k"), col("m"), col("x"))
     assert sorted(changes(batch, query)) == ["+Ia|2.0|a", "+Ib|5.0|b"]
+
+
+_HOP = "HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
+_BATCH: dict[str, list[tuple[str | None, ...]]] = {
+    f"SELECT k, mean(n), TUMBLE_START(ts, INTERVAL '10' SECOND) FROM v GROUP BY k, {_TUMBLE}": [
+        ("a", "2.0", "2020-01-01 00:00:00.000"), ("a", "2.0", "2020-01-01 00:00:10.000"),
+        ("b", "5.0", "2020-01-01 00:00:00.000"), ("b", None, "2020-01-01 00:00:10.000"),
+    ],
+    f"SELECT mean(n), size(n), TUMBLE_END(ts, INTERVAL '10' SECOND) FROM v GROUP BY {_TUMBLE}": [
+        ("2.0", "2", "2020-01-01 00:00:20.000"), ("3.0", "3", "2020-01-01 00:00:10.000")
+    ],
+    f"SELECT k, size(n), HOP_START(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND) FROM v WHERE k = 'a' GROUP BY k, {_HOP}": [
+        ("a", "1", "2020-01-01 00:00:05.000"), ("a", "1", "2020-01-01 00:00:10.000"), ("a", "2", "2019-12-31 23:59:55.000"),
+        ("a", "2", "2020-01-01 00:00:00.000"),
+    ],
+    f"SELECT k, n, mean(n) {_OVER.format('ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING')} FROM v": [
+        ("a", "1", "2.0"), ("a", "2", "2.0"), ("a", "3", "2.0"), ("b", "5", "5.0"), ("b", None, "5.0")
+    ],
+    f"SELECT k, n, mean(n) {_OVER.format('ROWS BETWEEN 1 PRECEDING AND CURRENT ROW')}, "
+    f"size(n) {_OVER.format('ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING')} FROM v": [
+        ("a", "1", "1.0", "2"), ("a", "2", "2.5", "2"), ("a", "3", "2.0", "3"), ("b", "5", "5.0", "2"), ("b", None, "5.0", "2")
+    ],
+    f"SELECT k, n, size(n) {_OVER.format('RANGE BETWEEN INTERVAL ' + repr('2') + ' SECOND PRECEDING AND CURRENT ROW')} FROM v": [
+        ("a", "1", "1"), ("a", "2", "1"), ("a", "3", "2"), ("b", "5", "1"), ("b", None, "1")
+    ],
+    f"SELECT k, n, size(n) {_OVER.format('')} FROM v": [
+        ("a", "1", "1"), ("a", "2", "3"), ("a", "3", "2"), ("b", "5", "1"), ("b", None, "2")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", list(_BATCH))
+def test_batch_mode_runs_functions_of_pandas_in_windows_and_over(batch: TableEnvironment, query: str) -> None:
+    assert left(batch, query) == _BATCH[query]
 
 
 def test_what_flink_does_not_plan_is_refused_in_its_words(streaming: TableEnvironment, batch: TableEnvironment) -> None:
