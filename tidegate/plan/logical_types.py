@@ -147,6 +147,27 @@ class LogicalType:
         (element,) = self.children
         return element
 
+    @property
+    def class_name(self) -> str:
+        """Returns the class of Java whose values RAW and STRUCTURED have; empty for other roots, and where none is named."""
+        if self.extra.startswith("{"):
+            said = json.loads(self.extra)
+            return str(said.get("class") or said.get("implementationClass") or "")
+        found = _CLASS.match(self.extra)
+        return found[1] if found else ""
+
+    @property
+    def attributes(self) -> tuple[Field, ...]:
+        """Returns the fields of STRUCTURED. Raises ``MalformedPlan`` where they cannot be read."""
+        if self.root is not TypeRoot.STRUCTURED:
+            return ()
+        if self.extra.startswith("{"):
+            return tuple(
+                Field(str(one["name"]), decode_type(one["attributeType"]))
+                for one in json.loads(self.extra).get("attributes", ())
+            )
+        return _Parser(self.extra).attributes()
+
     def with_nullable(self, nullable: bool) -> LogicalType:
         """Returns the same type that takes null, or does not."""
         values = {name: getattr(self, name) for name in self.__slots__ if name not in ("root", "nullable")}
@@ -315,6 +336,7 @@ def _field_text(field: Field) -> str:
     return f"{quoted} {field.type}{comment}"
 
 
+_CLASS = re.compile(r"\w+\s*[<(]\s*'([^']*)'")
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)*)`|'((?:[^']|'')*)'|(\d+)|([A-Za-z_]+)|([<>(),]))")
 
 
@@ -399,9 +421,17 @@ class _Parser:
 
     def _fields(self) -> tuple[Field, ...]:
         self._expect("<")
+        return () if self._takes(">") else self._more_fields()
+
+    def attributes(self) -> tuple[Field, ...]:
+        """Those of STRUCTURED, behind the name of its class."""
+        self._word()
+        self._expect("<")
+        self._next()
+        return self._more_fields() if self._takes(",") else ()
+
+    def _more_fields(self) -> tuple[Field, ...]:
         found: list[Field] = []
-        if self._takes(">"):
-            return ()
         while True:
             name = self._next()
             type = self.type()

@@ -42,6 +42,7 @@ from tidegate.records.column_codec import (
 from tidegate.records.row import PositionalNames, Row, RowKind, make_row, make_rows
 from tidegate.records.row_kinds import has_kinds, with_kinds
 from tidegate.records.shown_values import shown_value
+from tidegate.records.table_type import TableTypeInfo, table_codec
 from tidegate.records.type_information import (
     BasicType,
     BasicTypeInfo,
@@ -419,6 +420,8 @@ def _field_codecs(type_info: TypeInformation) -> list[tuple[Encoder, Decoder]]:
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return [_column_codec(t) for t in type_info.get_field_types()]
     if isinstance(type_info, ArrowTypeInfo):
+        if isinstance(type_info, TableTypeInfo):
+            return list(map(table_codec, type_info.schema))
         return [_arrow_codec(field.type) for field in type_info.schema]
     return [_column_codec(type_info)]
 

@@ -12,13 +12,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import pyarrow as pa
-
 from tidegate.model.values import FieldValue
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.java_text import double_text, float_text
 from tidegate.records.row import Row
-from tidegate.records.time import Instant
+from tidegate.records.table_type import TableTypeInfo, value_maker
 from tidegate.records.type_information import (
     BasicType,
     BasicTypeInfo,
@@ -30,9 +28,7 @@ from tidegate.records.type_information import (
     TypeInformation,
 )
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _Text = Callable[[FieldValue], str]
-_Make = Callable[[Any], FieldValue]
 
 
 def record_text(value: FieldValue, type_info: TypeInformation) -> str:
@@ -73,47 +69,11 @@ def text_of(value: FieldValue) -> str:
 
 
 @lru_cache(maxsize=512)
-def _makers(kind: ArrowTypeInfo) -> list[_Make | None]:
-    """What makes PyFlink's value of one of a column: nested rows are ``Row``, maps are dicts."""
-    return [_maker(field.type) for field in kind.schema]
-
-
-def _maker(kind: pa.DataType) -> _Make | None:
-    if pa.types.is_struct(kind):
-        fields = {field.name: _maker(field.type) or _same for field in kind}
-        return _of_any(lambda value: Row(**{name: make(value[name]) for name, make in fields.items()}))
-    if pa.types.is_map(kind):
-        key, item = _maker(kind.key_type) or _same, _maker(kind.item_type) or _same
-        return _of_any(
-            lambda value: {key(k): item(v) for k, v in (value.items() if isinstance(value, dict) else value)}
-        )
-    if pa.types.is_list(kind):
-        element = _maker(kind.value_type)
-        return None if element is None else _of_any(lambda value: [element(part) for part in value])
-    if pa.types.is_timestamp(kind):
-        if kind.tz is not None:
-            return _of_any(_instant)
-        return _of_any(_date_time) if kind.unit == "ns" else None
-    return None
-
-
-def _instant(value: datetime.datetime) -> Instant:
-    since = value - _EPOCH
-    return Instant(since.days * 86400 + since.seconds, since.microseconds * 1000 + getattr(value, "nanosecond", 0))
-
-
-def _date_time(value: Any) -> datetime.datetime:
-    """Without the nanoseconds, which a ``datetime`` has not."""
-    made: datetime.datetime = value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
-    return made
-
-
-def _of_any(make: _Make) -> _Make:
-    return lambda value: None if value is None else make(value)
-
-
-def _same(value: FieldValue) -> FieldValue:
-    return value
+def _makers(kind: ArrowTypeInfo) -> list[Callable[[Any], FieldValue] | None]:
+    """What makes PyFlink's value of one of a column; rows of tables have them already."""
+    if isinstance(kind, TableTypeInfo):
+        return [None] * len(kind.schema)
+    return [value_maker(field.type) for field in kind.schema]
 
 
 @lru_cache(maxsize=512)

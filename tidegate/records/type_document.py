@@ -2,6 +2,7 @@
 
     {"basic": "LONG"}   {"sql_time": "Date"}   {"list": TYPE} and the arrays   {"map": [TYPE, TYPE]}   {"tuple": [TYPE, ...]}
     {"row": [TYPE, ...], "names": [...]}       {"pickled": true}               {"arrow": an Arrow schema, IPC in base64}
+    {"arrow": ..., "columns": [TEXT, ...]}     of rows of a table, with Flink's types of the columns
 
 Defaults of fields are left out: they matter only where state is restored.
 """
@@ -17,6 +18,7 @@ import pyarrow as pa
 from tidegate.model.errors import CorruptData, InvalidJob, Misuse
 from tidegate.model.values import Json
 from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.records.table_type import TableTypeInfo
 from tidegate.records.type_information import (
     BasicArrayTypeInfo,
     BasicType,
@@ -74,7 +76,12 @@ def _document(kind: TypeInformation) -> Json:
         case PickledBytesTypeInfo():
             return {"pickled": True}
         case ArrowTypeInfo():
-            return {"arrow": base64.b64encode(kind.schema.serialize().to_pybytes()).decode("ascii")}
+            schema = base64.b64encode(kind.schema.serialize().to_pybytes()).decode("ascii")
+            return (
+                {"arrow": schema, "columns": list(kind.columns)}
+                if isinstance(kind, TableTypeInfo)
+                else {"arrow": schema}
+            )
     for name, of_elements in _OF_ELEMENTS.items():
         if type(kind) is of_elements:
             return {name: _document(kind.element_type)}
@@ -105,5 +112,9 @@ def _type(document: dict[str, Json], depth: int) -> TypeInformation:
         case "pickled":
             return PickledBytesTypeInfo()
         case "arrow":
-            return ArrowTypeInfo(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(str(content)))))
+            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(str(content))))
+            columns = document.get("columns")
+            return (
+                TableTypeInfo(schema, list(map(str, columns))) if isinstance(columns, list) else ArrowTypeInfo(schema)
+            )
     return _OF_ELEMENTS[name](types([content])[0])

@@ -33,7 +33,7 @@ from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot, parse_type
 from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
-from tidegate.records.data_types import RowType
+from tidegate.records.data_types import DataType, RowType
 from tidegate.records.row_kinds import has_kinds
 from tidegate.table._connectors.registry import CHANGES, COLLECT, ROWS, STREAM, STREAM_SINK, nearest
 from tidegate.table._connectors.sinks import write_table
@@ -44,12 +44,13 @@ from tidegate.table._connectors.streams import (
     WithEventTime,
     WithoutColumn,
     column_names,
+    column_types,
     fields_of,
-    places_of,
     renamed,
     retracted,
     retracted_tuple,
     retracted_value,
+    table_rows,
 )
 from tidegate.table._execution.elements import sql_type, table_of
 from tidegate.table._execution.one_to_one import follow_input, mapped
@@ -61,11 +62,12 @@ from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import MODE, EnvironmentSettings, is_streaming_mode_of
 from tidegate.table.explain_detail import ExplainDetail
-from tidegate.table.expression import Expression, java_type, named_field
+from tidegate.table.expression import Expression
 from tidegate.table.expressions import col, to_java_expressions
 from tidegate.table.module import ModuleEntry
 from tidegate.table.plan_reference import PlanReference
 from tidegate.table.sql_dialect import SqlDialect
+from tidegate.table.stream_types import named_fields, record_type
 from tidegate.table.table import Table, TablePipeline
 from tidegate.table.table_result import TableResult, done
 from tidegate.table.udf import UNNAMED, KnownFunctions, function_named, wrapped
@@ -918,28 +920,26 @@ class StreamTableEnvironment(TableEnvironment):
         timestamp of a record, and ``watermark("...", "SOURCE_WATERMARK()")`` passes the stream's watermarks on. Expressions name the fields, by their
         names, or else in order: ``col("a").alias("b")``, ``col("t").rowtime``, ``col("p").proctime``.
 
-        Raises ``InvalidJob`` for records of unknown type and for a field that the stream does not have."""
+        Columns have Flink's types: numbers of records that are no rows are NOT NULL, ``Types.INSTANT()`` is TIMESTAMP_LTZ(9), and objects of unknown type
+        are RAW, which statements pass on and cannot look into. Raises ``InvalidStatement`` where Flink refuses fields."""
         if len(fields_or_schema) == 1 and isinstance(fields_or_schema[0], Schema):
             return self._table_of_stream(data_stream, fields_or_schema[0], None)
         if not fields_or_schema:
             return self._table_of_stream(data_stream, Schema(), None)
-        names = fields_of(data_stream).names
-        fields = [named_field(field, self.planner) for field in fields_or_schema]
+        if not all(isinstance(field, Expression | str) for field in fields_or_schema):
+            raise InvalidJob(f"Invalid arguments for 'fields': {fields_or_schema!r}")
+        planner = self.planner
+        with planner.errors():
+            expressions = to_java_expressions(fields_or_schema, planner)
+            fields = named_fields(data_stream.get_type(), expressions, self._j_types, planner)
         stored = [field for field in fields if field.kind == "column"]
-        by_name = any(field.source in names for field in stored)
-        if not by_name and len(stored) > len(names):
-            raise InvalidJob(
-                f"from_data_stream(): {len(stored)} names for the {len(names)} fields of the stream: {', '.join(names)}"
-            )
-        places = places_of([field.source for field in stored], names) if by_name else tuple(range(len(stored)))
-        types = fields_of(data_stream)
         schema = Schema(
-            columns={field.name: sql_type(types.field(place)) for field, place in zip(stored, places, strict=True)},
+            columns={field.name: field.type for field in stored},
             metadata=tuple((f.name, "TIMESTAMP(3)", ROWTIME_UTC, True) for f in fields if f.kind == "rowtime"),
             computed=tuple((f.name, "PROCTIME()") for f in fields if f.kind == "proctime"),
             watermarks=tuple((f.name, "SOURCE_WATERMARK()") for f in fields if f.kind == "rowtime"),
         )
-        made = self._table_of_stream(data_stream, schema, places)
+        made = self._table_of_stream(data_stream, schema, tuple(field.place for field in stored))
         order = [field.name for field in fields]
         return made if made.get_column_names() == order else made.select(*map(col, order))
 
@@ -1007,7 +1007,6 @@ class StreamTableEnvironment(TableEnvironment):
         places: tuple[int, ...] | None,
         mode: ChangelogMode = _INSERTS,
     ) -> Table:
-        fields = fields_of(stream)
         if stream.get_execution_environment() is not self._env:
             raise InvalidJob(
                 "from_data_stream(): the stream is of another environment than this StreamTableEnvironment"
@@ -1017,14 +1016,10 @@ class StreamTableEnvironment(TableEnvironment):
         with planner.errors():
             shown: list[str] = []
             if places is None:
-                places_of(schema.columns, fields.names)  # names that are not there are refused
-                places = tuple(range(len(fields)))
-                columns = ", ".join(f"`{field.name.replace('`', '``')}` {sql_type(field)}" for field in fields)
+                places = tuple(range(len(fields_of(stream))))
+                types = self._j_types
                 translated = planner.jvm.org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult(
-                    self._j_tenv.getCatalogManager().getDataTypeFactory(),
-                    java_type(f"ROW<{columns}>", planner),
-                    schema.to_java(planner),
-                    True,
+                    types, record_type(stream.get_type(), types, planner), schema.to_java(planner), True
                 )
                 j_schema, shown = translated.getSchema(), list(map(str, translated.getProjections() or []))
             else:
@@ -1034,6 +1029,10 @@ class StreamTableEnvironment(TableEnvironment):
             made = self._from(target.option("number", number).option(CHANGES, mode.changes).build())
         table = Table(lambda: made, self)
         return table.select(*map(col, shown)) if shown else table
+
+    @property
+    def _j_types(self) -> Any:
+        return self._j_tenv.getCatalogManager().getDataTypeFactory()
 
     def _new_environment(self) -> StreamExecutionEnvironment:
         made = super()._new_environment()
@@ -1048,7 +1047,9 @@ class StreamTableEnvironment(TableEnvironment):
         descriptor = self._descriptors.get(getattr(table, "_path", ""))
         if descriptor is not None and descriptor.connector == "datagen" and descriptor.columns is not None:
             schema = descriptor.columns.arrow_schema()
-            return generated(self._env, table._path, schema, descriptor.options)
+            kinds = zip(descriptor.columns.columns.values(), schema, strict=True)
+            types = [parse_type(str(kind) if isinstance(kind, DataType) else sql_type(field)) for kind, field in kinds]
+            return table_rows(generated(self._env, table._path, schema, descriptor.options), types)
         return self._stream_of(table, None, "append")
 
     def _stream_of(self, table: Table, target: Schema | None, changes: str) -> DataStream:
@@ -1076,7 +1077,7 @@ class StreamTableEnvironment(TableEnvironment):
             fields = stream.get_type().arrow_schema()
             at = len(fields) - (2 if has_kinds(fields) else 1)
             timed = mapped(stream, WithEventTime(at), fields).name("Event time")
-            return mapped(timed, WithoutColumn(at), fields.remove(at))
+            return table_rows(mapped(timed, WithoutColumn(at), fields.remove(at)), column_types(sink))
         times = [i for i, kind in enumerate(types) if "*ROWTIME*" in str(kind)]
         if len(times) > 1:
             found = ", ".join(stream.get_type().arrow_schema().names[i] for i in times)
@@ -1085,9 +1086,9 @@ class StreamTableEnvironment(TableEnvironment):
                 f"'{sink.dynamic_table_sink.table.name}'.\nPlease select the column that should be used as the event-time timestamp for the table "
                 "sink by casting all other columns to regular TIMESTAMP or TIMESTAMP_LTZ."
             )
-        if not times:
-            return stream
-        return mapped(stream, WithEventTime(times[0]), stream.get_type()).name("Event time")
+        if times:
+            stream = mapped(stream, WithEventTime(times[0]), stream.get_type()).name("Event time")
+        return table_rows(stream, column_types(sink))
 
     def _attach(self, plan: ExecNodeGraph) -> None:
         """Adds the operators of a plan that writes tables to the stream environment, whose ``execute`` runs them."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from tidegate.model.errors import InvalidJob
 from tidegate.records.data_types import DataType
 from tidegate.records.data_types import DataTypes as DataTypes
 
@@ -294,42 +292,6 @@ def static_call(name: str, *arguments: object, rest: Sequence[object] | None = N
 def static_field(name: str) -> Expression:
     """A constant of Flink's ``Expressions``."""
     return Expression(lambda planner: getattr(planner.api.Expressions, name))
-
-
-@dataclass(frozen=True)
-class NamedField:
-    """A field of a stream as ``from_data_stream`` is given it: ``source`` is the field's name, ``name`` the column's; ``kind``: column, rowtime or
-    proctime."""
-
-    source: str
-    name: str
-    kind: str
-
-
-def named_field(expression: object, planner: Planner) -> NamedField:
-    """Reads ``col("a")``, ``col("a").alias("b")``, ``col("t").rowtime`` and ``col("p").proctime``. Raises ``InvalidJob`` for others."""
-    if isinstance(expression, str):
-        return NamedField(expression, expression, "column")
-    name, kind = "", "column"
-    if isinstance(expression, Expression):
-        with planner.errors():
-            at = expression._make(planner).toExpr()
-            while str(at.getClass().getSimpleName()).endswith("CallExpression"):
-                called, parts = str(at.getFunctionDefinition()), list(at.getChildren())
-                if called == "as" and len(parts) == 2:
-                    name = str(parts[1].getValueAs(planner.jvm.java.lang.String._java_lang_class).get())
-                elif called in ("rowtime", "proctime"):
-                    kind = called
-                else:
-                    break
-                at = parts[0]
-            if str(at.getClass().getSimpleName()) == "UnresolvedReferenceExpression":
-                source = str(at.getName())
-                return NamedField(source, name or source, kind)
-    raise InvalidJob(
-        f"from_data_stream() takes names of fields, such as col('a'), col('a').alias('b') and col('t').rowtime, and not {expression}: "
-        "compute columns with select() on the table"
-    )
 
 
 def to_java(values: Sequence[object], planner: Planner) -> list[Any]:

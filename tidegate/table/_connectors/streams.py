@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidegate.common.row import Row, RowKind
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.datastream._graph.transformation import OperatorTransformation
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.functions.interfaces import ProcessFunction
@@ -17,15 +18,19 @@ from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.values import FieldValue, Record
 from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.row_kinds import has_kinds, with_kinds, without_kinds
-from tidegate.table._connectors.registry import nearest
+from tidegate.records.table_type import TableTypeInfo
+from tidegate.records.type_information import PICKLED_METADATA
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
 ROWTIME_UTC = "rowtime-utc"
 """The same as TIMESTAMP(3): what ``col("x").rowtime`` is."""
 _STAMP = "$timestamp"
+_UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+"""The finer, the larger."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +43,19 @@ class StreamTable:
 
 
 def fields_of(stream: DataStream) -> pa.Schema:
-    """The fields of a stream's records; a record that is no row has one, ``f0``. Raises ``InvalidJob`` for objects of unknown type."""
+    """The fields of a stream's records; a record that is no row has one, ``f0``."""
     kind = stream.get_type()
-    if kind == Types.PICKLED_BYTE_ARRAY():
-        raise InvalidJob(
-            "from_data_stream(): the records of this stream are objects of unknown type: give the operator before it an output_type, such as "
-            "Types.ROW_NAMED([...], [...])"
-        )
     schema = _columns_of(kind)
     return schema if _has_fields(kind) else pa.schema([schema.field(0).with_name("f0")])
-
-
-def places_of(names: Iterable[str], fields: Sequence[str]) -> tuple[int, ...]:
-    """Where the fields with these names are. Raises ``InvalidJob`` for a name that is not there."""
-    places = []
-    for name in names:
-        if name not in fields:
-            raise InvalidJob(
-                f"from_data_stream(): the stream has no field '{name}'{nearest(name, fields)}; it has: {', '.join(fields)}"
-            )
-        places.append(list(fields).index(name))
-    return tuple(places)
 
 
 def read_stream(
     env: StreamExecutionEnvironment, node: Node, name: str, table: StreamTable, metadata: Sequence[str]
 ) -> DataStream:
-    """What a scan reads: the stored columns, and behind them the timestamp for each of the metadata keys."""
+    """What a scan reads: the stored columns, and behind them the timestamp for each of the metadata keys. Raises ``InvalidJob`` for a column that is to
+    be something else than the objects of unknown type which it has."""
     stream = DataStream(env, table.stream._transformation)
+    _check_objects(stream.get_type(), table.fields, node.output_type)
     if metadata:
         stream = stream.process(WithTimestamp(_has_fields(stream.get_type())), _with_timestamp(stream.get_type()))
         follow_input(stream)
@@ -118,7 +108,18 @@ class StreamColumns:
                     "in front of from_data_stream()"
                 )
             columns.append(stamps.cast(pa.timestamp("ms")))
-        return [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+        return [self._cast(column, field) for column, field in zip(columns, schema, strict=True)]
+
+    def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """Digits of a second that the column does not have are cut."""
+        is_cut = pa.types.is_time(field.type) or _is_coarser(field.type, column.type)
+        try:
+            return column.cast(field.type, safe=not is_cut)
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatch(
+                f"the table {self._name}: a value of the stream does not fit the column '{field.name}': {error}. Give from_data_stream() a Schema "
+                "with another type of it; TIMESTAMP(9) ends in the year 2262, TIMESTAMP(6) does not"
+            ) from None
 
     def _check_inserts(self, kinds: Sequence[pa.Array]) -> None:
         for column in kinds:
@@ -182,6 +183,35 @@ def column_names(sink: Node) -> list[str]:
     return [column.name for kind in ("PHYSICAL", "METADATA") for column in table.schema.columns if column.kind == kind]
 
 
+def column_types(sink: Node) -> list[LogicalType]:
+    """The types of the columns of a sink's table."""
+    assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    return [field.type for field in table.physical_fields]
+
+
+def table_rows(stream: DataStream, columns: Sequence[LogicalType]) -> DataStream:
+    """The same rows as functions of the program see them; a column of row kinds may stand behind the ``columns``."""
+    schema = stream.get_type().arrow_schema()
+    for index, column in enumerate(columns):
+        if column.root is TypeRoot.RAW and pa.types.is_binary(schema.field(index).type):
+            schema = schema.set(index, schema.field(index).with_metadata(PICKLED_METADATA))
+    kind = TableTypeInfo(schema, list(map(str, columns)))
+    made = stream._transformation
+    if not isinstance(made, OperatorTransformation):
+        return mapped(stream, SameColumns(), kind)
+    made.output_type = kind
+    return stream
+
+
+class SameColumns:
+    """A batch as it is."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+
 def renamed(stream: DataStream, names: Sequence[str]) -> DataStream:
     """The same rows with other names of their columns; row kinds stay behind them."""
     schema = stream.get_type().arrow_schema()
@@ -204,6 +234,21 @@ def _has_fields(kind: TypeInformation) -> bool:
     return isinstance(kind, ArrowTypeInfo | RowTypeInfo | TupleTypeInfo)
 
 
+def _check_objects(kind: TypeInformation, places: Sequence[int], columns: LogicalType) -> None:
+    schema = _columns_of(kind)
+    for place, field in zip(places, columns.fields, strict=False):
+        is_object = schema.field(place).metadata == PICKLED_METADATA
+        if is_object and field.type.root is not TypeRoot.RAW:
+            raise InvalidJob(
+                f"from_data_stream(): the column '{field.name}' is declared as {field.type}, and the stream has objects of unknown type there: give the "
+                "operator before it an output_type, such as Types.ROW_NAMED([...], [...])"
+            )
+
+
+def _is_coarser(kind: pa.DataType, other: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and pa.types.is_timestamp(other) and _UNITS[kind.unit] < _UNITS[other.unit]
+
+
 def _columns_of(kind: TypeInformation) -> pa.Schema:
     """Without the one of row kinds."""
     schema = kind.arrow_schema()
@@ -213,7 +258,10 @@ def _columns_of(kind: TypeInformation) -> pa.Schema:
 def _with_timestamp(kind: TypeInformation) -> TypeInformation:
     if isinstance(kind, ArrowTypeInfo):
         made = _columns_of(kind).append(pa.field(_STAMP, pa.int64()))
-        return ArrowTypeInfo(with_kinds(made) if has_kinds(kind.arrow_schema()) else made)
+        made = with_kinds(made) if has_kinds(kind.arrow_schema()) else made
+        return (
+            TableTypeInfo(made, [*kind.columns, "BIGINT"]) if isinstance(kind, TableTypeInfo) else ArrowTypeInfo(made)
+        )
     if isinstance(kind, RowTypeInfo | TupleTypeInfo):
         names, types = list(kind.get_field_names()), list(kind.get_field_types())
     else:

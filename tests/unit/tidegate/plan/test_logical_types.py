@@ -121,3 +121,31 @@ def test_a_field_that_a_type_does_not_have_is_refused() -> None:
     with pytest.raises(MalformedPlan) as caught:
         decode_type({"type": "DECIMAL", "precision": 3, "size": 1})
     assert caught.value.message == "unknown field 'size' of the type DECIMAL"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "STRUCTURED<'org.example.Pair', `f0` INT NOT NULL, `f1` ROW<`a` STRING>>",
+        {
+            "type": "STRUCTURED_TYPE",
+            "implementationClass": "org.example.Pair",
+            "attributes": [
+                {"name": "f0", "attributeType": "INT NOT NULL"},
+                {"name": "f1", "attributeType": "ROW<`a` STRING>"},
+            ],
+        },
+    ],
+    ids=["text", "object"],
+)
+def test_a_structured_type_tells_its_class_and_its_fields(written: object) -> None:
+    found = decode_type(written)
+    assert found.class_name == "org.example.Pair"
+    assert found.attributes == (Field("f0", parse_type("INT NOT NULL")), Field("f1", parse_type("ROW<`a` STRING>")))
+
+
+def test_a_raw_type_tells_its_class() -> None:
+    assert parse_type("RAW('[B', 'AAA=') NOT NULL").class_name == "[B"
+    assert decode_type({"type": "RAW", "class": "java.lang.Character"}).class_name == "java.lang.Character"
+    assert parse_type("INT").class_name == ""
+    assert parse_type("INT").attributes == ()

@@ -64,9 +64,9 @@ def test_columns_are_the_fields_of_the_records(place: Place) -> None:
     env, tables, stream = place
     assert columns(tables.from_data_stream(stream)) == ["id BIGINT", "name STRING"]
     numbers = env.from_collection([1, 2], Types.INT())
-    assert columns(tables.from_data_stream(numbers)) == ["f0 INT"]
+    assert columns(tables.from_data_stream(numbers)) == ["f0 INT NOT NULL"]
     pairs = env.from_collection([(1, "a")], Types.TUPLE([Types.LONG(), Types.STRING()]))
-    assert columns(tables.from_data_stream(pairs)) == ["f0 BIGINT", "f1 STRING"]
+    assert columns(tables.from_data_stream(pairs)) == ["f0 BIGINT NOT NULL", "f1 STRING"]
     arrow = env.from_collection(pa.table({"x": [1.5]}))
     assert columns(tables.from_data_stream(arrow)) == ["x DOUBLE"]
     made = tables.from_data_stream(stream).where(col("id") > 1).select(col("id") * 10, col("name"))
@@ -87,7 +87,9 @@ def test_a_schema_picks_types_and_adds_columns(place: Place) -> None:
     assert run(tables.to_data_stream(made), BATCH) == [("a", 1, 2), (None, 2, 4)]
     derived = Schema.new_builder().column_by_expression("p", "PROCTIME()").build()
     assert columns(tables.from_data_stream(stream, derived))[:2] == ["id BIGINT", "name STRING"]
-    with pytest.raises(InvalidJob, match="the stream has no field 'nam'; did you mean 'name'\\?; it has: id, name"):
+    with pytest.raises(
+        InvalidStatement, match=r"Unable to find a field named 'nam' .* available fields are: \[id, name\]"
+    ):
         tables.from_data_stream(stream, Schema.new_builder().column("nam", "STRING").build())
 
 
@@ -143,9 +145,9 @@ def test_expressions_name_fields_by_name_or_in_order(place: Place) -> None:
     in_order = tables.from_data_stream(stream, col("a"), col("b"), col("p").proctime)
     assert columns(in_order) == ["a BIGINT", "b STRING", "p TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*"]
     assert run(tables.to_data_stream(in_order.select(col("b"), col("a"))), BATCH) == [("a", 1), (None, 2)]
-    with pytest.raises(InvalidJob, match="3 names for the 2 fields of the stream: id, name"):
+    with pytest.raises(InvalidStatement, match="Number of expressions does not match number of input fields."):
         tables.from_data_stream(stream, col("a"), col("b"), col("c"))
-    with pytest.raises(InvalidJob, match=r"takes names of fields, such as col\('a'\).*compute columns with select"):
+    with pytest.raises(InvalidStatement, match="Field reference expression or alias on field expression expected."):
         tables.from_data_stream(stream, col("id") + lit(1))
 
 
@@ -194,8 +196,10 @@ def test_append_streams_have_the_type_that_is_asked_for(place: Place) -> None:
 
 def test_what_cannot_be_a_table_or_a_stream_is_refused(place: Place) -> None:
     _, tables, stream = place
-    with pytest.raises(InvalidJob, match="objects of unknown type: give the operator before it an output_type"):
-        tables.from_data_stream(stream.map(lambda row: row))
+    declared = Schema.new_builder().column("f0", "STRING").build()
+    objects = tables.from_data_stream(stream.map(lambda row: row), declared)
+    with pytest.raises(InvalidJob, match="objects of unknown type there: give the operator before it an output_type"):
+        tables.to_data_stream(objects)
     other = StreamExecutionEnvironment.get_execution_environment()
     with pytest.raises(InvalidJob, match="the stream is of another environment"):
         tables.from_data_stream(other.from_collection(ROWS, ROW))

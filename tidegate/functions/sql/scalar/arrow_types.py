@@ -18,7 +18,7 @@ def arrow_type(type: LogicalType) -> pa.DataType:
     """Returns the type of the columns that hold ``type``. Raises ``UnsupportedPlan`` for a type that columns do not hold.
 
     Timestamps have the unit that their precision needs (ms up to 3 digits, us up to 6, else ns), with UTC for those with a local time
-    zone; TIME is in ms; intervals are a duration in ms or a number of months.
+    zone; TIME is in ms; intervals are a duration in ms or a number of months; RAW is what streams have of its class.
     """
     simple = _SIMPLE.get(type.root)
     if simple is not None:
@@ -39,6 +39,10 @@ def arrow_type(type: LogicalType) -> pa.DataType:
             return pa.map_(arrow_type(type.element), pa.int32())
         case TypeRoot.ROW:
             return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in type.fields])
+        case TypeRoot.STRUCTURED if type.attributes:
+            return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in type.attributes])
+        case TypeRoot.RAW if type.class_name in _RAW:
+            return _RAW[type.class_name]
         case _:
             raise UnsupportedPlan(f"values of the type {type} cannot be held in a column; cast them to another type")
 
@@ -80,3 +84,9 @@ _SIMPLE: Final = {
     TypeRoot.INTERVAL_DAY_TIME: pa.duration("ms"),
     TypeRoot.NULL: pa.null(),
 }
+_RAW: Final = {
+    "[B": pa.binary(),
+    "java.lang.Character": pa.string(),
+    "java.math.BigInteger": pa.decimal256(76, 0),
+}
+"""By the class: pickled objects, ``Types.CHAR()`` and ``Types.BIG_INT()``."""
