@@ -5,6 +5,7 @@
 | TIMESTAMP_LTZ                       | ``Instant``                                                |
 | TIMESTAMP                           | ``datetime`` without a zone, to the microsecond            |
 | ROW, MAP and MULTISET, ARRAY        | ``Row`` with its names, ``dict``, ``list``                 |
+| a tuple of Flink's                  | ``tuple``                                                  |
 | RAW                                 | the object, of ``Types.BIG_INT()`` an ``int``              |
 | everything else                     | as of a columnar stream                                    |
 """
@@ -35,10 +36,13 @@ from tidegate.records.row import Row, make_row
 from tidegate.records.time import Instant
 from tidegate.records.type_information import PICKLED_METADATA
 
+TUPLE_METADATA = {b"tidegate.tuple": b"1"}
+"""Metadata of an Arrow field whose structs are tuples."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """How many make a second."""
 _NANOS = 10**9
+"""A conversion."""
 _Make = Callable[[Any], FieldValue]
 
 
@@ -69,6 +73,8 @@ def table_codec(field: pa.Field) -> tuple[Encoder, Decoder]:
     if not pa.types.is_nested(kind):
         return leaf_codec(kind)
     make = value_maker(kind)
+    if field.metadata == TUPLE_METADATA and make is not None:
+        return partial(_encode, kind), partial(_decode_tuples, make)
     return partial(_encode, kind), partial(_decode_nested, make)
 
 
@@ -129,6 +135,10 @@ def _decode_date_times(column: pa.Array) -> list[FieldValue]:
 def _decode_nested(make: _Make | None, column: pa.Array) -> list[FieldValue]:
     values: list[FieldValue] = column.to_pylist()
     return values if make is None else [make(value) for value in values]
+
+
+def _decode_tuples(make: _Make, column: pa.Array) -> list[FieldValue]:
+    return [None if value is None else tuple(value) for value in _decode_nested(make, column)]
 
 
 def _encode(kind: pa.DataType, values: Sequence[FieldValue]) -> pa.Array:

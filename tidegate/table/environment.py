@@ -962,22 +962,25 @@ class StreamTableEnvironment(TableEnvironment):
         return self._table_of_stream(data_stream, schema or Schema(), None, mode)
 
     def to_append_stream(self, table: Table, type_info: TypeInformation | None = None) -> DataStream:
-        """As ``to_data_stream``; with ``type_info``, records of that type: a row, a tuple, or the value of the one column."""
+        """As ``to_data_stream``; with ``type_info``, records of that type: a row or a tuple. Of the type of a value they are rows of one column, as in
+        PyFlink. Raises ``InvalidStatement`` where the table has columns of other types."""
+        is_row = isinstance(type_info, RowTypeInfo | TupleTypeInfo)
+        target = None
+        if type_info is not None:
+            target = schema_of_type(type_info, None if is_row else table.get_column_names())
         try:
-            stream = self.to_data_stream(table)
+            stream = self.to_data_stream(table) if target is None else self._stream_of(table, target, "append")
         except InvalidStatement as error:
             message = re.sub(r"^Table sink '\S*' doesn't", "toAppendStream doesn't", error.message)
             raise InvalidStatement(message, details=error.details) from None
-        if type_info is None:
+        if not is_row:
             return stream
-        width = len(stream.get_type().arrow_schema())
         if isinstance(type_info, TupleTypeInfo):
-            return stream.map(tuple, type_info)
-        if isinstance(type_info, RowTypeInfo):
-            return stream.map(_same_row, type_info)
-        if width != 1:
-            raise InvalidJob(f"to_append_stream(): {type_info!r} is of one value, and the table has {width} columns")
-        return stream.map(_only_value, type_info)
+            made = stream.map(tuple, type_info)
+        else:
+            made = stream.map(_same_row, type_info)
+        follow_input(made)
+        return made
 
     def to_retract_stream(self, table: Table, type_info: TypeInformation) -> DataStream:
         """Changes as pairs: whether a row is there afterwards, and the row, which is of ``type_info``: a row or a tuple, or the value of the one column.
@@ -1106,11 +1109,12 @@ class StreamTableEnvironment(TableEnvironment):
         return made
 
 
-def schema_of_type(type_info: TypeInformation) -> Schema:
-    """The columns of records of a type."""
+def schema_of_type(type_info: TypeInformation, names: Sequence[str] | None = None) -> Schema:
+    """The columns of records of a type; ``names``: that of the column of records that are values."""
     fields = type_info.arrow_schema()
-    names = fields.names if isinstance(type_info, RowTypeInfo | TupleTypeInfo) else ["f0"]
-    return Schema(columns={name: sql_type(field) for name, field in zip(names, fields, strict=True)})
+    if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
+        names = fields.names
+    return Schema(columns={name: sql_type(field) for name, field in zip(names or ["f0"], fields, strict=False)})
 
 
 def check_time_zone(name: str) -> None:
@@ -1127,10 +1131,6 @@ def check_time_zone(name: str) -> None:
 
 def _same_row(row: Row) -> Row:
     return row
-
-
-def _only_value(row: Row) -> object:
-    return row[0]
 
 
 def _type_text(j_type: Any) -> str:

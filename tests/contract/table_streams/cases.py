@@ -41,7 +41,7 @@ def kinds(a: Any) -> dict[str, tuple[Any, Any]]:
         "CHAR": (t.CHAR(), "c"),
         "BIG_INT": (t.BIG_INT(), 12345678901234567890123),
         "BIG_DEC": (t.BIG_DEC(), Decimal("1.50")),
-        "INSTANT": (t.INSTANT(), a.Instant(1500, 123456000)),
+        "INSTANT": (t.INSTANT(), a.Instant(1500, 123000000)),
         "SQL_DATE": (t.SQL_DATE(), date(2021, 3, 4)),
         "SQL_TIME": (t.SQL_TIME(), time(1, 2, 3)),
         "SQL_TIMESTAMP": (t.SQL_TIMESTAMP(), datetime(2021, 3, 4, 5, 6, 7, 123000)),
@@ -354,13 +354,14 @@ def programs(a: Any) -> dict[str, Program]:
     }
     made |= {name: Program(make, (1, 2), t.INT()) for name, make in numbers.items()}
     for name, (given, _) in kinds(a).items():
-        for form, type in (("alone", given), ("in row", t.ROW_NAMED(["x", "y"], [given, t.LONG()]))):
-            names = (
-                (col("x"),) if form == "alone" and name not in ("ROW", "ROW_NAMED", "TUPLE") else (col("x"), col("y"))
-            )
-            made[f"{name} by name, {form}"] = Program(
-                lambda e, s, type=type, names=names: e.from_data_stream(s.map(lambda value: value, type), *names),  # type: ignore[misc]
-                (1,),
-                t.INT(),
-            )
+        is_row = name in ("ROW", "ROW_NAMED", "TUPLE")
+        one = (col("x"), col("y")) if is_row else (col("x"),)
+        made[f"{name} by name, alone"] = Program(_named(given, one), (1,), t.INT())
+        pair_of = t.ROW_NAMED(["x", "y"], [given, t.LONG()])
+        made[f"{name} by name, in row"] = Program(_named(pair_of, (col("x"), col("y"))), (1,), t.INT())
     return made
+
+
+def _named(type: Any, names: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
+    """The table of a stream of the type, with these names of its fields."""
+    return lambda tables, stream: tables.from_data_stream(stream.map(lambda value: value, type), *names)

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,9 @@ def all_programs(found: dict[str, Any]) -> None:
     env, _ = environment()
     results, streams = found["programs"], []
     for name, program in programs(A).items():
-        made = tried(lambda program=program: program.make(*_given(env, program)))  # type: ignore[misc]
+        made = tried(partial(program.make, *_given(env, program)))
         if isinstance(made, A.Table):
-            made = tried(lambda made=made: columns(made))  # type: ignore[misc]
+            made = tried(partial(columns, made))
         results[name] = made if isinstance(made, str) else []
         if not isinstance(made, str):
             streams.append(name)

@@ -26,6 +26,11 @@ RECORDED = json.loads((Path(__file__).parent / "streams.json").read_text("utf-8"
 A = api("tidegate")
 PROGRAMS = programs(A)
 ERROR = "ERROR "
+OURS = {
+    ("BIG_INT", "int 60173402806"): "int 12345678901234567890123",
+    ("BIG_DEC", "Decimal Decimal('1.50')"): "Decimal Decimal('1.500000000000000000')",
+}
+"""By name of a type and PyFlink's value: a number that it cuts to 64 bits, and digits that it adds as soon as the table is looked into."""
 
 
 def is_error(found: object) -> bool:
@@ -33,8 +38,8 @@ def is_error(found: object) -> bool:
 
 
 def reached(found: dict[str, Any]) -> dict[str, Any]:
-    """Without what PyFlink cannot do."""
-    return {name: seen for name, seen in found.items() if not is_error(seen)}
+    """Without what PyFlink cannot do, and with ours where it does otherwise."""
+    return {name: OURS.get((name, seen), seen) for name, seen in found.items() if not is_error(seen)}
 
 
 def environment(stream: DataStream) -> StreamTableEnvironment:
@@ -80,7 +85,7 @@ def test_values_of_streams_are_printed_as_flink_prints_them() -> None:
         made = tables.to_data_stream(tables.from_data_stream(stream))
         type = made.get_type()
         assert isinstance(type, TableTypeInfo)
-        row = parse_type(f"ROW<{', '.join(f'c{i} {text}' for i, text in enumerate(type.columns))}>")
+        row = parse_type(f"ROW<{', '.join(f'`c{i}` {text}' for i, text in enumerate(type.columns))}>")
 
         def texts(batch: pa.RecordBatch) -> pa.RecordBatch:
             found = [list(line) for line in texts_of(batch, row, shows_kinds=False)]
@@ -102,6 +107,18 @@ def test_functions_behind_a_table_see_what_pyflinks_see() -> None:
 
     (found,) = ran(piece, kind, record)
     assert dict(zip(names, found, strict=True)) == reached(RECORDED["seen"])
+
+
+def test_what_pyflink_cannot_pass_on_comes_back_from_a_table_of_a_table() -> None:
+    kind, record = row_of_all(["PICKLED", "CHAR", "BIG_INT", "TUPLE"])
+
+    def piece(stream: DataStream) -> DataStream:
+        tables = environment(stream)
+        made = tables.to_data_stream(tables.from_data_stream(stream))
+        return tables.to_data_stream(tables.from_data_stream(made)).map(lambda row: list(map(described, row)))
+
+    values = ["{str 'x': int 1}", "str 'c'", "int 12345678901234567890123", "(int 1, str 'a')"]
+    assert ran(piece, kind, record) == [values]
 
 
 @pytest.mark.parametrize("way", RECORDED["columns"])
@@ -133,20 +150,30 @@ def outcome(program: Program) -> Any:
 
 
 def plain(text: str) -> str:
-    """A reason without the class of the error and the numbers of anonymous tables."""
-    return re.sub(r"\d+", "#", re.sub(r"^ERROR [\w.$]+: ", ERROR, text))
+    """A reason without the class of the error, the names of anonymous tables and the addresses of objects."""
+    text = re.sub(r"^ERROR (?:[\w.$]+: )+", ERROR, text)
+    text = re.sub(r"'null'|'\*anonymous_\w+\$\d+\*'", "'*'", text)
+    return re.sub(r"@[0-9a-f]+", "@", text)
 
 
-OURS: dict[str, str] = {}
-"""What we say or do where PyFlink does otherwise."""
+KINDS_OF_PAIRS = ("sums retracted", "sums retracted as longs")
+"""Rows in the pairs of ``to_retract_stream`` are inserts, since rows in tuples have no kinds here."""
 
 
 @pytest.mark.parametrize("name", RECORDED["programs"])
 def test_programs_of_streams_and_tables_do_what_pyflinks_do(name: str) -> None:
     recorded, found = RECORDED["programs"][name], outcome(PROGRAMS[name])
-    if name in OURS:
-        assert OURS[name] in str(found)
-    elif is_error(recorded):
-        assert plain(str(found)) == plain(recorded)
+    if is_error(recorded):
+        assert plain(recorded).removeprefix(ERROR) in plain(str(found))
+        assert is_error(found)
+    elif "LEGACY(" in recorded:  # which no statement can do much with
+        assert "LEGACY(" not in found
+        assert found.split(" ")[0] == recorded.split(" ")[0]
+    elif "*PROCTIME*" in recorded:  # of expressions it may be null there
+        assert found.replace(" NOT NULL *PROCTIME*", " *PROCTIME*") == recorded.replace(
+            " NOT NULL *PROCTIME*", " *PROCTIME*"
+        )
+    elif name in KINDS_OF_PAIRS:
+        assert found == [re.sub(r"Row[-+][UD]", "Row+I", text) for text in recorded]
     else:
         assert found == recorded

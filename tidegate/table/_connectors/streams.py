@@ -22,13 +22,14 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.row_kinds import has_kinds, with_kinds, without_kinds
-from tidegate.records.table_type import TableTypeInfo
+from tidegate.records.table_type import TUPLE_METADATA, TableTypeInfo
 from tidegate.records.type_information import PICKLED_METADATA
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
 ROWTIME_UTC = "rowtime-utc"
 """The same as TIMESTAMP(3): what ``col("x").rowtime`` is."""
 _STAMP = "$timestamp"
+_TUPLES = "org.apache.flink.api.java.tuple."
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 """The finer, the larger."""
 
@@ -195,8 +196,11 @@ def table_rows(stream: DataStream, columns: Sequence[LogicalType]) -> DataStream
     """The same rows as functions of the program see them; a column of row kinds may stand behind the ``columns``."""
     schema = stream.get_type().arrow_schema()
     for index, column in enumerate(columns):
-        if column.root is TypeRoot.RAW and pa.types.is_binary(schema.field(index).type):
-            schema = schema.set(index, schema.field(index).with_metadata(PICKLED_METADATA))
+        field = schema.field(index)
+        if column.root is TypeRoot.RAW and pa.types.is_binary(field.type):
+            schema = schema.set(index, field.with_metadata(PICKLED_METADATA))
+        elif column.class_name.startswith(_TUPLES):
+            schema = schema.set(index, field.with_metadata(TUPLE_METADATA))
     kind = TableTypeInfo(schema, list(map(str, columns)))
     made = stream._transformation
     if not isinstance(made, OperatorTransformation):

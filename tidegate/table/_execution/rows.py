@@ -89,6 +89,10 @@ def value_text(value: Any, type: LogicalType) -> str:
         case TypeRoot.ROW:
             texts = [value_text(part, field.type) for part, field in zip(value, type.fields, strict=True)]
             return f"+I[{', '.join(texts)}]"
+        case TypeRoot.STRUCTURED:
+            kinds = {field.name: field.type for field in type.attributes}
+            parts = {name: "NULL" if part is None else value_text(part, kinds[name]) for name, part in value.items()}
+            return f"({', '.join(f'{name}={text}' for name, text in parts.items())})"
         case _:
             return str(value)
 

@@ -81,6 +81,7 @@ def test_row_kinds_stand_behind_the_columns() -> None:
 
 def test_types_travel_and_are_equal_where_columns_are_held_alike() -> None:
     (found,) = types_from_json(types_to_json([KIND]), 1)
+    assert isinstance(found, TableTypeInfo)
     for same in (found, pickle.loads(pickle.dumps(KIND))):
         assert (same, same.columns, hash(same)) == (KIND, KIND.columns, hash(KIND))
     assert TableTypeInfo(SCHEMA, ["BIGINT"] * len(SCHEMA)) == KIND
