@@ -73,8 +73,9 @@ def rows_per_second(options: Mapping[str, str]) -> int:
 
 def check_type(field: pa.Field) -> None:
     """Raises ``InvalidJob`` for a type of which no random values are made."""
-    kinds = (pa.types.is_string, pa.types.is_boolean, pa.types.is_floating, pa.types.is_integer, pa.types.is_timestamp)
-    if not any(is_kind(field.type) for is_kind in kinds):
+    kind = field.type
+    numbers = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    if not (numbers or pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind)):
         raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
 
 
@@ -88,7 +89,11 @@ def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.A
         return pa.array(drawn & np.uint64(1) == 1)
     if pa.types.is_floating(field.type):
         low, high = float(options.get("min", 0)), float(options.get("max", 1))
-        return pa.array(low + (drawn >> np.uint64(11)) / 2.0**53 * (high - low)).cast(field.type)
+        return _between(drawn, low, high).cast(field.type)
+    if pa.types.is_decimal(field.type):
+        largest = 10.0 ** (field.type.precision - field.type.scale) - 10.0**-field.type.scale
+        low, high = max(-largest, float(options.get("min", 0))), min(largest, float(options.get("max", largest)))
+        return _between(drawn, low, high).cast(field.type)
     if pa.types.is_timestamp(field.type):
         return pa.array(np.full(len(rows), time.time_ns() // 1_000_000)).cast(pa.timestamp("ms")).cast(field.type)
     span = _SPAN[field.type.bit_width // 8]
@@ -96,6 +101,10 @@ def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.A
     width = high - low + 1
     spread = drawn if width >= 2**64 else drawn % np.uint64(width)
     return pa.array((spread + np.uint64(low % 2**64)).view(np.int64)).cast(field.type)
+
+
+def _between(drawn: NumpyColumn, low: float, high: float) -> pa.Array:
+    return pa.array(low + (drawn >> np.uint64(11)) / 2.0**53 * (high - low))
 
 
 def _texts(drawn: NumpyColumn, length: int) -> pa.Array:
