@@ -57,7 +57,8 @@ class _Channel:
         self.credit = ReceiverCredit()
         self.recording: Recording | None = None
         self.overtook: tuple[int, int] | None = None
-        """Checkpoint id and place on the wire of the last barrier that came with priority."""
+        """Checkpoint id and place on the wire of the newest barrier that came with priority, or while it was awaited. One that was overtaken by a newer
+        barrier may come behind it."""
         self.blocked = False
         self.is_ready = False
         self.ended = False
@@ -260,7 +261,7 @@ class ChannelInputGate:
                 recording.add(queued)
         is_awaited = recording is not None and queued.is_barrier_of(recording.checkpoint_id)
         if event is not None and (queued.has_priority or is_awaited):
-            if isinstance(event, Barrier):
+            if isinstance(event, Barrier) and (channel.overtook is None or event.checkpoint_id > channel.overtook[0]):
                 channel.overtook = (event.checkpoint_id, queued.sequence)
             self._priority.append((index, event))
             return

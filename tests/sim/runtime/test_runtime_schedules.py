@@ -19,6 +19,8 @@ pytestmark = pytest.mark.sim
 
 SCHEDULES, BLOCK, AT_LEAST_ONCE = 500, 50, 50
 """More than it takes to catch any planted bug; `make soak` runs others for five minutes."""
+_OVERTAKEN_BARRIER = 609173449001587
+"""Seed of a schedule in which a barrier comes behind that of a newer checkpoint."""
 _KILLS_A_SINK_FUNCTION = BASE_SEED + 12
 """Seed of a schedule in which a subtask is killed while a transaction of its sink function is open."""
 
@@ -49,6 +51,11 @@ def test_jobs_are_exact_whatever_fails(first: int, pytestconfig: pytest.Config) 
 def test_at_least_once_loses_nothing() -> None:
     outcomes = [run(BASE_SEED + i, exactly_once=False) for i in range(AT_LEAST_ONCE)]
     assert sum(o.executions for o in outcomes) > 1.2 * AT_LEAST_ONCE
+
+
+def test_a_barrier_behind_a_newer_one_doubles_nothing() -> None:
+    """An aborted checkpoint's barrier came behind the one that had overtaken it, and was taken for its place."""
+    assert run(_OVERTAKEN_BARRIER).executions == 4
 
 
 def test_a_schedule_is_its_seed() -> None:

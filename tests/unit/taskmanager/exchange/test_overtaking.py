@@ -157,6 +157,22 @@ def test_an_announced_barrier_overtakes_at_the_producer_when_its_time_is_over(ti
     assert drain(tight, gate, 4) == [[1], [2], [3], [4]], "and no barrier a second time"
 
 
+def test_a_barrier_that_a_newer_one_overtook_does_not_stand_for_it(tight: Net) -> None:
+    """The older checkpoint was aborted: its barrier still comes, behind what the newer one has overtaken, and is awaited no longer."""
+    partition, gate = tight.pair()
+    fill(tight, partition, gate, 1, 2)
+    partition.announce(ALIGNED)
+    assert isinstance(tight.wait_for(gate.poll_priority, "the announcement")[1], BarrierAnnouncement)
+    gate.persist(0, 7)
+    assert sent_values(partition.overtake(NEXT)) == [[2], ALIGNED]
+    assert tight.wait_for(gate.poll_priority, "the newer barrier") == (0, NEXT)
+    assert drain(tight, gate, 1) == [[1]]
+    assert tight.wait_for(gate.poll_priority, "the older barrier") == (0, ALIGNED)
+    gate.persist(0, 8)
+    assert [values(items) for _, items in gate.take_persisted(8)] == [[]], "it is in flight at the producer"
+    assert drain(tight, gate, 1) == [[2]]
+
+
 @pytest.mark.parametrize("last", [CancelBarrier(7), EndOfPartition(), NEXT], ids=lambda event: type(event).__name__)
 def test_a_recording_ends_with_what_stands_for_the_barrier(tight: Net, last: object) -> None:
     partition, gate = tight.pair()
