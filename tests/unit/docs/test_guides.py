@@ -139,6 +139,7 @@ def test_every_guide_has_an_example() -> None:
         "queryable_state",
         "spark_cluster",
         "state_processor",
+        "tls",
     }
     assert guides | {"README.md"} <= shown | {f"docs/guide/{page}.md" for page in of_commands | in_e2e}
 
