@@ -171,20 +171,22 @@ def programs(a: Any) -> dict[str, Program]:
         a.Row.of_kind(kind.DELETE, "a", 10),
     )
 
-    class ById(a.TimestampAssigner):  # type: ignore[misc]
-        def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-            return int(value[0]) * 1000
+    def seconds_of_id(_: Any, value: Any, record_timestamp: int) -> int:
+        return int(value[0]) * 1000
 
-    class Stamped(a.ProcessFunction):  # type: ignore[misc]
-        def process_element(self, value: Any, ctx: Any) -> Any:
-            yield f"{described(value)} at {ctx.timestamp()}"
+    def with_timestamp(_: Any, value: Any, ctx: Any) -> Any:
+        yield f"{described(value)} at {ctx.timestamp()}"
+
+    # Their bases are those of the package that runs.
+    by_id = type("ById", (a.TimestampAssigner,), {"extract_timestamp": seconds_of_id})
+    stamper = type("Stamped", (a.ProcessFunction,), {"process_element": with_timestamp})
 
     def timed(stream: Any) -> Any:
-        strategy = a.WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ById())
+        strategy = a.WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(by_id())
         return stream.assign_timestamps_and_watermarks(strategy)
 
     def stamped(tables: Any, table: Any) -> Any:
-        return tables.to_data_stream(table).process(Stamped(), t.STRING())
+        return tables.to_data_stream(table).process(stamper(), t.STRING())
 
     def built(**given: Any) -> Any:
         made = schema.new_builder()

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.certificates import issue, make_authority
 from tests.unit.taskmanager.exchange.harness import Net, rows
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.errors import SubtaskLost
 from tidegate.records.batch import ArrowBatch
-from tidegate.security.authority import issue, make_authority
 from tidegate.security.handshakes import parse_pins
 from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
 from tidegate.security.sockets import IDENTITY, TRUSTED, TlsFiles

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests import certificates
+from tests.certificates import make_authority
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_client, https_server, rest_url
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.authority import issue, make_authority
-from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -31,11 +32,7 @@ def write_stores(
     directory: Path, authority: Credentials = AUTHORITY, trusted: Credentials = AUTHORITY
 ) -> dict[str, str]:
     """Writes a keystore for the host localhost and a truststore; returns the options for them."""
-    directory.mkdir(exist_ok=True)
-    own = issue(authority, ["localhost"], NOW, DAY)
-    keystore, truststore = directory / "own.pem", directory / "trusted.pem"
-    keystore.write_bytes(own.key_pem() + own.chain_pem())
-    truststore.write_bytes(pem_of(trusted.chain))
+    keystore, truststore = certificates.write_stores(directory, authority, trusted, NOW, DAY)
     return {
         "security.ssl.rest.enabled": "true",
         "security.ssl.rest.keystore": str(keystore),

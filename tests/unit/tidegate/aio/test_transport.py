@@ -13,14 +13,15 @@ import grpc
 import grpc.aio
 import pytest
 
+from tests import certificates
+from tests.certificates import issue, make_authority
 from tidegate.aio.probing import until_refused
 from tidegate.aio.rpc import open_blocking_channel, open_channel, start_server
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.authority import issue, make_authority
-from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
+from tidegate.security.keystores import Credentials, fingerprint_of
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -34,11 +35,7 @@ def write_stores(
     directory: Path, authority: Credentials = AUTHORITY, trusted: Credentials = AUTHORITY, born: datetime = NOW
 ) -> Mapping[str, str]:
     """Writes a keystore and a truststore; returns the options for them."""
-    directory.mkdir(exist_ok=True)
-    own = issue(authority, ["localhost"], born, DAY)
-    keystore, truststore = directory / "own.pem", directory / "trusted.pem"
-    keystore.write_bytes(own.key_pem() + own.chain_pem())
-    truststore.write_bytes(pem_of(trusted.chain))
+    keystore, truststore = certificates.write_stores(directory, authority, trusted, born, DAY)
     return {
         "security.ssl.internal.enabled": "true",
         "security.ssl.keystore": str(keystore),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
+from tests.certificates import CLUSTER_NAME, issue, make_authority
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.authority import CLUSTER_NAME, issue, make_authority
 from tidegate.security.keystores import (
     NO_PASSWORDS,
     Credentials,

@@ -9,10 +9,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
+from tests.certificates import issue, make_authority, write_stores
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.authority import issue, make_authority
-from tidegate.security.keystores import Credentials, pem_of
+from tidegate.security.keystores import Credentials
 from tidegate.security.settings import internal_tls, rest_client_tls, rest_server_tls
 
 NOW = datetime.now(UTC)
@@ -22,11 +22,8 @@ AUTHORITY = make_authority(NOW, LONG)
 
 def stores(directory: Path, life: timedelta = LONG, mode: int = 0o600) -> dict[str, str]:
     """A PEM keystore of the given life, and its truststore, under the keys that all connections share."""
-    own = issue(AUTHORITY, ["localhost"], NOW - timedelta(days=1), life)
-    keystore, truststore = directory / "own.pem", directory / "trusted.pem"
-    keystore.write_bytes(own.key_pem() + own.chain_pem())
+    keystore, truststore = write_stores(directory, AUTHORITY, AUTHORITY, NOW - timedelta(days=1), life)
     keystore.chmod(mode)
-    truststore.write_bytes(pem_of(AUTHORITY.chain))
     return {"security.ssl.keystore": str(keystore), "security.ssl.truststore": str(truststore)}
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.certificates import issue, make_authority
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.authority import issue, make_authority
 from tidegate.security.handshakes import check_pins, parse_pins, reason_of
 from tidegate.security.keystores import Credentials, fingerprint_of
 from tidegate.security.tls import Material, client_context, server_context

@@ -1,17 +1,18 @@
-"""An authority for one cluster: it issues the certificates of its processes, and is thrown away with it."""
+"""An authority for tests: it issues certificates of processes, and writes the stores that a configuration names."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tidegate.security.keystores import Credentials
+from tidegate.security.keystores import Credentials, pem_of
 
 CLUSTER_NAME = "tidegate.internal"
 """A name that every certificate of a cluster has: peers are known by the authority, not by the address at which they are."""
@@ -43,7 +44,8 @@ def issue(authority: Credentials, hosts: Iterable[str], now: datetime, life: tim
     ``hosts``: names and addresses at which it is, beside ``CLUSTER_NAME``. ``now``: UTC.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.certificate.public_key())  # type: ignore[arg-type]
+    assert isinstance(authority.key, ec.EllipticCurvePrivateKey)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     certificate = (
         _valid(now, life)
         .subject_name(_name(CLUSTER_NAME))
@@ -59,9 +61,22 @@ def issue(authority: Credentials, hosts: Iterable[str], now: datetime, life: tim
             critical=False,
         )
         .add_extension(identifier, critical=False)
-        .sign(authority.key, SHA256())  # type: ignore[arg-type]
+        .sign(authority.key, SHA256())
     )
     return Credentials(key, (certificate,))
+
+
+def write_stores(
+    directory: Path, authority: Credentials, trusted: Credentials, born: datetime, life: timedelta
+) -> tuple[Path, Path]:
+    """Writes a keystore for localhost and a truststore as PEM; returns both."""
+    directory.mkdir(exist_ok=True)
+    own = issue(authority, ["localhost"], born, life)
+    keystore, truststore = directory / "own.pem", directory / "trusted.pem"
+    keystore.write_bytes(own.key_pem() + own.chain_pem())
+    keystore.chmod(0o600)
+    truststore.write_bytes(pem_of(trusted.chain))
+    return keystore, truststore
 
 
 def _valid(now: datetime, life: timedelta) -> x509.CertificateBuilder:
