@@ -16,8 +16,9 @@ from collections.abc import Callable
 
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
+from tidegate.security.handshakes import reason_of_loss
 from tidegate.taskmanager.exchange.addresses import is_unix
-from tidegate.taskmanager.exchange.framed_socket import FramedSocket, reason_of_loss
+from tidegate.taskmanager.exchange.framed_socket import FramedSocket
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings

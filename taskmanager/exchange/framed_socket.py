@@ -10,7 +10,6 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from tidegate.security.handshakes import reason_of
 from tidegate.security.sockets import TlsSocket
 from tidegate.wire.frames import Frame, FrameDecoder, OutgoingFrame, make_header
 
@@ -18,11 +17,6 @@ _READ_BUDGET = 4 * 1024 * 1024
 """Bytes taken from one socket before others get their turn."""
 _MAX_BUFFERS = 64
 """Buffers in one system call; every platform takes more (IOV_MAX)."""
-
-
-def reason_of_loss(error: OSError) -> str:
-    """Returns why a connection is gone, in words."""
-    return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
 
 
 class FramedSocket:

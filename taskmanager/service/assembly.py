@@ -65,7 +65,7 @@ async def start_task_manager(
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory, interval_ms = SlotMemory.of(configuration), configuration.get(TaskOptions.CANCELLATION_INTERVAL)
-    tls = SubtaskTls.of(configuration, directory)
+    tls = SubtaskTls.of(configuration, directory, job_manager.transport.tls)
     subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get, interval_ms, tls)
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     here = FaultsHere(asked, job_manager.tell)

@@ -11,7 +11,6 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import MESSAGE_MAX_BYTES, RequestLimits, start_server
-from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
@@ -64,8 +63,7 @@ async def start_endpoint(
         add_TaskManagerFaultsServicer_to_server(faults, server)
 
     host, port = configuration.get(TaskManagerOptions.BIND_HOST), configuration.get(TaskManagerOptions.RPC_PORT)
-    transport = transport_of(configuration)
-    return await start_server(host, port, register, "TaskManager", limits=_LIMITS, transport=transport)
+    return await start_server(host, port, register, "TaskManager", limits=_LIMITS, transport=job_manager.transport)
 
 
 async def start_control(

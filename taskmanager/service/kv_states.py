@@ -19,7 +19,6 @@ import grpc.aio
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
 from tidegate.aio.transport import Transport
-from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, StateNotServed, TidegateError
 from tidegate.model.ids import AttemptId, Generation
@@ -147,7 +146,7 @@ async def start_kv_states(
 
     bind = configuration.get(TaskManagerOptions.BIND_HOST)
     server, port = await _first_free(
-        bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register, transport_of(configuration)
+        bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register, job_manager.transport
     )
     shown = f"[{host}]" if ":" in host else host
     states.address = f"{shown}:{port}"

@@ -20,8 +20,7 @@ async def serve_http(
     runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None, tls: ssl.SSLContext | None = None
 ) -> int:
     """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. ``tls``: for
-    HTTPS. Raises
-    ``ExternalError`` that names ``what`` when it cannot be had."""
+    HTTPS. Raises ``ExternalError`` that names ``what`` when it cannot be had."""
     _bound_connections(runner, most or http_connections())
     try:
         sockets = listen(host, port)

@@ -28,12 +28,10 @@ from tidegate.security.tls import Material, believed, client_context
 class TlsTransport(Transport):
     """Threads may share it."""
 
-    is_secure = True
-
     def __init__(self, tls: Reloaded[Material]) -> None:
         """``tls``: with credentials. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
         neither store."""
-        self._tls = tls
+        self.tls = self._tls = tls
         believed(tls.get())
         _name(_credentials(tls.get()).certificate)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -18,6 +18,10 @@ from tidegate.model.options import SecurityOptions
 from tidegate.security.handshakes import NO_TLS
 from tidegate.security.sockets import try_handshake
 
+if TYPE_CHECKING:
+    from tidegate.security.reloading import Reloaded
+    from tidegate.security.tls import Material
+
 ChannelOptions: TypeAlias = Iterable[tuple[str, Any]]
 """gRPC's own, by name."""
 
@@ -25,8 +29,8 @@ ChannelOptions: TypeAlias = Iterable[tuple[str, Any]]
 class Transport:
     """In plain text."""
 
-    is_secure = False
-    """Whether both ends prove who they are."""
+    tls: Reloaded[Material] | None = None
+    """What both ends prove who they are with; ``None``: they do not."""
 
     def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
         """Returns a channel to ``host:port`` or ``unix:/path`` for the running loop; it connects when it is first used."""

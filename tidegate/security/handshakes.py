@@ -73,6 +73,11 @@ def check_pins(certificate: bytes | None, pins: Iterable[bytes]) -> None:
         raise ssl.SSLCertVerificationError(f"its certificate is not one of those that are pinned: {found}")
 
 
+def reason_of_loss(error: OSError) -> str:
+    """Returns why a connection is gone, in words; it may have no TLS, or have been in use for long."""
+    return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
+
+
 def reason_of(error: BaseException) -> str:
     """Returns what was wrong with a handshake, as seen from here: what the other end is, or what it says of us."""
     if isinstance(error, ssl.SSLCertVerificationError):

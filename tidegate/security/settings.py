@@ -9,6 +9,7 @@ Whether each is switched on, the caller looks. Errors name the key, in the words
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import stat
 from datetime import UTC, datetime, timedelta
@@ -115,8 +116,9 @@ def _read(keystore: _Keystore | None, truststore: _Truststore | None, pins: froz
 
 def _warn(path: Path, credentials: Credentials, now: datetime) -> None:
     """Logs what is about to go wrong with a keystore."""
-    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)
+    with contextlib.suppress(OSError):  # it was there when it was read
+        if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)
     if credentials.expires < now:
         _log.warning("the certificate in %s has expired at %s: peers refuse it", path, _moment(credentials.expires))
     elif credentials.expires < now + EXPIRES_SOON:

@@ -106,7 +106,7 @@ class JobManagerConnection:
     accepted this TaskManager for ``taskmanager.registration.timeout``."""
 
     def __init__(self, retrieval: LeaderRetrieval, times: RegistrationTimes, transport: Transport = PLAIN) -> None:
-        self._retrieval, self._transport = retrieval, transport
+        self._retrieval, self.transport = retrieval, transport
         self._address = ""
         self._peer = "the JobManager"
         self._times = times
@@ -142,7 +142,7 @@ class JobManagerConnection:
 
     async def _probe(self, resident: Resident) -> None:
         """Whether the JobManager that was lost is gone, while it is looked for."""
-        resident.on_lost(await until_refused(self._address, hello=self._transport.hello()), is_over=True)
+        resident.on_lost(await until_refused(self._address, hello=self.transport.hello()), is_over=True)
 
     async def close(self) -> None:
         """Hang up, for good: the JobManager sees it at once."""
@@ -235,7 +235,7 @@ class JobManagerConnection:
             await self._hang_up()  # a new connection next time: the old one may wait long before it looks again
             found = ""
             if isinstance(error, Unreachable):
-                found = await asyncio.to_thread(self._transport.diagnose, self._address, error.message)
+                found = await asyncio.to_thread(self.transport.diagnose, self._address, error.message)
             return None, found or error.message
 
     async def _look_for_the_leader(self) -> None:
@@ -261,7 +261,7 @@ class JobManagerConnection:
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
         """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
         if self._channel is None or self._stub_of_channel is None:
-            self._channel = open_channel(self._address, self._transport)
+            self._channel = open_channel(self._address, self.transport)
             self._stub_of_channel = jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
         return self._stub_of_channel
 

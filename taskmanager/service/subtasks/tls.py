@@ -28,10 +28,10 @@ class SubtaskTls:
         self._written: Material | None = None
 
     @staticmethod
-    def of(configuration: Configuration, working: Path) -> SubtaskTls | None:
-        """Returns ``None`` where connections of subtasks have no TLS. Raises ``ConfigurationError``."""
+    def of(configuration: Configuration, working: Path, tls: Reloaded[Material] | None) -> SubtaskTls | None:
+        """``tls``: that of gRPC. Returns ``None`` where connections of subtasks have none. Raises ``ConfigurationError``."""
         option = SecurityOptions
-        if not (configuration.get(option.INTERNAL_ENABLED) and configuration.get(option.DATA_ENABLED)):
+        if tls is None or not configuration.get(option.DATA_ENABLED):
             return None
         master = configuration.get(SparkOptions.MASTER)
         if not master.startswith("local"):
@@ -39,11 +39,7 @@ class SubtaskTls:
                 f"bad configuration: {option.INTERNAL_ENABLED.key} is true, and {SparkOptions.MASTER.key} is {master}: control connections of "
                 f"subtasks on other machines have no TLS yet; with {option.DATA_ENABLED.key} false, theirs and those for data stay plain"
             )
-        from tidegate.security.settings import internal_tls  # its imports take as long as those of gRPC
-
-        return SubtaskTls(
-            internal_tls(configuration), working / "tls", configuration.get(option.INTERNAL_FINGERPRINT) or ""
-        )
+        return SubtaskTls(tls, working / "tls", configuration.get(option.INTERNAL_FINGERPRINT) or "")
 
     def current(self) -> Path:
         """Returns the directory of ``TlsFiles``, written again after a renewal. Raises ``ExternalError``."""

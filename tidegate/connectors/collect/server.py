@@ -17,7 +17,7 @@ from tidegate.connectors.collect.messages import (
     receive_request,
     send_answer,
 )
-from tidegate.security.handshakes import reason_of
+from tidegate.security.handshakes import reason_of_loss
 from tidegate.security.sockets import TlsSocket
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class CollectServer:
                 try:
                     self._serve(client)
                 except OSError as error:
-                    log.info("a collecting client went away: %s", reason_of(error))
+                    log.info("a collecting client went away: %s", reason_of_loss(error))
                 self._client = None
 
     def _serve(self, client: socket.socket) -> None:
