@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.masking import SECRETS
 
 FAILED = 1
 """Exit code of what went wrong, as Flink's command line has it."""
@@ -48,9 +49,10 @@ def reporting(command: Callable[..., object]) -> Callable[..., object]:
             raise
         except Exception as error:  # noqa: BLE001  (the outermost driver of the command line)
             if verbose:
-                traceback.print_exc()
+                click.echo(SECRETS.masked(traceback.format_exc()), err=True, nl=False)
             hint = "" if verbose else "; --verbose shows where"
-            click.echo(f"error: this is a mistake in tidegate: {type(error).__name__}: {error}{hint}", err=True)
+            text = f"error: this is a mistake in tidegate: {type(error).__name__}: {error}{hint}"
+            click.echo(SECRETS.masked(text), err=True)
             sys.exit(FAILED)
 
     return run
@@ -58,11 +60,11 @@ def reporting(command: Callable[..., object]) -> Callable[..., object]:
 
 def fail(error: TidegateError, verbose: bool, exit_code: int | None = None) -> NoReturn:
     """Tell one error and leave."""
-    click.echo(f"error: {error.message}", err=True)
+    click.echo(SECRETS.masked(f"error: {error.message}"), err=True)
     if verbose:
         if error.details:
-            click.echo(error.details.rstrip(), err=True)
-        traceback.print_exception(error, chain=False)
+            click.echo(SECRETS.masked(error.details.rstrip()), err=True)
+        click.echo(SECRETS.masked("".join(traceback.format_exception(error, chain=False))), err=True, nl=False)
     sys.exit(exit_code or (MISUSE if error.code in _MISUSE_CODES else FAILED))
 
 

@@ -45,7 +45,7 @@ def _with_handed_over(
 ) -> tuple[str, ...]:
     """Those of the command line, behind those of the process that started this one."""
     from tidegate.aio.settings import handed_over, variable_of
-    from tidegate.model.configuration import is_sensitive
+    from tidegate.model.masking import is_sensitive
 
     for definition in definitions:
         key = definition.partition("=")[0].strip()

@@ -15,6 +15,7 @@ import click
 from tidegate.cli.errors import FAILED, reporting
 from tidegate.cli.options import Command
 from tidegate.model.errors import Misuse, TidegateError
+from tidegate.model.masking import SECRETS
 from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _resolve(
             getattr(logs[one.system], verb)(one)
         except TidegateError as error:
             failed += 1
-            click.echo(f"error: {one.name}: {error.message}", err=True)
+            click.echo(SECRETS.masked(f"error: {one.name}: {error.message}"), err=True)
         else:
             click.echo(f"{'committed' if verb == 'commit' else 'aborted'} {one.name}")
     if failed:

@@ -30,6 +30,7 @@ from tidegate.cli.options import client_at
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId, hex_id
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.states import JobState
 
@@ -72,7 +73,7 @@ class ApplicationRun:
             with client_at(self._configuration, address) as client:
                 code = self._run_with(client, address)
         except TidegateError as error:
-            click.echo(f"error: {error.message}", err=True)
+            click.echo(SECRETS.masked(f"error: {error.message}"), err=True)
         self.exit_code = code
         os.kill(os.getpid(), signal.SIGTERM)
 

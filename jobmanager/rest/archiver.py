@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Iterator
 
 from tidegate.jobmanager.machines.views import JobView
@@ -12,6 +11,7 @@ from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.routes import Router
+from tidegate.model.masking import SECRETS
 from tidegate.model.values import Json
 
 MAX_SUBTASKS = 2_000
@@ -31,12 +31,12 @@ async def archived_answers(router: Router, job: JobView) -> dict[str, str]:
     for path in _paths(job):
         answer = await _asked(router, path)
         if answer is not None:
-            answers[path] = json.dumps(answer, separators=(",", ":"), allow_nan=False)
+            answers[path] = SECRETS.encoded(answer)
         await asyncio.sleep(0)
     for path, key, name in ((OVERVIEW, "jobs", "jid"), (APPLICATIONS, "applications", "id")):
         found = await _asked(router, path) or {key: []}
         own = [item for item in found[key] if item[name] == job.job_id]
-        answers[path] = json.dumps({key: own}, separators=(",", ":"))
+        answers[path] = SECRETS.encoded({key: own})
     return answers
 
 

@@ -8,7 +8,6 @@ Every error is an object with the one key ``errors``. Bodies of GET requests are
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -46,6 +45,7 @@ from tidegate.jobmanager.web.archived import archived_parts
 from tidegate.jobmanager.web.pages import Pages
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.values import Json
 
@@ -232,4 +232,4 @@ def _key(request: web.Request) -> str:
 
 
 def _encoded(answer: Json) -> bytes:
-    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
+    return SECRETS.encoded(answer).encode()

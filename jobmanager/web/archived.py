@@ -19,6 +19,7 @@ from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part
 from tidegate.jobmanager.web.cluster_parts import job_item, settings
 from tidegate.jobmanager.web.job_parts import subtasks_part
 from tidegate.model.ids import JobId
+from tidegate.model.masking import SECRETS
 from tidegate.model.values import JsonObject
 
 Build = Callable[[], JsonObject | list[JsonObject] | None]
@@ -100,4 +101,4 @@ def _of_overview(item: JsonObject) -> JsonObject:
 
 
 def _encoded(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return SECRETS.encoded(value)

@@ -10,7 +10,6 @@ change meanwhile is not sent again.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 
@@ -21,6 +20,7 @@ from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.jobmanager.web.cluster_parts import hello
 from tidegate.jobmanager.web.parts import PagePart, PageParts, Shown
 from tidegate.model.ids import parse_job_id
+from tidegate.model.masking import SECRETS
 
 MAX_STREAMS = 64
 """Chosen, not measured: each open page costs the JobManager a stream and its parts."""
@@ -91,7 +91,7 @@ class Live:
 
     async def _serve(self, stream: _Stream, changed: asyncio.Event, request: web.Request) -> None:
         closing = self._closing
-        hello_data = json.dumps(hello(self._backend), separators=(",", ":"))
+        hello_data = SECRETS.encoded(hello(self._backend))
         await stream.send(f"retry: {RETRY_MS}\nevent: hello\ndata: {hello_data}\n\n".encode())
         while not closing.is_set() and request.transport is not None:
             changed.clear()

@@ -7,7 +7,6 @@ A part's bytes change only when what it shows does, so that a digest tells wheth
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tidegate.jobmanager.web.cluster_parts import cluster_part, jobs_part
 from tidegate.jobmanager.web.job_parts import accumulators_part, exceptions_part, job_part, rates_part, subtasks_part
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
+from tidegate.model.masking import SECRETS
 
 MAX_KEPT = 64
 PAUSE_MS = 200
@@ -139,5 +139,5 @@ class PageParts:
 
 
 def _encoded(name: str, value: object) -> PagePart:
-    body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    body = SECRETS.encoded(value).encode()
     return PagePart(name, body, xxhash.xxh3_64_hexdigest(body))

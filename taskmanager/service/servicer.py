@@ -8,6 +8,7 @@ from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
 from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
+from tidegate.model.masking import SECRETS
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
@@ -152,6 +153,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
 def _submitted(deployment: bytes) -> tv.SubmittedTask:
     """Reads what concerns the TaskManager, and frames the rest for the subtask. Raises ``CorruptFrame``, ``InternalError``."""
     message = frames.parse(common_pb2.TaskDeployment, deployment)
+    SECRETS.learn(message.configuration)
     deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment)
     return tv.SubmittedTask(
         attempt=attempt_from_text(message.attempt),

@@ -29,6 +29,7 @@ from tidegate.aio.ownership import Claim, make_owned, share, sweep
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, TidegateError
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
 from tidegate.security.handshakes import parse_pins
@@ -100,6 +101,7 @@ def run_attempt(
 
     stream = ControlStream(entry, deliver)
     deployment = _attached(stream, f"{entry.attempt} {NOT_AGAIN}" if stored is not None else "")
+    SECRETS.learn(deployment.configuration)
     interrupter.interval_s = cancellation_interval_s(deployment.configuration, settings)
     assert index in (None, deployment.attempt.subtask), (deployment.attempt, index)
     setproctitle(f"{TITLE} {_name(deployment)} of {deployment.job_name}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.model.errors import StorageError
+from tidegate.model.masking import SECRETS
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
 """The end of a longer file is sent."""
@@ -92,7 +93,7 @@ def thread_dump() -> list[ThreadInfo]:
         thread = names.get(ident)
         name = thread.name if thread is not None else f"thread-{ident}"
         daemon = " daemon" if thread is not None and thread.daemon else ""
-        stack = "".join(traceback.format_stack(frame))
+        stack = SECRETS.masked("".join(traceback.format_stack(frame)))
         threads.append(ThreadInfo(name, f'"{name}"{daemon} Id={ident}\n{stack}\n'))
     return sorted(threads, key=lambda thread: thread.name != threading.main_thread().name)
 
@@ -111,6 +112,6 @@ def _tail(path: Path) -> bytes:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - MAX_LOG_BYTES))
-            return file.read(MAX_LOG_BYTES)
+            return SECRETS.masked_bytes(file.read(MAX_LOG_BYTES))
     except OSError as error:
         raise StorageError(f"Cannot read {path.name}: {error.strerror or error}") from None

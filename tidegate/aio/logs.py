@@ -19,6 +19,7 @@ from typing import TextIO
 
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.stimulus import current_stimulus
+from tidegate.model.masking import SECRETS
 
 _LEVELS = {"WARN": "WARNING"}
 _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
@@ -37,7 +38,7 @@ class LineFormatter(logging.Formatter):
         line = f"{moment} {_short(record.levelname):<5} {record.name} - {text}"
         if record.exc_info:
             line += "\n    " + _bounded(self.formatException(record.exc_info), EXCEPTION_MAX).replace("\n", "\n    ")
-        return line
+        return SECRETS.masked(line)
 
 
 class JsonFormatter(logging.Formatter):
@@ -57,7 +58,8 @@ class JsonFormatter(logging.Formatter):
             fields["stimulus"] = stimulus
         if record.exc_info:
             fields["exception"] = _bounded(self.formatException(record.exc_info), EXCEPTION_MAX)
-        return json.dumps(fields, ensure_ascii=False)
+        shown = {key: SECRETS.masked(value) if isinstance(value, str) else value for key, value in fields.items()}
+        return json.dumps(shown, ensure_ascii=False)
 
 
 class Identified(str):

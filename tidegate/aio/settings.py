@@ -21,6 +21,7 @@ from pathlib import Path
 import yaml
 
 from tidegate.model.configuration import Configuration, Layer, Setting, all_keys
+from tidegate.model.masking import SECRETS, is_sensitive
 
 CONFIG_FILE_NAME = "config.yaml"
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
@@ -57,6 +58,7 @@ def load_settings(
         layers.append(read_config_file(path, problems))
     layers.append(read_environment(variables, problems))
     layers.append(read_definitions(definitions, problems))
+    SECRETS.learn({key: setting.text for layer in layers for key, setting in layer.items()})
     return Configuration.from_layers(layers, problems)
 
 
@@ -173,7 +175,8 @@ def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[st
         if equals and key.strip():
             found[key.strip()] = Setting(value.strip(), COMMAND_LINE)
         else:
-            problems.append(f"{COMMAND_LINE}: expected key=value, not {definition!r}")
+            shown = "a text without `=`" if is_sensitive(definition) else repr(definition)
+            problems.append(f"{COMMAND_LINE}: expected key=value, not {shown}")
     return found
 
 

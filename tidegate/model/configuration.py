@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tidegate.model.errors import ConfigurationError
+from tidegate.model.masking import HIDDEN, is_sensitive
 from tidegate.model.options import ConfigOption, Kind, declared
 from tidegate.model.options.checks import cross_checks
 from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES, OLD_KEYS
@@ -27,12 +28,6 @@ T = TypeVar("T")
 SPARK_PREFIX = "spark."
 EFFECTIVE_PREFIXES = (SPARK_PREFIX, "external-resource.")
 """Their keys are not declared one by one, and have an effect."""
-
-_SENSITIVE = (
-    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
-    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
-)  # fmt: skip
-"""Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +129,8 @@ class Configuration:
         return hash(tuple(self.to_strings().items()))
 
     def __repr__(self) -> str:
-        return f"Configuration({self.to_strings()!r})"
+        shown = {key: HIDDEN if is_sensitive(key) else text for key, text in self.to_strings().items()}
+        return f"Configuration({shown!r})"
 
     def _setting_of(self, option: DeclaredOption) -> Setting | None:
         for key in (option.key, *option.fallback_keys):
@@ -160,11 +156,6 @@ class Configuration:
             except ValueError as error:
                 problems[option.key] = _at(setting.source, f"{setting.written or option.key}: {error}")
         return problems
-
-
-def is_sensitive(key: str) -> bool:
-    """Returns whether the value of an option is a secret, to go by its name."""
-    return any(part in key.lower() for part in _SENSITIVE)
 
 
 def is_known(key: str) -> bool:

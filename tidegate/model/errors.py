@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from tidegate.model.masking import SECRETS
 from tidegate.model.values import Record
 
 ON_DAMAGE = "restore from another checkpoint or savepoint"
@@ -222,6 +223,11 @@ class ErrorInfo:
     retriable: bool = True
     details: str = ""
     origin: str = ""
+
+    def __post_init__(self) -> None:
+        """Secrets are hidden at once, whatever an exception repeats of a URI or of an option."""
+        object.__setattr__(self, "message", SECRETS.masked(self.message))
+        object.__setattr__(self, "details", SECRETS.masked(self.details))
 
     @property
     def is_lasting(self) -> bool:

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from tidegate.jobmanager.machines.views import ClusterView, JobView, TaskManagerView
 from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
 from tidegate.jobmanager.rest.responses.jobs import job_item, job_times
-from tidegate.model.configuration import Configuration, is_sensitive
+from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId, TaskManagerId
+from tidegate.model.masking import HIDDEN, is_sensitive
 from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.states import JobState
 from tidegate.model.values import JsonObject
@@ -22,7 +23,6 @@ from tidegate.wire.versions import VERSION
 FLINK_VERSION = "2.3.0"
 """The Flink whose REST API this is; clients choose their behaviour by it."""
 NOT_KNOWN = -1
-_HIDDEN = "******"
 _APPLICATION_STATES = {
     JobState.FAILING: "FAILING",
     JobState.FAILED: "FAILED",
@@ -112,8 +112,7 @@ def workers(cluster: ClusterView, jobs: Sequence[JobView]) -> JsonObject:
 def configuration_entries(configuration: Configuration) -> list[JsonObject]:
     """What is set, with the values of passwords and the like hidden."""
     return [
-        {"key": key, "value": _HIDDEN if is_sensitive(key) else text}
-        for key, text in configuration.to_strings().items()
+        {"key": key, "value": HIDDEN if is_sensitive(key) else text} for key, text in configuration.to_strings().items()
     ]
 
 

@@ -20,6 +20,7 @@ from tidegate.model.errors import InvalidJob, TidegateError, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOptions, StateRecoveryOptions
 from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore
@@ -89,6 +90,7 @@ class Submission:
     def _read(self, request: pb.SubmitJobRequest) -> tuple[JobGraph, Configuration, JobDirectories]:
         _check_python(request)
         graph = graph_from_pb(request.graph)
+        SECRETS.learn(graph.configuration)
         self._check_graph(graph)
         own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
         configuration = _as_its_mode_wants(self._cluster.merged(own))

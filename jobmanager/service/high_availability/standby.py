@@ -8,7 +8,6 @@ Flink's standbys answer from the leader's dispatcher, too (``LeaderRetrievalHand
 
 from __future__ import annotations
 
-import json
 import logging
 
 import aiohttp
@@ -26,6 +25,7 @@ from tidegate.jobmanager.rest.http.timeouts import runner_of
 from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
 from tidegate.wire.leading import LEADER_METADATA
 
@@ -149,7 +149,7 @@ class Forwarder:
                 self._guard.check_change(request.method, request.headers)
             return await self._forwarded(request)
         except RestError as error:
-            body = json.dumps({"errors": list(error.messages)}).encode()
+            body = SECRETS.encoded({"errors": list(error.messages)}).encode()
             headers = {**self._allowed, "content-type": "application/json; charset=UTF-8"}
             return web.Response(status=error.status, body=body, headers=headers)
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob, Unreachable
+from tidegate.model.masking import SECRETS
 
 T = TypeVar("T")
 
@@ -145,6 +146,7 @@ def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
     defaults = {"reconnect.backoff.ms": "200", "error_cb": on_error, "logger": _CLIENTS_OWN_LOG}
     wanted = {"bootstrap.servers": servers, **defaults, **settings}
     note_protocol(servers, wanted)
+    SECRETS.learn({name: value for name, value in wanted.items() if isinstance(value, str)})
     try:
         return kind(wanted)
     except kafka.KafkaException as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidegate.model.errors import ExternalError, InvalidJob, TidegateError, Unreachable, UserError
+from tidegate.model.masking import SECRETS
 
 CONNECT_TIMEOUT_S = 15
 """Chosen, not measured: a server that is starting is tried again by the job's restart."""
@@ -104,4 +105,5 @@ def _parts(conninfo: str) -> dict[str, Any]:
         told: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
         raise InvalidJob(f"not a connection string of PostgreSQL: {str(error).strip()}") from None
+    SECRETS.learn({name: str(value) for name, value in told.items()})
     return told

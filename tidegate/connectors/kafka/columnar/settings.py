@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidegate.model.errors import ConfigurationError
+from tidegate.model.masking import SECRETS
 
 FRAME_BYTES = 256 << 20
 """The largest answer that is taken: more than any fetch asks for, less than what a wrong peer could make us allocate."""
@@ -90,6 +91,7 @@ def why_not_by_column(properties: Mapping[str, str]) -> str | None:
 
 def connection_settings(properties: Mapping[str, str], servers: str) -> dict[str, Any]:
     """For ``KafkaConnectionManager``. Raises ``ConfigurationError`` for certificates that cannot be read."""
+    SECRETS.learn(properties)
     found = {ours: read(str(properties[name])) for name, (ours, read) in _CONNECTIONS.items() if name in properties}
     settings = {
         "bootstrap_servers": servers.split(","),
