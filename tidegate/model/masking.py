@@ -21,10 +21,10 @@ HIDDEN = "******"
 """What stands in place of a secret, as in Flink."""
 
 LEAST_CHARACTERS = 6
-"""Of a value that is looked for in texts: a shorter one would hide words that are none of its own. Chosen."""
+"""How long a value is that is looked for in texts, chosen: a shorter one would hide other words."""
 
 MOST_VALUES = 4096
-"""Of a process; the ones that were learned first are forgotten. A bound of memory, not measured."""
+"""How many values a process knows, chosen: beyond it the ones that were learned first are forgotten."""
 
 _SENSITIVE = (
     "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
