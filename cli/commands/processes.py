@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate.model.configuration import Configuration
 
 _PATH = click.Path(path_type=Path)
-_ANY_INTERFACE = ("0.0.0.0", "::")
+_ANY_INTERFACE = ("0.0.0.0", "::")  # noqa: S104  (to be recognised)
 
 
 class ProcessOptions(TypedDict):

@@ -17,7 +17,7 @@ from tidegate.model.options import JobManagerOptions, TaskManagerOptions
 from tidegate.taskmanager.exchange.addresses import ANY_PORT, OWN_HOST, listen_on
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
-_ANY = ("0.0.0.0", "::", "")
+_ANY = ("0.0.0.0", "::", "")  # noqa: S104  (to be recognised)
 SOCKET_PATH_MAX = 100
 """A Unix socket's path may have 107 bytes on Linux, 103 on macOS."""
 

@@ -79,7 +79,7 @@ def set_environment() -> None:
     """Begin again with ``ENVIRONMENT``, unless it is set: the C library reads it when a process starts."""
     missing = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
     if missing:
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **missing})
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **missing})  # noqa: S606  (this program again)
 
 
 def prepare_path(path: list[str]) -> list[str]:

@@ -44,6 +44,7 @@ from tidegate.pb.taskmanager_pb2_grpc import TaskManagerKvStateStub
 from tidegate.queryablestate.consistent import CheckpointedValues
 from tidegate.queryablestate.keys import AskedKeys, key_of_text
 from tidegate.queryablestate.location import JobManagerLocations, Locations, error_of_call
+from tidegate.records.pickling import foreign_pickles
 from tidegate.records.record_codec import decode_column
 from tidegate.records.type_document import types_from_json
 from tidegate.wire.convert import error_from_pb
@@ -60,6 +61,8 @@ REQUEST_KEYS = 1_000
 """Chosen, not measured: a quarter of what a TaskManager takes at once for a subtask."""
 _PAUSES_S = (0.02, 0.05, 0.1, 0.25)
 """Between two tries, the last one again and again: chosen, a restart takes about a second."""
+
+HOW_TO_TRUST = "give the state a declared type, or ask with QueryableStateClient(..., trusts_pickles=True) if you trust the cluster"
 
 REGISTERED_WITHIN_S = 2.0
 """Chosen, not measured: subtasks register their states one by one, at a start and with the next JobManager, in tenths of a second."""
@@ -81,15 +84,16 @@ class KvStateValues:
     """The columns ``row`` (the place of a key that has a value among the keys) and ``value``."""
     value_type: TypeInformation
     checkpoint_id: int | None = None
+    trusts_pickles: bool = False
 
     def values(self) -> list[StateValue]:
-        """Returns one value for each key, in their order; ``None`` where a key has none. Of an aggregating state it is the accumulator. Values without a
-        declared type are unpickled, which runs code of the job."""
+        """Returns one value for each key, in their order; ``None`` where a key has none. Of an aggregating state it is the accumulator. Raises
+        ``Misuse`` for an object of a class, of a state without a declared type, unless the client trusts pickles: reading it runs what the server wants."""
         found: list[StateValue] = [None] * self.count
         places = self.rows.column("row").to_pylist()
-        decoded = [
-            value for chunk in self.rows.column("value").chunks for value in decode_column(self.value_type, chunk)
-        ]
+        chunks = self.rows.column("value").chunks
+        with foreign_pickles(HOW_TO_TRUST, trusted=self.trusts_pickles):
+            decoded = [value for chunk in chunks for value in decode_column(self.value_type, chunk)]
         for row, value in zip(places, decoded, strict=True):
             found[row] = value
         return found
@@ -122,8 +126,12 @@ class QueryableStateClient:
         remote_hostname: str = "localhost",
         remote_port: int = 6123,
         options: Mapping[str, str] | None = None,
+        *,
+        trusts_pickles: bool = False,
     ) -> None:
-        """``options``: those of the cluster, such as ``security.ssl.internal.*``. Raises ``ConfigurationError``."""
+        """``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``: objects of classes are read, which lets the process
+        that answers run code here. Raises ``ConfigurationError``."""
+        self._trusts_pickles = trusts_pickles
         self._transport = transport_of(Configuration.from_strings(options or {}))
         self._locations: Locations = JobManagerLocations(f"{remote_hostname}:{remote_port}", self._transport)
         self._known: dict[tuple[str, str], _Known] = {}
@@ -239,7 +247,9 @@ class QueryableStateClient:
                 asked = AskedKeys.of(keys, known.key_type, known.location.info.max_parallelism, name)
                 if consistent:
                     return self._from_checkpoint(known, asked)
-                return KvStateValues(len(keys), self._live(known, asked, until_s), known.value_type)
+                return KvStateValues(
+                    len(keys), self._live(known, asked, until_s), known.value_type, None, self._trusts_pickles
+                )
             except _Again as error:
                 if not isinstance(error, _NoSuchName):
                     sure_at_s = time.monotonic() + REGISTERED_WITHIN_S
@@ -322,9 +332,9 @@ class QueryableStateClient:
             raise Misuse(
                 "the job's checkpoints are in the JobManager's memory, where no client reads: set execution.checkpointing.dir"
             )
-        with self._lock:
+        with self._lock, foreign_pickles(HOW_TO_TRUST, trusted=self._trusts_pickles):
             table = self._checkpointed.look_up(known.checkpoint_path, known.location.info, asked, known.key_type)
-        return KvStateValues(len(asked.keys), table, known.value_type, known.checkpoint_id)
+        return KvStateValues(len(asked.keys), table, known.value_type, known.checkpoint_id, self._trusts_pickles)
 
     def _last_error(self, job_id: str, error: TidegateError, timeout_s: float) -> TidegateError:
         if isinstance(error, Unreachable):

@@ -2,6 +2,8 @@
 
 `dumps`: cloudpickle, with the file of each function that travels by value, which the lines of tracebacks are found by. cloudpickle 3.1.3 writes
 ``<dynamic-code>`` in the place of that file. `loads`: pickle, which finds modules of tidegate under the paths that earlier versions had them at.
+
+Reading a pickle runs what its writer wants. Within `foreign_pickles`, values of Python's own types are read and all else is refused.
 """
 
 from __future__ import annotations
@@ -9,12 +11,17 @@ from __future__ import annotations
 import io
 import pickle
 from collections import ChainMap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import CodeType
 from typing import Any, ClassVar
 
 import cloudpickle
 
-__all__ = ["dumps", "loads"]
+from tidegate.model.errors import Misuse
+
+__all__ = ["dumps", "foreign_pickles", "loads"]
 
 _PROTOCOL = 5
 """Pickle's protocol of Python 3.8 and later."""
@@ -24,6 +31,27 @@ _MOVED = {
     "tidegate.connectors.operator_options": "tidegate.operator_options",
 }
 """Modules and packages that programs in job stores and values in checkpoints name, and where they are now."""
+
+_HARMLESS = {
+    "builtins": ("bytearray", "complex", "frozenset", "range", "set", "slice"),
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "uuid": ("UUID",),
+}
+"""Classes of values whose constructors do nothing but make one."""
+_refusal: ContextVar[str] = ContextVar("refusal", default="")
+"""How to trust what is read; empty where it is trusted."""
+
+
+@contextmanager
+def foreign_pickles(how_to_trust: str, *, trusted: bool) -> Iterator[None]:
+    """What `loads` reads meanwhile was written by others. Unless it is ``trusted``, a pickle that names a class or function raises ``Misuse``, which says
+    ``how_to_trust`` it, and nothing of it is imported or called."""
+    token = _refusal.set("" if trusted else how_to_trust)
+    try:
+        yield
+    finally:
+        _refusal.reset(token)
 
 
 def dumps(value: object) -> bytes:
@@ -36,7 +64,9 @@ def dumps(value: object) -> bytes:
 
 def loads(content: bytes) -> Any:
     """Returns the object of a pickle that this version or an earlier one wrote. Raises what reading it raises: ``ModuleNotFoundError`` naming a module that
-    cannot be imported, ``pickle.UnpicklingError``."""
+    cannot be imported, ``pickle.UnpicklingError``; within `foreign_pickles` ``Misuse``."""
+    if _refusal.get():
+        return _HarmlessUnpickler(io.BytesIO(content)).load()
     try:
         return pickle.loads(content)
     except ModuleNotFoundError as error:
@@ -50,6 +80,18 @@ def _place_now(module: str) -> str:
         if module == before or module.startswith(f"{before}."):
             return now + module[len(before) :]
     return module
+
+
+class _HarmlessUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if global_name in _HARMLESS.get(module_name, ()):
+            return super().find_class(module_name, global_name)
+        raise Misuse(
+            f"a pickled value of {module_name}.{global_name} is not read, since that runs what its writer wants: {_refusal.get()}"
+        )
+
+    def persistent_load(self, pid: object) -> Any:
+        raise Misuse(f"a pickled value with a reference is not read: {_refusal.get()}")
 
 
 class _Unpickler(pickle.Unpickler):

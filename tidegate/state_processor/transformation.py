@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import Misuse, SchemaMismatch
 from tidegate.records.keys import hash_keys
+from tidegate.records.pickling import foreign_pickles
 from tidegate.records.record_codec import decode_column, encode_column
 from tidegate.state_processor.identifier import OperatorIdentifier
 from tidegate.state_processor.placing import SUBTASK
@@ -45,6 +47,9 @@ Tables = Iterable[pa.Table]
 KEY, VALUE, TIMESTAMP = "key", "value", "timestamp"
 KEY_PREFIX = "key."
 PICKLED = b"tidegate.pickled"
+HOW_TO_TRUST = (
+    "OperatorTransformation.bootstrap_with(tables, trusts_pickles=True) reads it, if you trust who wrote the savepoint"
+)
 _KINDS: dict[type[StateDescriptor], str] = {
     ValueStateDescriptor: "value",
     ListStateDescriptor: "list",
@@ -71,20 +76,24 @@ class OperatorTransformation:
     """Where everything begins."""
 
     @staticmethod
-    def bootstrap_with(tables: pa.Table | Tables) -> OneInputOperatorTransformation:
-        """``tables``: one, or any number of them one after the other, which are taken when the savepoint is written, and never held together."""
-        return OneInputOperatorTransformation([tables] if isinstance(tables, pa.Table) else tables)
+    def bootstrap_with(tables: pa.Table | Tables, *, trusts_pickles: bool = False) -> OneInputOperatorTransformation:
+        """``tables``: one, or any number of them one after the other, which are taken when the savepoint is written, and never held together.
+
+        ``trusts_pickles``: keys that a savepoint has as pickled objects of classes are read to know their key groups, which lets who wrote the savepoint run
+        code here; without it they are ``Misuse``."""
+        return OneInputOperatorTransformation([tables] if isinstance(tables, pa.Table) else tables, trusts_pickles)
 
 
 class OneInputOperatorTransformation:
     """Tables that have no form yet."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, trusts_pickles: bool = False) -> None:
         self._tables = tables
+        self._trusts_pickles = trusts_pickles
 
     def key_by(self, column: str, key_type: TypeInformation) -> KeyedOperatorTransformation:
         """``key_type``: as in the program's ``key_by``; ``Types.PICKLED_BYTE_ARRAY()`` where that gives none."""
-        return KeyedOperatorTransformation(self._tables, column, key_type)
+        return KeyedOperatorTransformation(self._tables, column, key_type, self._trusts_pickles)
 
     def list_state(self, descriptor: ListStateDescriptor, column: str = ELEMENT) -> StateBootstrapTransformation:
         """Elements that are dealt to the subtasks."""
@@ -140,7 +149,9 @@ class OneInputOperatorTransformation:
 
         kind, types = str(about.get("kind", "")), dict(about.get("types", {}))
         if state.is_keyed:
-            return StateBootstrapTransformation(state_name, kind, types, batches, _groups_of_columns)
+            return StateBootstrapTransformation(
+                state_name, kind, types, batches, partial(_groups_of_columns, self._trusts_pickles)
+            )
         mode = StateRedistribution(state.redistribution)
         return StateBootstrapTransformation(state_name, kind, types, batches, redistribution=mode)
 
@@ -159,8 +170,9 @@ class OneInputOperatorTransformation:
 class KeyedOperatorTransformation:
     """Tables with a column of keys."""
 
-    def __init__(self, tables: Tables, column: str, key_type: TypeInformation) -> None:
+    def __init__(self, tables: Tables, column: str, key_type: TypeInformation, trusts_pickles: bool) -> None:
         self._tables = tables
+        self._trusts_pickles = trusts_pickles
         self._column = column
         self._key_type = key_type
 
@@ -193,7 +205,11 @@ class KeyedOperatorTransformation:
         return StateBootstrapTransformation(name, "timers", {KEY: repr(self._key_type)}, batches, self._groups)
 
     def _keys(self, table: pa.Table, name: str) -> pa.Array:
-        return _as_type(table, self._column, self._key_type, name)
+        keys = _as_type(table, self._column, self._key_type, name)
+        if _is_pickled(table, self._column) and not self._trusts_pickles:
+            with foreign_pickles(HOW_TO_TRUST, trusted=False):
+                decode_column(self._key_type, keys)
+        return keys
 
     def _groups(self, batch: pa.RecordBatch, max_parallelism: int) -> Groups:
         field = batch.schema.field(KEY)
@@ -204,14 +220,16 @@ class KeyedOperatorTransformation:
         return key_groups(hashes, max_parallelism)
 
 
-def _groups_of_columns(batch: pa.RecordBatch, max_parallelism: int) -> Groups:
+def _groups_of_columns(trusts_pickles: bool, batch: pa.RecordBatch, max_parallelism: int) -> Groups:
     """Keys of a state as it was read: in one column, or in several of columnar aggregates. Pickled ones are unpickled for it."""
     names = [name for name in batch.schema.names if name == KEY or name.startswith(KEY_PREFIX)]
     fields = [batch.schema.field(name) for name in names]
     if names != [KEY]:
         return key_groups(hash_columns([batch.column(name) for name in names]), max_parallelism)
     if PICKLED in (fields[0].metadata or {}):
-        return key_groups(hash_keys(decode_column(Types.PICKLED_BYTE_ARRAY(), batch.column(KEY))), max_parallelism)
+        with foreign_pickles(HOW_TO_TRUST, trusted=trusts_pickles):
+            keys = decode_column(Types.PICKLED_BYTE_ARRAY(), batch.column(KEY))
+        return key_groups(hash_keys(keys), max_parallelism)
     if pa.types.is_struct(fields[0].type):  # a tuple or row, whose hash is that of its fields
         column = batch.column(KEY)
         return key_groups(hash_columns(column.flatten()), max_parallelism)

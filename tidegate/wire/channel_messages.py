@@ -49,7 +49,7 @@ class Hello:
 
 
 class RefusalCode(Enum):
-    BAD_TOKEN = "bad-token"
+    BAD_TOKEN = "bad-token"  # noqa: S105  (what is wrong)
     UNKNOWN_ATTEMPT = "unknown-attempt"
     UNKNOWN_EDGE = "unknown-edge"
     ALREADY_TAKEN = "already-taken"

@@ -235,7 +235,7 @@ def _add_text(value: FieldValue, pieces: list[str]) -> None:
 
 def _number_text(token: Number) -> str:
     if token.lstrip("-").isdecimal():
-        return "0" if token == "-0" else str(token)
+        return "0" if token == "-0" else str(token)  # noqa: S105  (of JSON)
     shown = double_text(float(token))
     try:
         return shown if Decimal(shown) == Decimal(token) else str(token)

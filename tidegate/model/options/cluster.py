@@ -431,4 +431,4 @@ class FileOptions:
     LOG_FORMAT = option(
         "tidegate.log.format", choice(LogFormat), "text", "Lines of text, or JSON objects with ids as fields."
     )
-    PID_DIR = option("env.pid.dir", STRING, "/tmp", "Directory of the pid files of `tidegate cluster`.")
+    PID_DIR = option("env.pid.dir", STRING, "/tmp", "Directory of the pid files of `tidegate cluster`.")  # noqa: S108  (Flink's)
