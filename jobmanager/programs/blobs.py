@@ -14,8 +14,9 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
@@ -28,6 +29,8 @@ from tidegate.model.ids import BlobKey, JobId
 _KEY = re.compile(r"[0-9a-f]{64}")
 _WAITING_TIMES = 4
 """Uploads that no job has named may take so many times the largest one in all: chosen, not measured."""
+_WAITING_S = 3600
+"""And wait so long for their job, which a client submits at once: chosen."""
 
 
 class BlobUpload:
@@ -75,6 +78,7 @@ class BlobStore:
         bucket: KeptBlobs | None = None,
         term: int | None = None,
         max_bytes: int = 1 << 30,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``term``: of the leader that writes to ``kept``. ``max_bytes``: of one blob. Raises ``ExternalError`` when the directory cannot be made."""
         self._bucket = bucket
@@ -89,8 +93,9 @@ class BlobStore:
             raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
         self._names.found(path.name for path in self._directory.iterdir())
         self.max_bytes = max_bytes
-        self._waiting: dict[BlobKey, int] = {}
-        """Sizes of the unclaimed ones that no job has named, oldest first."""
+        self._now_s = now_s
+        self._waiting: dict[BlobKey, tuple[int, float]] = {}
+        """The unclaimed ones that no job has named, oldest first: size, and when each came."""
         self._unclaimed: Counter[BlobKey] = Counter()
         """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
@@ -106,7 +111,8 @@ class BlobStore:
         key = upload.finish(durable=self._is_kept)
         self._unclaimed[key] += 1
         if not self._jobs_of.get(key):
-            self._waiting[key] = upload.size_bytes
+            self._waiting.pop(key, None)
+            self._waiting[key] = upload.size_bytes, self._now_s()
             self._drop_oldest(key)
         return key
 
@@ -178,10 +184,12 @@ class BlobStore:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _drop_oldest(self, newest: BlobKey) -> None:
-        """Uploads that no job has named, beyond what they may take in all."""
-        while sum(self._waiting.values()) > _WAITING_TIMES * self.max_bytes:
-            oldest = next(iter(self._waiting))
-            if oldest == newest:
+        """Removes uploads that no job has named, beyond what they may take in all, and those that waited too long."""
+        while True:
+            oldest, (_, since_s) = next(iter(self._waiting.items()))
+            takes_bytes = sum(size_bytes for size_bytes, _ in self._waiting.values())
+            is_due = takes_bytes > _WAITING_TIMES * self.max_bytes or self._now_s() - since_s > _WAITING_S
+            if oldest == newest or not is_due:
                 return
             del self._waiting[oldest], self._unclaimed[oldest]
             (self._directory / self._names.remove(oldest)).unlink(missing_ok=True)

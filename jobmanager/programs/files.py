@@ -23,6 +23,8 @@ from tidegate.model.errors import Misuse, StorageError
 MAX_MEMBERS = 10_000
 MAX_DIRECTORY_BYTES = 4 << 20
 """A zip's list of members may have 400 bytes for each of them. Reading a list of 1.5 M members took 17 s and 0.65 GB."""
+UPLOADED_TIMES = 20
+"""Uploaded programs may take so many times the largest upload in all: chosen, not measured."""
 UNPACKED_TIMES = 4
 """A zip may unpack to so many times the largest upload."""
 _CHUNK_BYTES = 1 << 20
@@ -73,6 +75,7 @@ class ProgramFiles:
             check_zip(incoming, self.max_bytes * UNPACKED_TIMES)
         else:
             _check_text(incoming, name)
+        self._check_place_for(incoming)
         path = self.directory / f"{uuid.uuid4()}_{name}"
         incoming.replace(path)
         found = _program(path)
@@ -80,6 +83,15 @@ class ProgramFiles:
             path.unlink()
             raise Misuse(f"{name} holds no Python job file at its top, such as `__main__.py`")
         return found
+
+    def _check_place_for(self, incoming: Path) -> None:
+        """Raises ``Misuse``: they stay until a client deletes them, since any may run one again."""
+        taken = sum(path.stat().st_size for path in self.directory.iterdir() if _is_program(path))
+        if taken + incoming.stat().st_size > UPLOADED_TIMES * self.max_bytes:
+            raise Misuse(
+                f"uploaded programs take {taken} bytes, and may take {UPLOADED_TIMES * self.max_bytes}: {UPLOADED_TIMES} times "
+                "rest.server.max-content-length; delete some (DELETE /jars/<id>)"
+            )
 
     def drop(self, incoming: Path) -> None:
         incoming.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
+from tidegate.aio.repetitions import Repetitions
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.stimulus import current_stimulus
 from tidegate.model.masking import SECRETS
@@ -97,6 +98,7 @@ def set_up_logging(
         handlers.append(RotatingFileHandler(file, maxBytes=rolls.max_bytes, backupCount=rolls.keep, encoding="utf-8"))
     for handler in handlers:
         handler.setFormatter(JsonFormatter() if is_json else LineFormatter())
+        handler.addFilter(Repetitions(handler.emit))
         root.addHandler(handler)
     root.setLevel(_LEVELS.get(level, level))
     for name in _QUIET:

@@ -141,3 +141,20 @@ def test_a_blob_of_a_version_that_named_no_term_is_read(tmp_path: Path) -> None:
     assert list(store.read(KEY, 99)) == [CONTENT]
     store.release(JobId("1" * 32))
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_uploads_that_no_job_names_are_removed_in_the_end(tmp_path: Path) -> None:
+    now_s = [0.0]
+    store = BlobStore(None, tmp_path, now_s=lambda: now_s[0])
+
+    first = put(store, b"first")
+    now_s[0] = 2000.0
+    second = put(store, b"second")
+    now_s[0] = 3000.0
+    assert put(store, b"first") == first, "it begins to wait anew"
+    now_s[0] = 5601.0
+    third = put(store, b"third")
+    assert b"".join(store.read(first, 10)) == b"first"
+    assert b"".join(store.read(third, 10)) == b"third"
+    with pytest.raises(StorageError):
+        list(store.read(second, 10))
