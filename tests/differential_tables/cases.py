@@ -72,6 +72,8 @@ class Table:
     name: str
     columns: tuple[tuple[str, str], ...]
     rows: Cells
+    delay_s: int = 30
+    """The watermark is so long behind the newest event time."""
 
     def named(self, *types: str) -> list[str]:
         """The names of its columns, except ``ts``, whose types begin like this."""
@@ -81,7 +83,7 @@ class Table:
     def ddl(self) -> str:
         """With ``{path}`` for its file."""
         columns = [f"`{name}` {type}" for name, type in self.columns]
-        columns.append("WATERMARK FOR `ts` AS `ts` - INTERVAL '30' SECOND")
+        columns.append(f"WATERMARK FOR `ts` AS `ts` - INTERVAL '{self.delay_s}' SECOND")
         return (
             f"CREATE TABLE {self.name} ({', '.join(columns)}) WITH ('connector' = 'filesystem', 'path' = '{{path}}', "
             f"'format' = 'csv', 'csv.null-literal' = '{NULL}')"

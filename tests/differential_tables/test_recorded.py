@@ -8,7 +8,7 @@ import pytest
 
 from tests.differential_tables.cases import case_of
 from tests.differential_tables.judge import check
-from tests.differential_tables.recording import recorded
+from tests.differential_tables.recording import recorded, recorded_chosen
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -18,6 +18,12 @@ PIECES = 10
 @pytest.mark.parametrize("piece", range(PIECES))
 def test_statements_have_the_changes_of_flink(piece: int) -> None:
     assert sum(check(one) for one in recorded()[piece::PIECES]) >= 15
+
+
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_chosen_statements_have_the_changes_of_flink(piece: int) -> None:
+    for one in recorded_chosen()[piece::PIECES]:
+        check(one)
 
 
 def test_the_recorded_statements_are_of_every_kind() -> None:

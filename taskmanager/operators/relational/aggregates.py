@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import RelationalOperator
+from tidegate.taskmanager.operators.relational.base import RelationalOperator, differs
 
 
 class GroupAggregate(RelationalOperator):
@@ -35,9 +35,9 @@ class GroupAggregate(RelationalOperator):
         self._generates_update_before = generates_update_before
         self._retracts = retracts
         self._folds = folds
-        self._touched: dict[Row, Any] = {}
-        """With ``folds``: the states of the keys of a batch."""
-        self._shown: dict[Row, tuple[Any, ...]] = {}
+        self._touched: dict[Any, tuple[Row, Any]] = {}
+        """With ``folds``: the values of the grouping and the states of the keys of a batch."""
+        self._shown: dict[Any, tuple[Any, ...]] = {}
         """The values that were shown last, by keys of a batch."""
 
     def begin_batch(self) -> None:
@@ -51,46 +51,48 @@ class GroupAggregate(RelationalOperator):
             if not added:
                 return None
             state = aggregates.create()
-        key = tuple([row[position] for position in self._grouping])
+        key = self._backend.key
+        group = tuple([row[position] for position in self._grouping])
         if self._folds:
-            return self._gathered(state, row, key, added, is_first)
+            return self._gathered(state, row, group, added, is_first)
         before = None if is_first else self._shown.get(key) or aggregates.values(state)
         aggregates.change(state, row, added)
         if self._retracts and state[0] == 0:
             self._shown.pop(key, None)
-            self._tell(key, before, None, out)
+            self._tell(group, before, None, out)
             return None
         now = self._shown[key] = aggregates.values(state)
-        self._tell(key, before, now, out)
+        self._tell(group, before, now, out)
         return state
 
     def end_batch(self, out: list[Change]) -> None:
-        for key, state in self._touched.items():
+        for key, (group, state) in self._touched.items():
             now = None if state is None else self._aggregates.values(state)
-            self._tell(key, self._shown.get(key), now, out)
+            self._tell(group, self._shown.get(key), now, out)
 
-    def _gathered(self, state: Any, row: Row, key: Row, added: bool, is_first: bool) -> Any:
+    def _gathered(self, state: Any, row: Row, group: Row, added: bool, is_first: bool) -> Any:
         """Takes a row without emitting anything before the end of the batch."""
+        key = self._backend.key
         if key not in self._touched and not is_first:
             self._shown[key] = self._aggregates.values(state)
         self._aggregates.change(state, row, added)
         if self._retracts and state[0] == 0:
             state = None
-        self._touched[key] = state
+        self._touched[key] = group, state
         return state
 
-    def _tell(self, key: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
+    def _tell(self, group: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
         if self._aggregates.emits_rows:
             if before is not None and self._generates_update_before:
-                out += [(DELETE, key + row) for row in before[0]]
+                out += [(DELETE, group + row) for row in before[0]]
             if now is not None:
-                out += [(INSERT, key + row) for row in now[0]]
+                out += [(INSERT, group + row) for row in now[0]]
         elif now is None:
             if before is not None:
-                out.append((DELETE, key + before))
+                out.append((DELETE, group + before))
         elif before is None:
-            out.append((INSERT, key + now))
-        elif self._ttl_ms or before != now:
+            out.append((INSERT, group + now))
+        elif self._ttl_ms or differs(before, now):
             if self._generates_update_before:
-                out.append((UPDATE_BEFORE, key + before))
-            out.append((UPDATE_AFTER, key + now))
+                out.append((UPDATE_BEFORE, group + before))
+            out.append((UPDATE_AFTER, group + now))

@@ -183,6 +183,11 @@ def name_of(values: Row) -> Name:
     return bytes(form) if isinstance(form, EncodedKey) else form
 
 
+def differs(before: Row, now: Row) -> bool:
+    """Whether a row that replaces another is an update: one with NaN is always, as to Flink's generated equaliser NaN is not equal to itself."""
+    return before != now or any(value != value for value in now)
+
+
 class RelationalOperator(KeyedOperator):
     """``keys``: for each input the positions of its key; none: all rows have one key. ``schema``: of what is emitted."""
 
@@ -336,6 +341,7 @@ __all__ = [
     "Name",
     "RelationalOperator",
     "StateOfKey",
+    "differs",
     "listed",
     "name_of",
 ]

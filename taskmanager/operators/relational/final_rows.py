@@ -56,7 +56,7 @@ class FinalRows(RelationalOperator):
     def finish(self) -> None:
         rows = self._rows()
         if self._order:
-            rows = iter(sorted(rows, key=sort_key(self._order)))
+            rows = iter(sorted(rows, key=sort_key(self._order, parts_zeros=self._last is None)))
         chosen = self.results(islice(rows, self._first, self._last))
         found = False
         while part := [(INSERT, row) for row in islice(chosen, _BATCH_ROWS)]:

@@ -15,12 +15,16 @@ from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _TOTAL = ("total",)
 _INSIDE, _WAITING = "inside", "waiting"
+_FIRED = ("fired",)
+_FORGOTTEN = ("forgotten",)
 
 
 class OverAggregate(EntriesOperator, TimedOperator):
     """Emits each row with the aggregates over the rows before it. Keeps by ``("waiting", time)`` a list of the rows that wait; by ``("total",)``
     ``[accumulator, number of the first row in it, number of the next one]``; by ``("inside", number)`` ``(time, row)`` of a row in it, where rows
-    leave it.
+    leave it; where event time is bounded by ``("fired",)`` the time of the last timer, and of a span of it by ``("forgotten",)`` when the key is forgotten.
+
+    A row is late behind the watermark, or, where rows leave, when a later one of its key was taken, as in Flink, where those before 1970 always are.
 
     ``time``: the field of event time, ``None``: rows are taken as they come; over a span of processing time those of one ms together. ``is_rows``: ROWS,
     otherwise RANGE, where rows of the same time are taken together. ``preceding``: so many rows, or ms, before the current row; ``None``: all.
@@ -70,15 +74,22 @@ class OverAggregate(EntriesOperator, TimedOperator):
             self._add(state, self.now(), [row], out)
             return state
         time = self.now() if self._time is None else row[self._time]
-        if time is None or (self._time is not None and time <= self.now()):
+        if time is None or (self._time is not None and time <= self._taken_until(state)):
             return KEEP  # too late
         name = (_WAITING, time)
         if state.get(name) is None:
             self.register(time + self._wait)
         state.append(name, row)
+        if self._time is not None and self._is_span:
+            self._forget_later(state, time)
         return state
 
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
+        if self._time is not None and self._preceding is not None:
+            if (forgotten := state.get(_FORGOTTEN)) is not None and forgotten <= time_ms:
+                _forget(state)
+                return KEEP
+            state.put(_FIRED, time_ms)
         time = time_ms - self._wait
         name = (_WAITING, time)
         rows = state.listed(name)
@@ -90,12 +101,10 @@ class OverAggregate(EntriesOperator, TimedOperator):
 
     def expire(self, state: EntriesOfKey) -> Any:
         """Rows that wait for a watermark are not forgotten."""
-        names = list(state.all())
-        if any(name[0] == _WAITING for name in names):
+        if any(name[0] == _WAITING for name in state.all()):
             self.keep_alive()
             return KEEP
-        for name in names:
-            state.put(name, None)
+        _forget(state)
         return KEEP
 
     def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
@@ -126,9 +135,32 @@ class OverAggregate(EntriesOperator, TimedOperator):
         values = aggregates.values(acc)
         out.extend((INSERT, row + values) for row in rows)
 
+    def _taken_until(self, state: EntriesOfKey) -> int:
+        """Returns the time until which rows of the current key are late."""
+        if self._preceding is None:
+            return self.now()
+        if (fired := state.get(_FIRED)) is not None:
+            return int(fired)
+        total = state.get(_TOTAL)  # of a version before, which kept no time of timers
+        return 0 if total is None or total[1] == total[2] else int(state.get((_INSIDE, total[2] - 1))[0])
+
+    def _forget_later(self, state: EntriesOfKey, time: int) -> None:
+        """The key is forgotten when rows after one of that time can have none before them, and at most half as long after (Flink: ``registerCleanupTimer``)."""
+        assert self._preceding is not None
+        forgotten = state.get(_FORGOTTEN)
+        if forgotten is None or forgotten < time + self._preceding + 1:
+            forgotten = time + self._preceding * 3 // 2 + 1
+            self.register(forgotten)
+            state.put(_FORGOTTEN, forgotten)
+
     def _leaves(self, state: EntriesOfKey, total: list[Any], time: int) -> bool:
         """Whether the first row is too far from the current one."""
         assert self._preceding is not None
         if self._is_rows:
             return bool(total[2] - total[1] > self._preceding + 1)
         return bool(state.get((_INSIDE, total[1]))[0] < time - self._preceding)
+
+
+def _forget(state: EntriesOfKey) -> None:
+    for name in list(state.all()):
+        state.put(name, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cmp_to_key
+from math import copysign
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.plan.specs import SortField
-from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, name_of
+from tidegate.taskmanager.operators.relational.base import KEEP, RelationalOperator, differs, name_of
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 _EMITTED: Final = object()
@@ -43,7 +44,7 @@ class Deduplicate(RelationalOperator):
             out.append((INSERT, row))
             return row
         if self._time is None:
-            replaces = self._keeps_last and (self._ttl_ms > 0 or state != row)
+            replaces = self._keeps_last and (self._ttl_ms > 0 or differs(state, row))
         else:
             replaces = row[self._time] >= state[self._time] if self._keeps_last else row[self._time] < state[self._time]
         if not replaces:
@@ -85,7 +86,7 @@ class FirstRow(TimedOperator):
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         time = row[self._time]
-        if time is None or time <= self.now() or state is _EMITTED:
+        if time is None or time < self.now() or state is _EMITTED:  # one of the watermark's own time is not late here
             return KEEP
         if state is not None and state[0][self._time] <= time:
             return KEEP
@@ -99,14 +100,16 @@ class FirstRow(TimedOperator):
         return _EMITTED
 
 
-def sort_key(fields: Sequence[SortField]) -> Any:
+def sort_key(fields: Sequence[SortField], *, parts_zeros: bool = False) -> Any:
     """Returns the order of rows by ``ORDER BY``. NaN is larger than all numbers, as in Flink's sort of batch mode (recorded with 2.3; its comparators of
-    top-N take NaN for equal to each of them, and leave the order of its neighbours open)."""
+    top-N take NaN for equal to each of them, and leave the order of its neighbours open). ``parts_zeros``: -0.0 is less than 0.0, as in that sort."""
 
     def compare(left: Row, right: Row) -> int:
         for field in fields:
             a, b = left[field.index], right[field.index]
             if a == b:
+                if parts_zeros and a == 0 and a.__class__ is float and copysign(1.0, a) != copysign(1.0, b):
+                    return -1 if (copysign(1.0, a) < 0) == field.is_ascending else 1
                 continue
             if a is None or b is None:
                 return 1 if (a is None) == field.null_is_last else -1

@@ -16,6 +16,7 @@ from tidegate.taskmanager.operators.relational.base import (
     EntriesOperator,
     Name,
     RelationalOperator,
+    differs,
     name_of,
 )
 
@@ -48,7 +49,7 @@ class ChangelogNormalize(RelationalOperator):
         if adds(kind):
             if state is None:
                 out.append((INSERT, row))
-            elif self._ttl_ms or state != row:
+            elif self._ttl_ms or differs(state, row):
                 if self._generates_update_before:
                     out.append((UPDATE_BEFORE, state))
                 out.append((UPDATE_AFTER, row))

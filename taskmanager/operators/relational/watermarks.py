@@ -18,14 +18,14 @@ from tidegate.taskmanager.operators.base import Operator, OperatorContext
 
 class WatermarkAssigner(Operator):
     """Watermarks by an expression, in ms, that leave behind the row that moves event time on by more than an interval, as Flink's do;
-    what is left leaves at the end of each batch."""
+    what is left leaves at the end of each batch. There is none before 1970, as in Flink: until a later one comes no row is late."""
 
     works_on = "arrow"
 
     def __init__(self, expression: Rex, time: int, row: LogicalType, zone: str) -> None:
         self._expression = compile_expression(expression, row, EvaluationContext(time_zone=zone))
         self._time = time
-        self._last = NO_WATERMARK
+        self._last = 0
         self._interval_ms = 0
 
     def setup(self, context: OperatorContext) -> None:
@@ -46,8 +46,7 @@ class WatermarkAssigner(Operator):
         reached = np.maximum.accumulate(ms.to_numpy())
         start = 0
         while start < data.num_rows:
-            limit = self._last if self._last == NO_WATERMARK else self._last + self._interval_ms
-            at = int(np.searchsorted(reached, limit, side="right"))
+            at = int(np.searchsorted(reached, self._last + self._interval_ms, side="right"))
             end = min(max(at, start) + 1, data.num_rows)
             self.context.output.emit(ArrowBatch(data.slice(start, end - start)))
             if at < data.num_rows:

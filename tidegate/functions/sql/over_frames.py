@@ -43,18 +43,28 @@ _OF_MS: Final = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 class Peers:
-    """Rows of a partition that have the same values in the order: where they begin and end, and which of the groups it is, from 0."""
+    """Rows of a partition that have the same values in the order: where they begin and end, and which of the groups it is, from 0. As to Flink's generated
+    comparator, 0.0 and -0.0 are the same, and NaN is not the same as NaN."""
 
     def __init__(self, rows: Sequence[Row], order: Sequence[SortField]) -> None:
         self.spans: list[tuple[int, int]] = []
         self.groups: list[int] = []
-        keys = canonical_keys([tuple([row[field.index] for field in order]) for row in rows])
+        keys = canonical_keys(
+            [tuple([_compared(row[field.index], at) for field in order]) for at, row in enumerate(rows)]
+        )
         start = 0
         for number, (_, same) in enumerate(groupby(keys)):
             count = len(list(same))
             self.spans += [(start, start + count)] * count
             self.groups += [number] * count
             start += count
+
+
+def _compared(value: Any, at: int) -> Any:
+    """A value of a row's order, so that it is equal to those of its peers."""
+    if value.__class__ is not float:
+        return value
+    return (at,) if value != value else value + 0.0
 
 
 class CompiledOver:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidegate.functions.base import Function
-from tidegate.functions.sql.aggregates.functions import Accumulator, SqlAggregate, make
+from tidegate.functions.sql.aggregates.functions import Accumulator, SqlAggregate, form_of, make
 from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import Field, LogicalType
+from tidegate.records.canonical.forms import value_of
 
 
 class UserAggregates(Function):
@@ -22,12 +23,15 @@ class UserAggregates(Function):
 
 
 class _Call:
-    """One call. An accumulator of a distinct one is ``[how often each argument is there, accumulator]``."""
+    """One call. An accumulator of a distinct one is ``[how often each argument is there, accumulator]``: NaN is one argument there, zeros with different signs
+    are two (Java's ``Double.equals``)."""
 
-    def __init__(self, call: AggregateCall, function: SqlAggregate) -> None:
+    def __init__(self, call: AggregateCall, function: SqlAggregate, keeps: bool = False) -> None:
+        """``keeps``: what goes makes no difference, as to the MAX of values that only grow."""
         self._positions: Final = call.arg_list
         self._filter: Final = call.filter_arg
         self._distinct: Final = call.distinct
+        self._keeps: Final = keeps
         self.function: Final = function
 
     def create(self) -> Accumulator:
@@ -35,7 +39,7 @@ class _Call:
         return [{}, created] if self._distinct else created
 
     def change(self, acc: Accumulator, row: Sequence[Any], adds: bool) -> None:
-        if self._filter >= 0 and row[self._filter] is not True:
+        if (self._filter >= 0 and row[self._filter] is not True) or (self._keeps and not adds):
             return
         args = tuple([row[position] for position in self._positions])
         function = self.function
@@ -43,26 +47,27 @@ class _Call:
             (function.add if adds else function.retract)(acc, args)
             return
         counts, inner = acc
+        form = form_of(args)
         if adds:
-            count = counts[args] = counts.get(args, 0) + 1
+            count = counts[form] = counts.get(form, 0) + 1
             if count == 1:
                 function.add(inner, args)
         else:
-            count = counts.get(args, 0) - 1
+            count = counts.get(form, 0) - 1
             if count > 0:
-                counts[args] = count
-            elif counts.pop(args, None) is not None:
+                counts[form] = count
+            elif counts.pop(form, None) is not None:
                 function.retract(inner, args)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
         if not self._distinct:
             self.function.merge(acc, other)
             return
-        for args, count in other[0].items():
-            before = acc[0].get(args, 0)
-            acc[0][args] = before + count
+        for form, count in other[0].items():
+            before = acc[0].get(form, 0)
+            acc[0][form] = before + count
             if not before:
-                self.function.add(acc[1], args)
+                self.function.add(acc[1], value_of(form))
 
     def value(self, acc: Accumulator) -> Any:
         return self.function.value(acc[1] if self._distinct else acc)
@@ -112,13 +117,14 @@ def compile_aggregates(
         columns = [fields[position] for position in call.arg_list if position < len(fields)]
         arguments = [field.type for field in columns]
         function = None if functions is None else functions.aggregate(call, columns)
+        keeps = function is None and not isinstance(retracts, bool) and not may_go
         if function is None:
             function = make(call, arguments, may_go)
         if function is None or (may_go and not function.can_retract):
             what = ", ".join(map(str, arguments))
             change = " of rows that may be taken back" if function is not None else ""
             raise UnsupportedPlan(f"{where}: the aggregate function {call.function}({what}){change} is not supported")
-        made.append(_Call(call, function))
+        made.append(_Call(call, function, keeps))
     return CompiledAggregates(made)
 
 

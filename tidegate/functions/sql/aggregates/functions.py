@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from ctypes import c_float
 from decimal import ROUND_HALF_UP, Context, Decimal
+from itertools import accumulate
+from math import ceil, copysign, floor
 from typing import Any, Final
 
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.plan.expressions import AggregateCall
 from tidegate.plan.logical_types import LogicalType, TypeRoot
+from tidegate.records.canonical.forms import canonical_key, value_of
 
 Accumulator = list[Any]
 Arguments = Sequence[Any]
@@ -93,7 +97,8 @@ class Sum(SqlAggregate):
     """Null where no value is there. A sum of whole numbers wraps around in its type, one of FLOAT is rounded to it at each step, one of DECIMAL is null
     when it does not fit."""
 
-    empty: Any = None
+    _starts_with_zero = False
+    """Whether the sum of -0.0 alone is 0.0."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
@@ -107,7 +112,7 @@ class Sum(SqlAggregate):
 
     def add(self, acc: Accumulator, args: Arguments) -> None:
         if args[0] is not None:
-            acc[0] = self._plus(acc[0], args[0])
+            acc[0] = self._sum(acc, args[0])
             acc[1] += 1
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
@@ -116,8 +121,9 @@ class Sum(SqlAggregate):
             acc[1] -= 1
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        acc[0] = self._plus(acc[0], other[0])
-        acc[1] += other[1]
+        if other[1] or other[0]:
+            acc[0] = self._sum(acc, other[0])
+            acc[1] += other[1]
 
     def value(self, acc: Accumulator) -> Any:
         if acc[1] == 0:
@@ -130,6 +136,10 @@ class Sum(SqlAggregate):
     def _empty(self) -> Any:
         return None
 
+    def _sum(self, acc: Accumulator, value: Any) -> Any:
+        is_first = acc[1] == 0 and acc[0] == 0 and not self._starts_with_zero
+        return value if is_first and isinstance(value, float) else self._plus(acc[0], value)
+
     def _plus(self, left: Any, right: Any) -> Any:
         if self._is_single:
             return c_float(left + right).value
@@ -139,12 +149,16 @@ class Sum(SqlAggregate):
 class Sum0(Sum):
     """0 where no value is there."""
 
+    _starts_with_zero = True
+
     def _empty(self) -> Any:
         return _fitted(Decimal(0), self.type) if self.type.root is TypeRoot.DECIMAL else self._zero
 
 
 class Avg(Sum):
     """The average of whole numbers is one, rounded toward zero; that of FLOAT is of a sum of DOUBLE, as in Flink."""
+
+    _starts_with_zero = True
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         super().__init__(call, arguments)
@@ -204,7 +218,8 @@ class WelfordM2(SqlAggregate):
 
 
 class Extreme(SqlAggregate):
-    """MIN and MAX: ``[best value]``, and where rows may go how often each value is there."""
+    """MIN and MAX: ``[best value]``, and where rows may go how often each value is there. As in Flink, where no row goes a NaN that comes first
+    stays and a later one is passed over; where rows may go it is larger than all numbers, and -0.0 smaller than 0.0."""
 
     def __init__(
         self, call: AggregateCall, arguments: Sequence[LogicalType], best: Callable[..., Any], keeps_all: bool
@@ -222,36 +237,60 @@ class Extreme(SqlAggregate):
             return
         if self._keeps_all and _count(acc[1], value, 1) <= 0:
             return
-        acc[0] = value if acc[0] is None else self._best(acc[0], value)
+        if acc[0] is None:
+            acc[0] = value
+        elif self._keeps_all:
+            acc[0] = self._best((acc[0], value), key=_in_order)
+        else:
+            acc[0] = self._best(acc[0], value)
 
     def retract(self, acc: Accumulator, args: Arguments) -> None:
         value = args[0]
-        if value is not None and _count(acc[1], value, -1) == 0 and value == acc[0]:
+        if value is not None and _count(acc[1], value, -1) == 0 and form_of(value) == form_of(acc[0]):
             self._find(acc)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
         if not self._keeps_all:
             self.add(acc, other)
             return
-        for value, count in other[1].items():
-            _count(acc[1], value, count)
+        for form, count in other[1].items():
+            _count(acc[1], value_of(form), count)
         self._find(acc)
 
     def value(self, acc: Accumulator) -> Any:
         return acc[0]
 
     def _find(self, acc: Accumulator) -> None:
-        there = [value for value, count in acc[1].items() if count > 0]
-        acc[0] = self._best(there) if there else None
+        there = [value_of(form) for form, count in acc[1].items() if count > 0]
+        acc[0] = self._best(there, key=_in_order) if there else None
+
+
+def _in_order(value: Any) -> Any:
+    """By which Java sorts values: floating-point numbers with NaN last, and -0.0 before 0.0."""
+    if not isinstance(value, float):
+        return value
+    return (True, 0.0, 0.0) if value != value else (False, value, copysign(1.0, value))
+
+
+def form_of(value: Any) -> Any:
+    """A value as a key that is equal to what Java's ``equals`` says: NaN to itself, -0.0 not to 0.0. ``value_of`` gives it back. All others are themselves."""
+    return canonical_key(value) if _is_odd(value) else value
+
+
+def _is_odd(value: Any) -> bool:
+    if value.__class__ is float:
+        return bool(value != value or (value == 0 and copysign(1.0, value) < 0))
+    return value.__class__ is tuple and any(map(_is_odd, value))
 
 
 def _count(counts: dict[Any, int], value: Any, change: int) -> int:
-    """Returns how often a value is there now. A count below 0 stays: what it waits for may come late."""
-    count = counts.get(value, 0) + change
+    """Returns how often a value is there now, by its form. A count below 0 stays: what it waits for may come late."""
+    form = form_of(value)
+    count = counts.get(form, 0) + change
     if count:
-        counts[value] = count
+        counts[form] = count
     else:
-        counts.pop(value, None)
+        counts.pop(form, None)
     return count
 
 
@@ -357,11 +396,66 @@ class Collect(SqlAggregate):
             _count(acc[0], args[0], -1)
 
     def merge(self, acc: Accumulator, other: Accumulator) -> None:
-        for value, count in other[0].items():
-            _count(acc[0], value, count)
+        for form, count in other[0].items():
+            _count(acc[0], value_of(form), count)
 
     def value(self, acc: Accumulator) -> Any:
-        return tuple(acc[0].items())
+        return tuple([(value_of(form), count) for form, count in acc[0].items()])
+
+
+class Percentile(SqlAggregate):
+    """PERCENTILE(value, percentage or array of them [, frequency]): ``[percentages, how often each value is there]``. A percentile between two values is
+    interpolated (Flink: ``PercentileAggFunction.java``). Raises ``EvaluationError`` for a percentage outside of 0 to 1."""
+
+    def create(self) -> Accumulator:
+        return [None, {}]
+
+    def add(self, acc: Accumulator, args: Arguments) -> None:
+        if acc[0] is None:
+            acc[0] = _percentages(args[1])
+        self._update(acc, args, 1)
+
+    def retract(self, acc: Accumulator, args: Arguments) -> None:
+        self._update(acc, args, -1)
+
+    def merge(self, acc: Accumulator, other: Accumulator) -> None:
+        if acc[0] is None:
+            acc[0] = other[0]
+        for form, count in other[1].items():
+            _count(acc[1], value_of(form), count)
+
+    def value(self, acc: Accumulator) -> Any:
+        percentages, counts = acc
+        total = sum(counts.values())
+        if not percentages or total <= 0:
+            return None
+        there = sorted(((value_of(form), count) for form, count in counts.items()), key=lambda one: _in_order(one[0]))
+        values = [value for value, _ in there]
+        ends = list(accumulate(count for _, count in there))
+        found = tuple([_percentile(values, ends, percentage * (total - 1) + 1) for percentage in percentages])
+        return found if self.type.root is TypeRoot.ARRAY else found[0]
+
+    def _update(self, acc: Accumulator, args: Arguments, sign: int) -> None:
+        frequency = args[2] if len(args) > 2 else 1
+        if args[0] is not None and frequency is not None and int(frequency) > 0:
+            _count(acc[1], float(args[0]), sign * int(frequency))
+
+
+def _percentages(given: Any) -> tuple[float, ...]:
+    found = tuple(map(float, given)) if isinstance(given, (tuple, list)) else (float(given),)
+    for percentage in found:
+        if not 0 <= percentage <= 1:
+            raise EvaluationError(f"Percentage of PERCENTILE should be between [0.0, 1.0], but was '{percentage}'.")
+    return found
+
+
+def _percentile(values: Sequence[float], ends: Sequence[int], position: float) -> float:
+    """``ends``: for each value how many there are up to it. ``position``: from 1."""
+    lower, higher = floor(position), ceil(position)
+    at = bisect_left(ends, lower)
+    if ends[at] >= higher:
+        return values[at]
+    return (higher - position) * values[at] + (position - lower) * values[at + 1]
 
 
 class SingleValue(KeptValues):
@@ -466,6 +560,7 @@ FUNCTIONS: Final[dict[str, type[SqlAggregate]]] = {
     "$LISTAGG$1": ListAgg,
     "$ARRAY_AGG$1": ArrayAgg,
     "$COLLECT$1": Collect,
+    "$PERCENTILE$1": Percentile,
     "$SINGLE_VALUE$1": SingleValue,
     "$JSON_ARRAYAGG_ABSENT_ON_NULL$1": JsonArrayAgg,
     "$JSON_ARRAYAGG_NULL_ON_NULL$1": JsonArrayAgg,

@@ -18,6 +18,7 @@ from tidegate.functions.sql.scalar.kernels import (
     by_value,
     elementwise,
     from_numpy,
+    if_else,
     null_mask,
     to_numpy,
 )
@@ -273,6 +274,8 @@ def _sign_call(call: ScalarCall) -> Evaluate:
     wanted = call.arrow
     if call.type.root is TypeRoot.DECIMAL:
         return elementwise(call, lambda array: pc.sign(array).cast(pa.decimal128(19, 0)).cast(wanted))
+    if call.operands[0].type.root in FLOATING:
+        return arrow_kernel(call, lambda datum: if_else(pc.equal(datum, 0), datum, pc.sign(datum)).cast(wanted))
     return arrow_kernel(call, lambda datum: pc.sign(datum).cast(wanted))
 
 
