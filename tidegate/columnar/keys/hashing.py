@@ -157,6 +157,7 @@ def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], Unsigned]:
         (types.is_date, _hash_dates),
         (types.is_decimal, _hash_distinct),
         (lambda t: types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t), _hash_one_by_one),
+        (types.is_map, _hash_one_by_one),  # of its pairs in their order
     )
     for matches, kernel in table:
         if matches(kind):

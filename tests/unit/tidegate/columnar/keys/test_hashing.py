@@ -172,8 +172,15 @@ def test_keys_with_a_form_of_their_own() -> None:
 def test_what_cannot_be_a_key_is_named() -> None:
     with pytest.raises(NotSerializable, match="function"):
         hash_key(lambda: None)
-    with pytest.raises(SchemaMismatch, match="map"):
-        hash_columns([pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32()))])
+    with pytest.raises(SchemaMismatch, match="interval"):
+        hash_columns([pa.array([pa.MonthDayNano([1, 1, 1])])])
+
+
+def test_maps_with_the_same_pairs_have_the_same_hash() -> None:
+    maps = pa.array([[("k", 1)], [("k", 2)], [("k", 1)], None], pa.map_(pa.string(), pa.int32()))
+    first, second, same, _ = hash_columns([maps])
+    assert first == same != second
+    assert hash_columns([maps.slice(2)])[0] == first
 
 
 def test_hash_is_the_same_in_another_process() -> None:
