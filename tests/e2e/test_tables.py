@@ -64,6 +64,18 @@ batch.execute_sql(
 )
 by_name = batch.execute_sql("SELECT name, COUNT(*) AS n, MAX(id) FROM (SELECT * FROM f UNION ALL SELECT * FROM f) GROUP BY name ORDER BY name DESC")
 print([list(row) for row in by_name.collect()])
+batch.execute_sql("INSERT OVERWRITE f SELECT id + 1, name, price FROM f WHERE id > 20").wait()
+print([list(row) for row in batch.execute_sql("SELECT * FROM f").collect()])
+batch.execute_sql(
+    "CREATE TABLE p (a INT, b STRING) PARTITIONED BY (b) "
+    f"WITH ('connector' = 'filesystem', 'path' = '{folder}/parts', 'format' = 'csv')"
+)
+batch.execute_sql("INSERT INTO p VALUES (1, 'x'), (2, 'y')").wait()
+batch.execute_sql("INSERT OVERWRITE p PARTITION (b = 'x') SELECT 7").wait()
+batch.execute_sql("INSERT OVERWRITE p VALUES (8, 'y'), (9, 'z')").wait()
+print(sorted(list(row) for row in batch.execute_sql("SELECT * FROM p").collect()))
+batch.execute_sql("INSERT OVERWRITE f SELECT * FROM f WHERE id > 300").wait()
+print([list(row) for row in batch.execute_sql("SELECT * FROM f").collect()])
 """
 
 
@@ -79,8 +91,9 @@ def test_a_table_program_runs_as_jobs(tmp_path: Path) -> None:
         assert f"{kind} [[20, 'b', None], [30, None, 3.5]]" in lines
     assert [line for line in lines if line.startswith("out> ")] == ["out> +I[101, 1.5]", "out> +I[103, 3.5]"]
     assert "| +I |                    3 |                         <NULL> |" in lines
-    assert lines[-4:-1] == ["3 rows in set", "[(3, 'b!0'), (4, 'None!0')]", "[1, 2, 3]"]
-    assert lines[-1] == "[['b', 2, 20], [None, 2, 30]]"
+    assert lines[-7:-4] == ["3 rows in set", "[(3, 'b!0'), (4, 'None!0')]", "[1, 2, 3]"]
+    assert lines[-4] == "[['b', 2, 20], [None, 2, 30]]"
+    assert lines[-3:] == ["[[31, None, 3.5]]", "[[7, 'x'], [8, 'y'], [9, 'z']]", "[]"], "overwritten, as in Flink 2.3"
 
 
 _SCRIPT = """

@@ -9,6 +9,8 @@
 Hidden files lie in the output path itself, whatever the bucket. Final names are unique to an attempt, so nothing is
 ever overwritten. Hidden names tell job, operator, subtask and the last checkpoint before the file was begun: a restored
 attempt removes exactly what is newer than its checkpoint, also of the job from whose checkpoint it was started when that is over (``files/leftovers``).
+A sink that ``replaces`` removes at its commit, in the directories that it replaces, what it did not write itself: its final names have the mark of job
+and operator, and a committable ``[output path, "", directory/beginning of the names, 0]`` says so.
 Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
 """
 
@@ -70,11 +72,13 @@ class RollingPolicy:
 
 
 class FileSink(Sink):
-    """Writes part files below one directory: into it, or with ``buckets`` into those that they say."""
+    """Writes part files below one directory: into it, or with ``buckets`` into those that they say. ``replaces``: its files replace those of each
+    directory that it writes to and of these, given from the output path, if it writes to them or not; for jobs that end. ``None``: they are added."""
 
     commits_apart = True
     _buckets: Buckets | None = None
     """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
+    _replaces: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -83,12 +87,14 @@ class FileSink(Sink):
         rolling: RollingPolicy | None = None,
         prefix: str = "part",
         buckets: Buckets | None = None,
+        replaces: Sequence[str] | None = None,
     ) -> None:
         self._path = path if "://" in path else os.path.abspath(path)
         self._encoder = encoder
         self._rolling = rolling or RollingPolicy()
         self._prefix = prefix
         self._buckets = buckets
+        self._replaces = replaces
 
     @staticmethod
     def for_text(path: str, rolling: RollingPolicy | None = None) -> FileSink:
@@ -130,7 +136,9 @@ class FileSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         schema = input_type.arrow_schema()
-        return FileWriter(self._path, self._encoder, self._rolling, self._prefix, context, schema, self._buckets)
+        return FileWriter(
+            self._path, self._encoder, self._rolling, self._prefix, context, schema, self._buckets, self._replaces
+        )
 
     def make_committer(self, context: SinkContext) -> Committer:
         return FileCommitter(self._path)
@@ -182,6 +190,7 @@ class FileWriter(SinkWriter):
         context: SinkContext,
         schema: pa.Schema,
         buckets: Buckets | None = None,
+        replaces: Sequence[str] | None = None,
     ) -> None:
         self._path = path
         self._buckets = buckets
@@ -191,7 +200,12 @@ class FileWriter(SinkWriter):
         self._schema = schema if buckets is None else buckets.stored(schema)
         self._mark = job_mark(context.job_id, context.operator_id)
         attempt = hashlib.sha256(context.attempt.encode()).hexdigest()[:8]
+        if replaces is not None:
+            prefix = f"{prefix}-{self._mark}"
+        self._prefix = prefix
         self._stem = f"{prefix}-{context.subtask_index:05d}-{attempt}"
+        self._replaced = None if replaces is None else dict.fromkeys(replaces)
+        """The directories whose files are replaced."""
         self._subtask = context.subtask_index
         self._since = context.restored_checkpoint_id or 0
         self._number = 0
@@ -238,6 +252,8 @@ class FileWriter(SinkWriter):
         final = f"{bucket}/{name}" if bucket else name
         hidden = f".{name}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
+        if self._replaced is not None:
+            self._replaced[bucket] = None
         opened_at = time.monotonic()
         if self._lock is None and is_local(self._filesystem):
             self._lock = WriterLock(f"{self._root}/{lock_name(self._stem, self._mark)}")
@@ -257,7 +273,7 @@ class FileWriter(SinkWriter):
 
     def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         """Encoding what was gathered, and syncing, are left to the function that is given back."""
-        parts, closed = list(self._parts.values()), self._closed
+        parts, closed = list(self._parts.values()), [*self._replacements(), *self._closed]
         self._parts, self._closed = {}, []
         self._since = checkpoint_id
         if not parts and not closed:
@@ -280,6 +296,12 @@ class FileWriter(SinkWriter):
         """Committables are ``[directory, hidden name, final name, size in bytes]``."""
         sealed = self.seal(checkpoint_id)
         return sealed if isinstance(sealed, list) else sealed()
+
+    def _replacements(self) -> list[list[Committable]]:
+        replaced = self._replaced or ()
+        return [
+            [self._path, "", f"{bucket}/{self._prefix}-" if bucket else f"{self._prefix}-", 0] for bucket in replaced
+        ]
 
     def close(self) -> None:
         parts = [*self._sealed, *self._parts.values()]
@@ -310,7 +332,9 @@ class FileCommitter(Committer):
         touched: set[str] = set()
         for directory, hidden, final, size in committables:
             with storage_errors("commit", f"{directory}/{final}"):
-                if _commit_one(directory, hidden, final, size):
+                if not hidden:
+                    _remove_others(directory, final)
+                elif _commit_one(directory, hidden, final, size):
                     touched.update(_directories(directory, final))
         for directory in touched:
             filesystem, root = resolve(directory)
@@ -320,7 +344,8 @@ class FileCommitter(Committer):
     def all_committed(self, committables: Sequence[Committable]) -> None:
         """Locks go: with hidden files beside them writers have left them there."""
         if is_local(self._filesystem):
-            for lock in dict.fromkeys(f"{self._root}/{lock_of(hidden)}" for _, hidden, _, _ in committables):
+            hidden_names = [hidden for _, hidden, _, _ in committables if hidden]
+            for lock in dict.fromkeys(f"{self._root}/{lock_of(hidden)}" for hidden in hidden_names):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(lock)
 
@@ -379,6 +404,16 @@ def _commit_one(directory: str, hidden: str, final: str, size: int) -> bool:
         filesystem.create_dir(target.rpartition("/")[0], recursive=True)
     filesystem.move(source, target)
     return True
+
+
+def _remove_others(directory: str, start: str) -> None:
+    """Removes what stands beside the files whose names start so, but for hidden names (``.`` and ``_``), as Flink does."""
+    filesystem, root = resolve(directory)
+    bucket, _, own = f"{root}/{start}".rpartition("/")
+    for info in filesystem.get_file_info(pafs.FileSelector(bucket, allow_not_found=True)):
+        if not info.base_name.startswith((".", "_", own)):
+            with contextlib.suppress(FileNotFoundError):
+                (filesystem.delete_dir if info.type == pafs.FileType.Directory else filesystem.delete_file)(info.path)
 
 
 def _directories(directory: str, final: str) -> list[str]:

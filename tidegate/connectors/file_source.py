@@ -61,6 +61,9 @@ class FileSource(Source):
     such a path (``dt=2024-01-01/part.csv``) has that directory's value; an inferred schema has such columns at its end.
     """
 
+    may_be_empty = False
+    """Whether directories without files give no rows, instead of an error."""
+
     def __init__(
         self,
         paths: Sequence[str],
@@ -207,7 +210,11 @@ class FileSource(Source):
         found = []
         for root in self._paths:
             prefix = _uri_prefix(root)
-            files = [f for f in list_files(root, may_be_empty=not self.bounded) if is_wanted(prefix + f.path)]
+            files = [
+                f
+                for f in list_files(root, may_be_empty=self.may_be_empty or not self.bounded)
+                if is_wanted(prefix + f.path)
+            ]
             found += self._splits_of(root, files)
         return found
 

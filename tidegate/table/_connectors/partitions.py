@@ -139,6 +139,21 @@ def partition_columns(shape: TableShape, options: Mapping[str, str], row_type: L
     return PartitionColumns(row_type, shape.partition_keys, options.get("partition.default-name", DEFAULT_NAME))
 
 
+def replaced_directories(
+    shape: TableShape, columns: PartitionColumns | None, static: Mapping[str, str]
+) -> Sequence[str]:
+    """The directories, from that of the table, whose files a statement replaces even where it writes none: that of the table without partitions, or
+    that of the only one that it can write to. ``static``: the values of partitions that it names."""
+    if columns is None:
+        return ("",)
+    if len(static) < len(shape.partition_keys):
+        return ()
+    values = [static[key] or columns.default_name for key in shape.partition_keys]
+    return (
+        "/".join(f"{escaped(key)}={escaped(value)}" for key, value in zip(shape.partition_keys, values, strict=True)),
+    )
+
+
 def stored_type(row_type: LogicalType, shape: TableShape) -> LogicalType:
     """The columns that are in the files of a table."""
     fields = tuple(field for field in row_type.fields if field.name not in shape.partition_keys)
@@ -209,5 +224,6 @@ __all__ = [
     "escaped",
     "partition_columns",
     "partitioned_source",
+    "replaced_directories",
     "stored_type",
 ]

@@ -19,11 +19,11 @@ from tidegate.model.values import StateValue
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import Partitioning, WritingMetadata
+from tidegate.plan.specs import Overwrite, Partitioning, WritingMetadata
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_sink
-from tidegate.table._connectors.partitions import partition_columns, stored_type
+from tidegate.table._connectors.partitions import partition_columns, replaced_directories, stored_type
 from tidegate.table._connectors.registry import check_table, writable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type
@@ -49,25 +49,42 @@ def write_table(node: Node, stream: DataStream) -> None:
     kind = physical_type(table)
     schema = arrow_schema(kind)
     metadata: tuple[str, ...] = ()
+    overwrites = False
+    static: Mapping[str, str] = {}
     for ability in sink.abilities:
         if isinstance(ability, Partitioning):
-            continue  # the plan has the values as columns
+            static = ability.partition  # the plan has the values as columns
+            continue
+        if isinstance(ability, Overwrite) and table.options["connector"] == "filesystem":
+            overwrites = ability.overwrite
+            continue
         known = writable_metadata(table.options).keys()
         if not isinstance(ability, WritingMetadata) or not set(ability.metadata_keys) <= known:
             raise InvalidJob(
                 f"node {node.id}: writing the table {name} with {type(ability).__name__} is not supported yet"
             )
         metadata, schema = ability.metadata_keys, arrow_schema(ability.consumed_type)
+    if overwrites and isinstance(node, plan_nodes.Sink2):
+        raise InvalidJob("Streaming mode not support overwrite.")
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = mapped(stream, PickedColumns(list(range(len(schema))), schema), schema)
-    handle = stream.sink_to(_sink(shape, table.options, kind, metadata)).name(node.description)
+    handle = stream.sink_to(_sink(shape, table.options, kind, metadata, static if overwrites else None)).name(
+        node.description
+    )
     follow_input(handle)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
 
 
-def _sink(shape: TableShape, options: Mapping[str, str], kind: LogicalType, metadata: tuple[str, ...]) -> Sink:
+def _sink(
+    shape: TableShape,
+    options: Mapping[str, str],
+    kind: LogicalType,
+    metadata: tuple[str, ...],
+    overwrites: Mapping[str, str] | None,
+) -> Sink:
+    """``overwrites``: rows replace those that are there; the values of partitions that the statement names."""
     match options["connector"]:
         case "print":
             to_stderr = options.get("standard-error", "false").lower() == "true"
@@ -77,10 +94,12 @@ def _sink(shape: TableShape, options: Mapping[str, str], kind: LogicalType, meta
         case "kafka" | "upsert-kafka":
             return kafka_sink(options, shape, kind, metadata)
         case _:
-            return _files(shape, options, kind)
+            return _files(shape, options, kind, overwrites)
 
 
-def _files(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -> FileSink:
+def _files(
+    shape: TableShape, options: Mapping[str, str], kind: LogicalType, overwrites: Mapping[str, str] | None = None
+) -> FileSink:
     path = options["path"].removeprefix("file://")
     default = RollingPolicy()
     size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
@@ -89,14 +108,17 @@ def _files(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -> 
         rollover_ms=default.rollover_ms if age is None else parse_duration_ms(age),
     )
     partitions = partition_columns(shape, options, kind)
+    replaces = None if overwrites is None else replaced_directories(shape, partitions, overwrites)
     chosen = options["format"]
     if chosen == "parquet":
-        return FileSink(path, ParquetEncoderFactory(), rolling, buckets=partitions)
+        return FileSink(path, ParquetEncoderFactory(), rolling, buckets=partitions, replaces=replaces)
     writing = make_file_writing(*format_options(shape.name, options), stored_type(kind, shape))
     if isinstance(writing, AvroWriting):
-        return FileSink(path, AvroTableEncoderFactory(writing, avro_codec(options)), rolling, buckets=partitions)
+        return FileSink(
+            path, AvroTableEncoderFactory(writing, avro_codec(options)), rolling, buckets=partitions, replaces=replaces
+        )
     encoder = TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}"))
-    return FileSink(path, encoder, rolling, buckets=partitions)
+    return FileSink(path, encoder, rolling, buckets=partitions, replaces=replaces)
 
 
 class TablePrintSink(Sink):

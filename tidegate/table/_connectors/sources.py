@@ -138,6 +138,12 @@ def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, opt
 
 
 def _files(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> FileSource:
+    source = _file_source(shape, options, type)
+    source.may_be_empty = True
+    return source
+
+
+def _file_source(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> FileSource:
     path = options["path"].removeprefix("file://")
     partitions = partition_columns(shape, options, type)
     stored = stored_type(type, shape)

@@ -120,8 +120,8 @@ class _Factory(_JavaObject):
         metadata = writable_metadata(_options(context))
         if metadata:
             return _MetadataSink(self._planner, changes, metadata)
-        if _shape(context).partition_keys:
-            return _PartitionedSink(self._planner, changes)
+        if _options(context)["connector"] == "filesystem":
+            return _FileSink(self._planner, changes)
         return _Sink(self._planner, changes)
 
     def _checked(self, context: Any, *, is_source: bool) -> str:
@@ -277,8 +277,8 @@ class _Sink(_JavaObject):
         implements = (f"{_CONNECTOR}.sink.DynamicTableSink",)
 
 
-class _PartitionedSink(_Sink):
-    """A table whose rows go to directories by some of their columns."""
+class _FileSink(_Sink):
+    """A table of files, whose rows may go to directories by some of their columns, and may replace those that are there."""
 
     def applyStaticPartition(self, partition: Any) -> None:
         """The plan has these values as columns."""
@@ -286,10 +286,14 @@ class _PartitionedSink(_Sink):
     def requiresPartitionGrouping(self, supports_grouping: bool) -> bool:
         return False
 
+    def applyOverwrite(self, overwrite: bool) -> None:
+        """The plan says so."""
+
     class Java:
         implements = (
             f"{_CONNECTOR}.sink.DynamicTableSink",
             f"{_CONNECTOR}.sink.abilities.SupportsPartitioning",
+            f"{_CONNECTOR}.sink.abilities.SupportsOverwrite",
         )
 
 

@@ -6,6 +6,8 @@ import datetime
 import os
 import pickle
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +19,7 @@ import pytest
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, FileWriter, RollingPolicy, tombstone_of
-from tidegate.connectors.files.buckets import DateTimeBuckets
+from tidegate.connectors.files.buckets import Buckets, DateTimeBuckets
 from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.files.file_system import directory_entries
 from tidegate.datastream.connectors.file_system import RollingPolicy as SinkPolicy
@@ -332,3 +334,49 @@ def test_a_rolling_policy_of_pyflinks_names_arrives_in_a_subtask_as_ours(policy:
     shipped = pickle.loads(pickle.dumps(policy))
     assert type(shipped) is RollingPolicy
     assert (shipped.part_bytes, shipped.rollover_ms) == (policy.part_bytes, policy.rollover_ms)
+
+
+class Keys(Buckets):
+    """A directory for each of two rows in turn."""
+
+    def split(self, data: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for at in range(data.num_rows):
+            yield f"k={data.column(0)[at].as_py() % 2}", data.slice(at, 1)
+
+
+def committed(sink: FileSink, job: str, *subtasks: tuple[int, ...], again: bool = False) -> None:
+    """What each subtask of a job writes, at its end."""
+    votes = []
+    for subtask, rows in enumerate(subtasks):
+        out = writer(sink, replace(context(subtask=subtask, parallelism=len(subtasks)), job_id=job, attempt=job))
+        if rows:
+            out.write(batch(*rows))
+        votes += out.prepare_commit(1)
+        out.close()
+    committer = sink.make_committer(context())
+    assert committer is not None
+    for _ in range(1 + again):
+        committer.commit(votes)
+    committer.all_committed(votes)
+
+
+def test_files_of_a_sink_that_replaces_are_alone_there(tmp_path: Path) -> None:
+    committed(FileSink.for_parquet(str(tmp_path)), "first", (1, 2))
+    (tmp_path / "_SUCCESS").touch()
+    committed(FileSink(str(tmp_path), ParquetEncoderFactory(), replaces=("",)), "second", (3,), (4,), (), again=True)
+    assert sorted(visible_files(tmp_path)) == [3, 4]
+    assert (tmp_path / "_SUCCESS").exists(), "hidden names stay, as in Flink"
+    committed(FileSink(str(tmp_path), ParquetEncoderFactory(), replaces=("",)), "third", ())
+    assert visible_files(tmp_path) == []
+
+
+def test_directories_that_are_not_written_keep_their_files(tmp_path: Path) -> None:
+    committed(FileSink(str(tmp_path), ParquetEncoderFactory(), buckets=Keys()), "first", (1, 2))
+    committed(FileSink(str(tmp_path), ParquetEncoderFactory(), buckets=Keys(), replaces=()), "second", (3,))
+    assert [visible(tmp_path / name) for name in ("k=0", "k=1")] == [[2], [3]]
+    committed(FileSink(str(tmp_path), ParquetEncoderFactory(), buckets=Keys(), replaces=("k=0",)), "third", ())
+    assert [visible(tmp_path / name) for name in ("k=0", "k=1")] == [[], [3]]
+
+
+def visible_files(path: Path) -> list[int]:
+    return [n for p in path.glob("part-*") for n in pq.read_table(p)["n"].to_pylist()]

@@ -190,6 +190,9 @@ def test_a_missing_path_and_an_empty_directory_are_refused(tmp_path: Path) -> No
         FileSource.for_text(str(tmp_path / "no")).list_splits(1)
     with pytest.raises(InvalidJob, match="holds no files"):
         FileSource.for_text(str(tmp_path)).list_splits(1)
+    table = FileSource.for_text(str(tmp_path))
+    table.may_be_empty = True
+    assert table.list_splits(1) == []
 
 
 def test_hidden_files_are_not_data(tmp_path: Path) -> None:
