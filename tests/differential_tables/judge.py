@@ -10,11 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.differential_tables.cases import NULL, Case
+from tests.differential_tables.cases import Case
+from tests.differential_tables.tables import NULL
 from tests.servers.flink_environment import flink_environment
 from tests.unit.tidegate.table._execution.plan_run import PlanRun, folded
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.model.errors import UserError
+from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.exec_node_graph import decode_plan
 
 Change = tuple[str, tuple[str | None, ...]]
@@ -83,10 +85,18 @@ def check(one: Judged) -> bool:
     }
     configuration = {"pipeline.auto-watermark-interval": "1 ms"}
     plan = decode_plan(json.dumps(one.plan))
-    with PlanRun(plan, configuration=configuration, zone=case.options["table.local-time-zone"]) as run:
+    try:
+        made = PlanRun(plan, configuration=configuration, zone=case.options["table.local-time-zone"])
+    except UnsupportedPlan:
+        if one.error is None:
+            raise
+        return True
+    with made as run:
         try:
             run.push_files(files, one_by_one=case.is_streaming and "table.exec.mini-batch.enabled" not in case.options)
         except (EvaluationError, UserError) as error:
+            if "is NOT NULL, however, a null value is being written" in str(error):
+                return False  # Flink's rows were collected, which no sink's columns check
             if one.error is None:
                 raise AssertionError(f"{_shown(case)}\nfails here: {error}") from error
             return True

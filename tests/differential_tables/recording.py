@@ -1,8 +1,8 @@
-"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``) and those of ``chosen.py``
-(``recorded_chosen.json.xz``).
+"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``) and those of ``chosen.py`` and ``found.py``
+and ``found.py`` (``recorded_chosen.json.xz``).
 
 python -m tests.differential_tables.recording [--cases 200] [--first-seed N]     records them anew, which takes some seconds for each
-python -m tests.differential_tables.recording --chosen                           those of ``chosen.py``
+python -m tests.differential_tables.recording --chosen                           those of ``chosen.py`` and ``found.py``
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 
 from tests.differential_tables.cases import case_of
 from tests.differential_tables.chosen import chosen
+from tests.differential_tables.found import found
 from tests.differential_tables.judge import Judged, judged
 from tests.sim.seeds import BASE_SEED
 
@@ -54,7 +55,7 @@ def main() -> None:
     parser.add_argument("--chosen", action="store_true")
     arguments = parser.parse_args()
     if arguments.chosen:
-        write(judged(chosen()), _CHOSEN)
+        write(judged([*chosen(), *found()]), _CHOSEN)
     else:
         write(judged([case_of(arguments.first_seed + number) for number in range(arguments.cases)]), _RANDOM)
 

@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from tidegate.common.row import RowKind
-from tidegate.functions.sql.scalar import EvaluationContext, compile_expression
+from tidegate.functions.sql.scalar.kernels import python_values
+from tidegate.functions.sql.scalar.texts import formatter
 from tidegate.plan.errors import UnsupportedPlan
-from tidegate.plan.expressions import RexCall, RexInputRef
-from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
+from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.table._execution.rows import column_values, value_text
 
 MOST_SIGNS = 30
 """Flink's ``table.display.max-column-width``: what is longer is cut, with dots behind it."""
 _NULL = "<NULL>"
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_STRING = LogicalType(TypeRoot.VARCHAR, length=2147483647)
 _WIDTHS = {
     TypeRoot.BOOLEAN: 5,
     TypeRoot.TINYINT: 4,
@@ -71,8 +70,7 @@ def texts_of(
     batch: pa.RecordBatch, kind: LogicalType, *, shows_kinds: bool, time_zone: str = "UTC"
 ) -> Iterator[list[str]]:
     """CAST AS STRING of each value of a batch, in a time zone; the kinds of its rows, if they are asked for, in front: a last column, or all are inserts."""
-    context = EvaluationContext(time_zone=time_zone)
-    columns = [_texts(batch, index, field.type, context) for index, field in enumerate(kind.fields)]
+    columns = [_texts(batch, index, field.type, time_zone) for index, field in enumerate(kind.fields)]
     if shows_kinds:
         width = len(kind.fields)
         found = batch.column(width).to_pylist() if batch.num_columns > width else [0] * batch.num_rows
@@ -80,18 +78,14 @@ def texts_of(
     return map(list, zip(*columns, strict=True))
 
 
-def _texts(batch: pa.RecordBatch, index: int, type: LogicalType, context: EvaluationContext) -> list[str]:
+def _texts(batch: pa.RecordBatch, index: int, type: LogicalType, time_zone: str) -> list[str]:
     column = batch.column(index)
     if type.root in _TEXTS:
         found = column.to_pylist()
-    elif type.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
-        found = [None if value is None else f"x'{value.hex()}'" for value in column.to_pylist()]
     else:
         try:
-            row = LogicalType(TypeRoot.ROW, fields=(Field("value", type),))
-            call = RexCall(type=_STRING, operands=(RexInputRef(input_index=0, type=type),), internal_name="$CAST$1")
-            one = pa.RecordBatch.from_arrays([column], names=["value"])
-            found = compile_expression(call, row, context).evaluate(one).to_pylist()
+            write = formatter(type, time_zone, prints=True)
+            found = [None if value is None else write(value) for value in python_values(column)]
         except UnsupportedPlan:
             found = [None if value is None else value_text(value, type) for value in column_values(column, type)]
     return [_NULL if text is None else text for text in found]

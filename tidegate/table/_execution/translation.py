@@ -63,6 +63,7 @@ _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
 _WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1)
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
+_NO_LIMIT = 2**63 - 1
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1, plan_nodes.BatchExchange1)
 """Watermarks are made where a node asks for the time, batches end by themselves, and operators of batch mode's nodes deal their rows themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
@@ -202,6 +203,15 @@ def translate(
             if not has_row_kinds(read[0]):
                 return read[0]
             return mapped(read[0], without_update_before, read[0].get_type()).name(node.description)
+        if isinstance(node, plan_nodes.SortLimit1) and node.rank_range.end == _NO_LIMIT:
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: FETCH is missed, which on streaming table is not supported currently. Give a LIMIT with OFFSET: "
+                f"{node.description}"
+            )
+        if isinstance(node, plan_nodes.BatchSortLimit1) and node.limit_end == _NO_LIMIT:
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: Not support limitEnd is max value now! Give a LIMIT with OFFSET: {node.description}"
+            )
         if isinstance(node, _LIMITS) and not node.is_global:
             return read[0]
         if isinstance(node, BATCH_JOINS):

@@ -156,7 +156,7 @@ class Sum0(Sum):
 
 
 class Avg(Sum):
-    """The average of whole numbers is one, rounded toward zero; that of FLOAT is of a sum of DOUBLE, as in Flink."""
+    """The average of whole numbers is one, of a sum that wraps around in BIGINT, rounded toward zero; that of FLOAT is of a sum of DOUBLE, as in Flink."""
 
     _starts_with_zero = True
 
@@ -174,6 +174,7 @@ class Avg(Sum):
             return _fitted(_WIDE.divide(total, Decimal(count)), self.type)
         if isinstance(total, float):
             return total / count
+        total = _wrapped(total, 64)
         quotient = abs(total) // abs(count)
         return quotient if (total < 0) == (count < 0) else -quotient
 

@@ -23,6 +23,11 @@ EPOCH_JULIAN: Final = 2440588
 """The Julian day of 1970-01-01."""
 
 
+def to_millis(values: Longs, per_second: int) -> Longs:
+    """Returns counts of fractions of a second, at least of ms, as ms, rounded down."""
+    return values // (per_second // 1000)
+
+
 def civil_from_days(days: Longs) -> tuple[Longs, Longs, Longs]:
     """Returns year, month and day of each date."""
     z = days + 719_468
@@ -85,7 +90,7 @@ def parse_date(text: str) -> int | None:
     if len(parts) > 3 or not all(_DIGITS.fullmatch(part) for part in parts) or len(parts[0]) > 4:
         return None
     year, month, day = (*map(int, parts), *([1] * (3 - len(parts))))
-    if any(len(part) > 2 for part in parts[1:]) or year > 9999 or not is_valid_date(year, month, day):
+    if year > 9999 or not is_valid_date(year, month, day):
         return None
     return int(days_from_civil(year, month, day))
 
@@ -104,12 +109,12 @@ def parse_time_ms(text: str) -> int | None:
 
 def parse_timestamp(text: str) -> int | None:
     """As ``CAST(text AS TIMESTAMP)``: ``yyyy-M-d[ H:m:s[.fraction]]`` in ns since 1970. A day up to the 31st is cut to the length of
-    its month, as Java's smart resolver does."""
+    its month, as Java's smart resolver does; years begin at 1."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         return None
     year, month, day = int(match[1]), int(match[2]), int(match[3])
-    if not 1 <= month <= 12 or not 1 <= day <= 31:
+    if not year or not 1 <= month <= 12 or not 1 <= day <= 31:
         return None
     length = int(month_lengths(np.array([year]), np.array([month]))[0])
     hour, minute, second = int(match[4] or 0), int(match[5] or 0), int(match[6] or 0)

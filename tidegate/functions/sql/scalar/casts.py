@@ -19,6 +19,7 @@ from tidegate.functions.sql.scalar.calendar import (
     parse_time_ms,
     parse_timestamp,
     to_instant,
+    to_millis,
     truncating_divide,
 )
 from tidegate.functions.sql.scalar.context import EvaluationContext, EvaluationError
@@ -343,7 +344,7 @@ def _to_time(source: LogicalType, target: LogicalType, context: EvaluationContex
         step = 10 ** (3 - min(target.precision or 0, 3))
 
         def to_time(array: pa.Array) -> pa.Array:
-            ms = divide(local(array) * 1000 // unit, step) * step
+            ms = divide(to_millis(local(array), unit), step) * step
             return from_numpy(ms % DAY_MS, wanted, null_mask(array))
 
         return to_time

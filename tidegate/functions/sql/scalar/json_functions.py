@@ -45,11 +45,21 @@ _DECODER: Final = json.JSONDecoder(parse_float=_number, parse_constant=_refuse_c
 
 
 def parse(text: str) -> Any:
-    """Returns the first value of a text, numbers with a point or exponent as ``Decimal``. Raises ``ValueError``."""
+    """Returns the first value of a text, numbers with a point or exponent as ``Decimal``. What follows it is not read, except that no number goes on
+    without a space and no word with a letter or digit, as in Jackson. Raises ``ValueError``."""
     stripped = text.lstrip(" \t\r\n")
     if not stripped:
         raise ValueError("empty")
-    return _DECODER.raw_decode(stripped)[0]
+    value, end = _DECODER.raw_decode(stripped)
+    follows = stripped[end : end + 1]
+    is_word = value is None or isinstance(value, bool)
+    if follows and ((is_word and (follows.isalnum() or follows in "_$")) or _is_joined_number(value, follows)):
+        raise ValueError(f"{follows!r} behind {stripped[:end]}")
+    return value
+
+
+def _is_joined_number(value: Any, follows: str) -> bool:
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool) and follows not in " \t\r\n"
 
 
 @lru_cache(maxsize=1024)

@@ -139,9 +139,9 @@ def _right_call(call: ScalarCall) -> Evaluate:
 
 @function("||", "CONCAT")
 def _concat_call(call: ScalarCall) -> Evaluate:
-    """Null if a part is."""
-    if all(operand.type.root in BYTES for operand in call.operands):
-        return arrow_kernel(call, lambda *parts: pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary())))
+    """Null if a part is. Bytes are refused, which Flink plans and then fails to compile."""
+    if any(operand.type.root in BYTES for operand in call.operands):
+        raise call.refuse("String expression type expected.")
     casts = [caster(operand.type, STRING, call.context, call) for operand in call.operands]
 
     def joined(*arrays: pa.Array) -> pa.Array:
@@ -268,7 +268,7 @@ def _overlay_call(call: ScalarCall) -> Evaluate:
         if start <= 0 or 2 * start > len(have):
             return text
         length = len(fill) // 2 if length is None else length
-        rest = have[2 * (start - 1 + length) :] if length >= 0 else have[max(2 * (start - 1 + length), 0) :]
+        rest = have[2 * (start - 1 + length) :] if length > 0 else have[:0]  # Flink leaves out all that follows then
         return from_units(have[: 2 * (start - 1)] + fill + rest)
 
     return by_value(call, overlaid)

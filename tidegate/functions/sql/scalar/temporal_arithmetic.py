@@ -14,7 +14,7 @@ from tidegate.functions.sql.scalar.calendar import (
     Longs,
     add_months,
     civil_from_days,
-    to_instant,
+    to_millis,
     truncating_divide,
 )
 from tidegate.functions.sql.scalar.kernels import elementwise, from_numpy, longs, null_mask
@@ -55,7 +55,7 @@ def _add(moment: LogicalType, values: Longs, interval: LogicalType, spans: Longs
                 return values + truncating_divide(spans, DAY_MS)
             case TypeRoot.TIME:
                 return (values + spans) % DAY_MS
-        return values + spans * UNITS_PER_SECOND[time_unit(moment)] // 1000
+        return values + spans * (UNITS_PER_SECOND[time_unit(moment)] // 1000)
     match moment.root:
         case TypeRoot.DATE:
             return add_months(values, spans)
@@ -73,8 +73,8 @@ def temporal_difference(call: ScalarCall) -> Evaluate:
     for one in (left, right):
         if one.root not in (*STAMPS, TypeRoot.DATE, TypeRoot.TIME):
             raise call.refuse()
-    zone = call.context.time_zone
-    is_mixed = {left.root, right.root} == set(STAMPS)
+    if left.root is not right.root and TypeRoot.TIMESTAMP_LTZ in (left.root, right.root):
+        raise call.refuse("TIMESTAMP_LTZ only supports diff between the same type.")
     in_months = call.type.root is TypeRoot.INTERVAL_YEAR_MONTH
 
     def millis(array: pa.Array, type: LogicalType) -> Longs:
@@ -84,11 +84,7 @@ def temporal_difference(call: ScalarCall) -> Evaluate:
                 return values * DAY_MS
             case TypeRoot.TIME:
                 return values
-        values = values * 1000 // UNITS_PER_SECOND[time_unit(type)]
-        if is_mixed and type.root is TypeRoot.TIMESTAMP:
-            seconds = values // 1000
-            values = values + (to_instant(seconds, zone) - seconds) * 1000
-        return values
+        return to_millis(values, UNITS_PER_SECOND[time_unit(type)])
 
     def subtract(a: pa.Array, b: pa.Array) -> pa.Array:
         first, second = millis(a, left), millis(b, right)

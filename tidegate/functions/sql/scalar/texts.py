@@ -19,12 +19,16 @@ EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 """Arithmetic without a loss for every value of 76 digits."""
 
 
-def formatter(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
-    """Returns what turns a value (times as numbers) into its text. Raises ``UnsupportedPlan``."""
+def formatter(type: LogicalType, time_zone: str, *, prints: bool = False) -> Callable[[Any], str]:
+    """Returns what turns a value (times as numbers) into its text; ``prints``: that of a printed table, where bytes are ``x'00ff'``.
+
+    Raises ``UnsupportedPlan``."""
     match type.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return str
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            if prints:
+                return lambda value: f"x'{bytes(value).hex()}'"
             return lambda value: bytes(value).decode("utf-8", "replace")
         case TypeRoot.BOOLEAN:
             return lambda value: "TRUE" if value else "FALSE"
@@ -40,7 +44,7 @@ def formatter(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
             return date_text
         case TypeRoot.TIME:
             digits = type.precision or 0
-            return lambda value: time_text(value, digits)
+            return lambda value: _short_time_text(value, digits)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             per_second = UNITS_PER_SECOND[time_unit(type)]
             precision = 6 if type.precision is None else type.precision
@@ -54,14 +58,14 @@ def formatter(type: LogicalType, time_zone: str) -> Callable[[Any], str]:
         case TypeRoot.INTERVAL_YEAR_MONTH:
             return lambda value: f"{'-' if value < 0 else '+'}{abs(value) // 12}-{abs(value) % 12:02d}"
         case TypeRoot.ARRAY:
-            element = _or_null(formatter(type.element, time_zone))
+            element = _or_null(formatter(type.element, time_zone, prints=prints))
             return lambda value: "[" + ", ".join(map(element, value)) + "]"
         case TypeRoot.MAP | TypeRoot.MULTISET:
             parts = type.children if type.root is TypeRoot.MAP else (type.element, LogicalType(TypeRoot.INTEGER))
-            key, item = (_or_null(formatter(part, time_zone)) for part in parts)
+            key, item = (_or_null(formatter(part, time_zone, prints=prints)) for part in parts)
             return lambda value: "{" + ", ".join(f"{key(k)}={item(v)}" for k, v in value) + "}"
         case TypeRoot.ROW:
-            fields = [_or_null(formatter(field.type, time_zone)) for field in type.fields]
+            fields = [_or_null(formatter(field.type, time_zone, prints=prints)) for field in type.fields]
             return lambda value: (
                 "(" + ", ".join(write(v) for write, v in zip(fields, value.values(), strict=True)) + ")"
             )
@@ -148,6 +152,12 @@ def time_text(ms: int, digits: int) -> str:
     seconds, fraction = divmod(ms, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return text + "." + f"{fraction:03d}".ljust(digits, "0")[:digits] if digits else text
+
+
+def _short_time_text(ms: int, digits: int) -> str:
+    """As ``DateTimeUtils.formatTimestampMillis``: no zeros at the end of a fraction but a first one."""
+    text = time_text(ms, digits)
+    return text[:10] + text[10:].rstrip("0") if digits else text
 
 
 def timestamp_text(value: int, per_second: int, digits: int) -> str:

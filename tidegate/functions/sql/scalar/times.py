@@ -21,6 +21,7 @@ from tidegate.functions.sql.scalar.calendar import (
     parse_date,
     parse_timestamp,
     to_instant,
+    to_millis,
     truncating_divide,
 )
 from tidegate.functions.sql.scalar.context import EvaluationError
@@ -45,7 +46,7 @@ def local_millis(array: pa.Array, type: LogicalType, zone: str) -> Longs:
     unit = UNITS_PER_SECOND[time_unit(type)]
     if type.root is TypeRoot.TIMESTAMP_LTZ:
         values = values + legacy_offsets(values // unit, zone) * unit
-    return values * 1000 // unit
+    return to_millis(values, unit)
 
 
 @function("EXTRACT", kind=KernelKind.NUMPY)

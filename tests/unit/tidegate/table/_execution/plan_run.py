@@ -88,7 +88,7 @@ class PlanRun:
 
     def _keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self.batches.append(batch)
-        return batch
+        return batch.slice(0, 0)  # its values need not be any that Python has
 
     def push_files(self, files: Mapping[str, Sequence[Sequence[str | None]]], *, one_by_one: bool = True) -> None:
         """Each scan reads its file, one after the other, and constant rows are given; then all input ends. ``one_by_one``: each row is a batch."""
@@ -143,7 +143,7 @@ def column(type: LogicalType, values: Sequence[str | None], zone: str) -> pa.Arr
 
 
 def texts(type: LogicalType, array: pa.Array, zone: str) -> list[str | None]:
-    write = formatter(type, zone)
+    write = formatter(type, zone, prints=True)
     return [None if value is None else write(value) for value in python_values(array)]
 
 
