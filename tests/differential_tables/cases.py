@@ -56,7 +56,9 @@ def case_of(seed: int) -> Case:
     if is_streaming and kind in _MINI_BATCHES and r.random() < 0.25:
         options |= _MINI_BATCH
         is_exact = False
-        query = query.replace("FIRST_VALUE", "MIN").replace("LAST_VALUE", "MAX")  # which row of a bundle comes first is not said
+        query = query.replace("FIRST_VALUE", "MIN").replace(
+            "LAST_VALUE", "MAX"
+        )  # which row of a bundle comes first is not said
         if r.random() < 0.5:
             options["table.optimizer.distinct-agg.split.enabled"] = "true"
     return Case(seed, kind, tables, query, is_streaming, is_exact and is_streaming, options)
@@ -115,6 +117,14 @@ _KINDS: Mapping[str, Callable[[random.Random, Table, Table], tuple[str, bool]]] 
 _STREAMING = ("top", "deduplicate", "sessions", "legacy windows", "over", "interval join", "temporal join")
 _BATCH = ("ranks", "sorts")
 _UPDATED = ("aggregate", "aggregates", "distinct", "join", "sets", "top", "unnest", "subqueries", "projection")
-_MINI_BATCHES = ("aggregate", "updated aggregate", "updated aggregates", "nested", "windows", "updated join", "distinct")
+_MINI_BATCHES = (
+    "aggregate",
+    "updated aggregate",
+    "updated aggregates",
+    "nested",
+    "windows",
+    "updated join",
+    "distinct",
+)
 
 __all__ = ["Case", "Table", "case_of"]

@@ -153,8 +153,12 @@ _MAKERS: dict[str, list[Maker]] = {
         lambda r, a: f"{r.choice(['ARRAY_MAX', 'ARRAY_MIN'])}({_ints(r, a)})",
         lambda r, a: f"({_ints(r, a)})[{r.choice(['1', '2', '3'])}]",
         lambda r, a: f"(MAP['a', {a('INT')}, 'b', {a('INT')}])[{a('STRING')}]",
-        lambda r, a: f"EXTRACT({r.choice(['MILLISECOND', 'DOW', 'ISODOW', 'ISOYEAR', 'DECADE', 'CENTURY'])} FROM {a('TIMESTAMP')})",
-        lambda r, a: f"TIMESTAMPDIFF({r.choice(['DAY', 'WEEK', 'MONTH', 'QUARTER', 'YEAR', 'HOUR'])}, {a('TIMESTAMP', 'DATE', 'LTZ')}, {a('TIMESTAMP', 'DATE')})",
+        lambda r, a: (
+            f"EXTRACT({r.choice(['MILLISECOND', 'DOW', 'ISODOW', 'ISOYEAR', 'DECADE', 'CENTURY'])} FROM {a('TIMESTAMP')})"
+        ),
+        lambda r, a: (
+            f"TIMESTAMPDIFF({r.choice(['DAY', 'WEEK', 'MONTH', 'QUARTER', 'YEAR', 'HOUR'])}, {a('TIMESTAMP', 'DATE', 'LTZ')}, {a('TIMESTAMP', 'DATE')})"
+        ),
         lambda r, a: f"CAST({a('DOUBLE')} AS INT)",
         *_arithmetic("INT", "INT"),
         lambda r, a: f"(- {a('INT')})",
@@ -231,7 +235,9 @@ _MAKERS: dict[str, list[Maker]] = {
         lambda r, a: f"CAST({a('BYTES')} AS STRING)",
         lambda r, a: f"TO_BASE64({a('STRING')})",
         lambda r, a: f"DATE_FORMAT({a('LTZ')}, '{r.choice(['yyyy-MM-dd HH', 'HH:mm:ss.SSS', 'DDD', 'a hh'])}')",
-        lambda r, a: f"CAST({a('STRING', 'INT', 'BOOLEAN', 'DATE')} AS {r.choice(['CHAR(5)', 'VARCHAR(3)', 'CHAR(1)'])})",
+        lambda r, a: (
+            f"CAST({a('STRING', 'INT', 'BOOLEAN', 'DATE')} AS {r.choice(['CHAR(5)', 'VARCHAR(3)', 'CHAR(1)'])})"
+        ),
         lambda r, a: f"(ARRAY[{a('STRING')}, {a('STRING')}])[{r.choice(['1', '2', '4'])}]",
         lambda r, a: f"LPAD({a('STRING')}, 4, {a('STRING')})",
         lambda r, a: (
@@ -368,7 +374,9 @@ _MAKERS: dict[str, list[Maker]] = {
         lambda r, a: f"ARRAY[{a('BYTES')}]",
         lambda r, a: f"ARRAY[ARRAY[{a('INT')}], CAST(NULL AS ARRAY<INT>)]",
         lambda r, a: f"MAP_VALUES({a('MAP')})",
-        lambda r, a: f"CAST(ARRAY[{a('INT')}, {a('INT')}] AS ARRAY<{r.choice(['STRING', 'BIGINT', 'DECIMAL(12, 1)', 'DOUBLE'])}>)",
+        lambda r, a: (
+            f"CAST(ARRAY[{a('INT')}, {a('INT')}] AS ARRAY<{r.choice(['STRING', 'BIGINT', 'DECIMAL(12, 1)', 'DOUBLE'])}>)"
+        ),
         lambda r, a: f"ARRAY[{a('INT')}, {a('INT')}]",
         lambda r, a: f"ARRAY[{a('STRING')}, {a('STRING')}, {a('STRING')}]",
         lambda r, a: f"ARRAY[{a('DECIMAL')}]",

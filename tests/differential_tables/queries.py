@@ -8,7 +8,6 @@ from tests.differential_tables.expressions import Scope, condition, expression
 from tests.differential_tables.tables import Table
 
 
-
 def scope(table: Table, alias: str = "") -> Scope:
     return Scope(tuple((f"{alias}{name}", type) for name, type in table.columns if name != "ts"))
 
@@ -118,7 +117,9 @@ def join(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
 
 
 def sets(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
-    names = ", ".join(r.sample([name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)], r.randint(1, 2)))
+    names = ", ".join(
+        r.sample([name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)], r.randint(1, 2))
+    )
     how = r.choice(["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"])
     return f"SELECT {names} FROM t{where(r, scope(t))} {how} SELECT {names} FROM u", False
 
@@ -207,14 +208,14 @@ def subqueries(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
             (f"SELECT id, k FROM t WHERE (k, {name}) {negated}IN (SELECT k, {name} FROM u)", False),
             (f"SELECT id, k FROM t WHERE {name} IN (SELECT {name} FROM u) OR {condition(r, of_t)}", False),
             (f"SELECT id, (SELECT MAX(u.id) FROM u WHERE u.k = t.k) AS x FROM t{where(r, of_t)}", False),
-            (f"SELECT id, (SELECT COUNT(*) FROM u WHERE u.k = t.k AND u.id > 2) AS x FROM t", False),
+            ("SELECT id, (SELECT COUNT(*) FROM u WHERE u.k = t.k AND u.id > 2) AS x FROM t", False),
             (f"SELECT id FROM t WHERE id > (SELECT AVG(u.id) FROM u WHERE u.{name} = t.{name})", False),
             (f"SELECT id FROM t WHERE {negated}EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.id {compared} t.id)", False),
             (f"SELECT id FROM t WHERE {negated}EXISTS (SELECT k FROM u{where(r, of_u)})", False),
             (f"SELECT id FROM t WHERE {name} {compared} {r.choice(['ANY', 'ALL'])} (SELECT {name} FROM u)", False),
             (f"SELECT id, k, (SELECT COUNT(DISTINCT {name}) FROM u) AS n FROM t", False),
-            (f"SELECT t.id, x.id AS xi FROM t, LATERAL (SELECT id FROM u WHERE u.k = t.k ORDER BY id DESC LIMIT 2) AS x", False),
-            (f"SELECT t.id, x.n FROM t LEFT JOIN (SELECT k, COUNT(*) AS n FROM u GROUP BY k) AS x ON t.k = x.k", False),
+            ("SELECT t.id, x.id AS xi FROM t, LATERAL (SELECT id FROM u WHERE u.k = t.k ORDER BY id DESC LIMIT 2) AS x", False),
+            ("SELECT t.id, x.n FROM t LEFT JOIN (SELECT k, COUNT(*) AS n FROM u GROUP BY k) AS x ON t.k = x.k", False),
         ]
     )  # fmt: skip
 
@@ -250,7 +251,11 @@ def ranks(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
             "",
         ]
     )
-    calls = [call for call in aggregates(r, t, 2, is_distinct=False) if "FILTER" not in call and "COLLECT" not in call and "AGG(" not in call]
+    calls = [
+        call
+        for call in aggregates(r, t, 2, is_distinct=False)
+        if "FILTER" not in call and "COLLECT" not in call and "AGG(" not in call
+    ]
     shifted = r.choice(["LAG", "LEAD"])
     offset = r.choice(["", ", 2", ", 0"])
     ranking = r.choice(["RANK()", "DENSE_RANK()", "PERCENT_RANK()", "CUME_DIST()"])
@@ -270,10 +275,17 @@ def ranks(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
 def sorts(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
     """The order is lost where rows are compared; what ``LIMIT`` keeps is not."""
     names = r.sample([name for name, type in t.columns if name not in ("id", "ts") and _is_plain(type)], 2)
-    order = ", ".join(f"{name} {r.choice(['ASC', 'DESC'])}{r.choice(['', ' NULLS LAST', ' NULLS FIRST'])}" for name in names)
-    end = r.choice([f"LIMIT {r.randint(0, 6)}", f"LIMIT {r.randint(1, 5)} OFFSET {r.randint(0, 4)}", "FETCH FIRST 3 ROWS ONLY"])
+    order = ", ".join(
+        f"{name} {r.choice(['ASC', 'DESC'])}{r.choice(['', ' NULLS LAST', ' NULLS FIRST'])}" for name in names
+    )
+    end = r.choice(
+        [f"LIMIT {r.randint(0, 6)}", f"LIMIT {r.randint(1, 5)} OFFSET {r.randint(0, 4)}", "FETCH FIRST 3 ROWS ONLY"]
+    )
     of_t = scope(t)
     if r.random() < 0.5:
         kind = r.choice(["INT", "STRING", "DOUBLE", "DECIMAL", "TIMESTAMP"])
-        return f"SELECT id, e FROM (SELECT *, {expression(r, of_t, kind)} AS e FROM t{where(r, of_t)}) ORDER BY e{r.choice([' DESC', ''])}, id {end}", True
+        return (
+            f"SELECT id, e FROM (SELECT *, {expression(r, of_t, kind)} AS e FROM t{where(r, of_t)}) ORDER BY e{r.choice([' DESC', ''])}, id {end}",
+            True,
+        )
     return f"SELECT id, {', '.join(names)} FROM t{where(r, of_t)} ORDER BY {order}, id {end}", True

@@ -1,4 +1,4 @@
-"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``) and those of ``chosen.py`` and ``found.py``
+"""Statements that Flink 2.3.0 ran, with their tables, plans and changelogs: random ones (``recorded.json.xz``) and those of ``chosen.py``
 and ``found.py`` (``recorded_chosen.json.xz``).
 
 python -m tests.differential_tables.recording [--cases 200] [--first-seed N]     records them anew, which takes some seconds for each

@@ -8,7 +8,6 @@ from tests.differential_tables.queries import aggregates
 from tests.differential_tables.tables import Table
 
 
-
 def windows(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
     window = r.choice(
         [
@@ -100,6 +99,9 @@ def windows_again(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
     window = f"{r.choice(['TUMBLE', 'CUMULATE'])}(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '30' SECOND)"
     window = window if "CUMULATE" in window else "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
     calls = ", ".join(f"{call} AS a{i}" for i, call in enumerate(aggregates(r, t, 2, is_distinct=False, merges=True)))
+    counted = (
+        f"SELECT k, window_start, window_end, COUNT(*) AS n FROM TABLE({window}) GROUP BY k, window_start, window_end"
+    )
     sets = r.choice(["GROUPING SETS ((k), ())", "CUBE (k)", "ROLLUP (k)"])
     return r.choice(
         [
@@ -111,7 +113,7 @@ def windows_again(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
             (f"SELECT k, window_start, window_end, {calls} FROM TABLE({window}) GROUP BY window_start, window_end, {sets}", False),
             (f"SELECT id, k, window_start, window_end, window_time FROM TABLE({window})", False),
             (f"SELECT k, COUNT(*) AS c, {calls} FROM TABLE({window}) GROUP BY k, window_end, window_start HAVING COUNT(*) > 1", False),
-            (f"SELECT window_start, SUM(n) AS s FROM (SELECT k, window_start, window_end, COUNT(*) AS n FROM TABLE({window}) GROUP BY k, window_start, window_end) GROUP BY window_start", False),
+            (f"SELECT window_start, SUM(n) AS s FROM ({counted}) GROUP BY window_start", False),
         ]
     )  # fmt: skip
 
@@ -128,10 +130,11 @@ def window_ranks(r: random.Random, t: Table, _: Table) -> tuple[str, bool]:
     rank = r.choice(["rn <= 2", "rn = 1", "rn <= 3"])
     counted = f"SELECT k, window_start, window_end, COUNT(*) AS n, MAX(id) AS id FROM TABLE({window}) GROUP BY k, window_start, window_end"
     order = r.choice(["ASC", "DESC"])
+    number = f"ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n {order}, id)"
     return r.choice(
         [
             (f"SELECT id, k, window_start, rn FROM (SELECT *, ROW_NUMBER() OVER ({by} ORDER BY id {order}) AS rn FROM TABLE({window})) WHERE {rank}", False),
-            (f"SELECT id, n, window_start FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n {order}, id) AS rn FROM ({counted})) WHERE {rank}", False),
+            (f"SELECT id, n, window_start FROM (SELECT *, {number} AS rn FROM ({counted})) WHERE {rank}", False),
             (f"SELECT id, k, window_start FROM (SELECT *, ROW_NUMBER() OVER ({by} ORDER BY ts {order}) AS rn FROM TABLE({window})) WHERE rn = 1", False),
         ]
     )  # fmt: skip
@@ -146,11 +149,20 @@ def window_joins(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
     if r.random() < 0.3:
         on += " AND a.id <= b.id"
     if "EXISTS" in how:
-        return f"SELECT id, k, window_start FROM ({of('t')}) a WHERE {how} (SELECT * FROM ({of('u')}) b WHERE {on})", False
+        return (
+            f"SELECT id, k, window_start FROM ({of('t')}) a WHERE {how} (SELECT * FROM ({of('u')}) b WHERE {on})",
+            False,
+        )
     if how == "IN":
         same = "a.window_start = b.window_start AND a.window_end = b.window_end"
-        return f"SELECT id, k, window_start FROM ({of('t')}) a WHERE a.k IN (SELECT k FROM ({of('u')}) b WHERE {same})", False
-    return f"SELECT a.id, b.id AS bi, a.k, COALESCE(a.window_start, b.window_start) AS ws FROM ({of('t')}) a {how} ({of('u')}) b ON {on}", False
+        return (
+            f"SELECT id, k, window_start FROM ({of('t')}) a WHERE a.k IN (SELECT k FROM ({of('u')}) b WHERE {same})",
+            False,
+        )
+    return (
+        f"SELECT a.id, b.id AS bi, a.k, COALESCE(a.window_start, b.window_start) AS ws FROM ({of('t')}) a {how} ({of('u')}) b ON {on}",
+        False,
+    )
 
 
 def temporal_join(r: random.Random, t: Table, u: Table) -> tuple[str, bool]:
