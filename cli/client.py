@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from tidegate.aio.admission import identified
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
@@ -46,9 +47,15 @@ class JobManagerClient:
     """One connection, to the JobManager that leads: one that stands by says where that is. Use it as a context manager."""
 
     def __init__(
-        self, address: str, find_leader: Callable[[], str] | None = None, transport: Transport = PLAIN
+        self,
+        address: str,
+        find_leader: Callable[[], str] | None = None,
+        transport: Transport = PLAIN,
+        metadata: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none."""
+        """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none. ``metadata``: of
+        each call; it says who the user is."""
+        self.metadata = metadata
         self._find_leader, self.transport = find_leader, transport
         self._outlives = find_leader is not None
         """Whether jobs outlive their JobManager, as far as is known."""
@@ -58,7 +65,8 @@ class JobManagerClient:
     def _connect(self, address: str) -> None:
         self.address = address
         self._channel = open_blocking_channel(address, self.transport)
-        self._stub = JobManagerClientServiceStub(self._channel)
+        self._calls = identified(self._channel, self.metadata)
+        self._stub = JobManagerClientServiceStub(self._calls)
 
     def _go_to(self, address: str) -> None:
         self.close()
@@ -268,7 +276,7 @@ class JobManagerClient:
         answer = self._call(lambda: self._stub.GetJobGraph(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
         graph = graph_from_pb(answer.graph)
-        blobs = JobManagerServiceStub(self._channel)
+        blobs = JobManagerServiceStub(self._calls)
 
         def read(key: str) -> bytes:
             chunks = blobs.GetBlob(common_pb2.BlobRef(key=key), timeout=CALL_TIMEOUT_S * 10)

@@ -14,6 +14,7 @@ from tidegate.cli.commands.package import package
 from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
 from tidegate.cli.commands.rescale import rescale
 from tidegate.cli.commands.run import info, run
+from tidegate.cli.commands.security import security
 from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
 from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.state import state
@@ -50,6 +51,7 @@ for command in (
     ha,
     fault,
     package,
+    security,
     jobmanager,
     taskmanager,
     historyserver,

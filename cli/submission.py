@@ -10,7 +10,13 @@ import click
 
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobGraph
-from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
+from tidegate.model.options import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    RuntimeOptions,
+    SecurityOptions,
+    StateRecoveryOptions,
+)
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
@@ -39,7 +45,7 @@ def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_
     get = configuration.get
     path = restore_path or get(StateRecoveryOptions.PATH) or ""
     return SubmittedGraph(
-        graph=replace(graph, configuration=_with_absolute_directories(configuration)),
+        graph=replace(graph, configuration=_of_the_job(configuration)),
         restore_path=absolute(path) if path else "",
         allow_non_restored_state=allow_non_restored_state or get(StateRecoveryOptions.IGNORE_UNCLAIMED),
         cancels_on_exit=get(ExecutionOptions.SHUTDOWN_ON_ATTACHED_EXIT),
@@ -53,8 +59,10 @@ def absolute(location: str) -> str:
     return location if _SCHEME.match(location) else str(Path(location).expanduser().absolute())
 
 
-def _with_absolute_directories(configuration: Configuration) -> dict[str, str]:
+def _of_the_job(configuration: Configuration) -> dict[str, str]:
+    """With absolute directories, and without the token of the user, which no process of the job needs."""
     texts = configuration.to_strings()
+    texts.pop(SecurityOptions.TOKEN.key, None)
     for option in _DIRECTORIES:
         if texts.get(option.key):
             texts[option.key] = absolute(texts[option.key])

@@ -38,13 +38,16 @@ def make_authority(now: datetime, life: timedelta) -> Credentials:
     return Credentials(key, (certificate,))
 
 
-def issue(authority: Credentials, hosts: Iterable[str], now: datetime, life: timedelta) -> Credentials:
+def issue(
+    authority: Credentials, hosts: Iterable[str], now: datetime, life: timedelta, *, is_user: bool = False
+) -> Credentials:
     """Returns a new key with a certificate of the authority, for a process that is a server and a client.
 
-    ``hosts``: names and addresses at which it is, beside ``CLUSTER_NAME``. ``now``: UTC.
+    ``hosts``: names and addresses at which it is, beside ``CLUSTER_NAME``, which a user does not have. ``now``: UTC.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     assert isinstance(authority.key, ec.EllipticCurvePrivateKey)
+    names = dict.fromkeys(hosts if is_user else (CLUSTER_NAME, *hosts))
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     certificate = (
         _valid(now, life)
@@ -57,7 +60,7 @@ def issue(authority: Credentials, hosts: Iterable[str], now: datetime, life: tim
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
         .add_extension(
-            x509.SubjectAlternativeName([_general(name) for name in dict.fromkeys((CLUSTER_NAME, *hosts))]),
+            x509.SubjectAlternativeName([_general(name) for name in names]),
             critical=False,
         )
         .add_extension(identifier, critical=False)

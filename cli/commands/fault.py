@@ -202,6 +202,7 @@ def _ask(
     job_manager: str | None, config: Path | None, definitions: tuple[str, ...], body: JsonObject | None
 ) -> JsonObject:
     """What `/faults` answers; without a body, the list. Raises `Misuse` with what was refused, and `Unreachable`."""
+    from tidegate.aio.admission import call_metadata
     from tidegate.aio.https import https_client, rest_url
 
     configuration = load_configuration(config, [*definitions, *address_definitions(job_manager)])
@@ -209,9 +210,8 @@ def _ask(
     with client_of(configuration, job_manager) as client:
         port = client.cluster().rest_port
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"{rest_url(configuration, host, port)}/faults", data, {"content-type": "application/json"}
-    )
+    headers = {"content-type": "application/json", **dict(call_metadata(configuration))}
+    request = urllib.request.Request(f"{rest_url(configuration, host, port)}/faults", data, headers)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=https_client(configuration)) as answer:
             found: JsonObject = json.load(answer)

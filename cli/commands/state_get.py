@@ -55,7 +55,9 @@ def get_state(
     configuration = load_configuration(config, definitions, *address_definitions(job_manager))
     with (
         client_of(configuration, job_manager) as job_manager_client,
-        QueryableStateClient._over(job_manager_client, job_manager_client.transport) as client,
+        QueryableStateClient._over(
+            job_manager_client, job_manager_client.transport, job_manager_client.metadata
+        ) as client,
     ):
         found = client.get_by_text(job, name, key, consistent=consistent, timeout_s=timeout_s)
     if found.checkpoint_id is not None:

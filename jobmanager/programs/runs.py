@@ -30,7 +30,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse, NoResourceAvailable, TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId
-from tidegate.model.options import WebOptions
+from tidegate.model.options import SecurityOptions, WebOptions
 from tidegate.pb.jobmanager_pb2 import JobGraph as JobGraphMessage
 from tidegate.wire.convert import graph_from_pb
 
@@ -67,11 +67,12 @@ class Disk(Protocol):
 
 
 class ProgramRuns:
-    """``address`` of the JobManager's gRPC service is set when that listens."""
+    """``address`` of the JobManager's gRPC service is set when that listens. ``token``: by which programs that are run prove that they may submit
+    their jobs; empty where there are no users."""
 
     def __init__(self, files: ProgramFiles, pool: Disk, timeout_ms: int, temporary: str) -> None:
         self.files = files
-        self.address = ""
+        self.address = self.token = ""
         self._pool = pool
         self._timeout_ms = timeout_ms
         self._temporary = temporary
@@ -153,6 +154,8 @@ class ProgramRuns:
         """Run the client to its end. Raises what it said when it failed."""
         common = [] if request.parallelism is None else [f"--parallelism={request.parallelism}"]
         definitions = [f"{key}={value}" for key, value in request.settings.items()]
+        if self.token:
+            definitions.append(f"{SecurityOptions.TOKEN.key}={self.token}")
         process = await asyncio.create_subprocess_exec(
             *dying_with_this(
                 [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from tidegate.aio.admission import Admission
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.faults import FaultDesk
 from tidegate.jobmanager.rest.handlers.processes import TaskManagerInspector
@@ -15,7 +16,7 @@ from tidegate.jobmanager.rest.history import History
 class Surroundings:
     """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded.
     ``history``: jobs of JobManagers before this one, where they are archived. ``faults``: ``None`` where none may be made
-    on purpose."""
+    on purpose. ``admission``: ``None`` where there are no users, and each request may do everything."""
 
     shutdown: Callable[[str], None]
     dispose: Callable[[str], Awaitable[None]]
@@ -23,3 +24,4 @@ class Surroundings:
     programs: ProgramRuns | None = None
     history: History | None = None
     faults: FaultDesk | None = None
+    admission: Admission | None = None

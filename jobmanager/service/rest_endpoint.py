@@ -1,6 +1,6 @@
 """The REST endpoint: Flink's paths, with and without ``/v1``, on the JobManager's loop.
 
-    request ─▶ route ─▶ guard (who may change something) ─▶ handler, which translates views ─▶ JSON
+    request ─▶ route ─▶ role of the user ─▶ guard (no foreign page changes anything) ─▶ handler, which translates views ─▶ JSON
 
 Every error is an object with the one key ``errors``. Bodies of GET requests are ignored: Flink's own client sends them.
 """
@@ -30,6 +30,7 @@ from tidegate.jobmanager.rest.handlers.rescaling import RescalingHandlers
 from tidegate.jobmanager.rest.handlers.snapshots import SnapshotHandlers
 from tidegate.jobmanager.rest.handlers.unsupported_routes import UnsupportedRoutes
 from tidegate.jobmanager.rest.handlers.vertices import VertexHandlers
+from tidegate.jobmanager.rest.http.admission import CHALLENGE, RestAdmission
 from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES, Upload, drain, read_body
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
@@ -37,6 +38,7 @@ from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 from tidegate.jobmanager.rest.http.turns import Turns
 from tidegate.jobmanager.rest.openapi import Description
+from tidegate.jobmanager.rest.required_roles import REST_ROLES
 from tidegate.jobmanager.rest.response_cache import ResponseCache, ViewCache
 from tidegate.jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
 from tidegate.jobmanager.rest.surroundings import Surroundings
@@ -89,6 +91,7 @@ class RestEndpoint:
         self._cache = ResponseCache(timeouts_ms, now_ms)
         self._turns = Turns()
         self._guard = OriginGuard(own_names(core.configuration))
+        self._admission = None if outside.admission is None else RestAdmission(outside.admission)
         self._runner: web.AppRunner | None = None
         description = Description()
         parts = (
@@ -107,7 +110,14 @@ class RestEndpoint:
         )
         self.router = Router(route for part in parts for route in part.routes())
         description.describe(self.router.routes)
-        self.pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
+        assert all((route.method, route.pattern) in REST_ROLES for route in self.router.routes), "a route has no role"
+        self.pages = Pages(
+            backend,
+            lambda status, answer: self._response(status, _encoded(answer)),
+            self._answer,
+            self._admission,
+            lambda method, headers: self._guard.check_change(method, headers),
+        )
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
@@ -145,6 +155,28 @@ class RestEndpoint:
 
     async def _answer(self, request: web.Request) -> web.Response:
         await self._turns.wait()
+        if self._admission is not None:
+            return await self._answer_user(self._admission, request)
+        return await self._answer_anybody(request)
+
+    async def _answer_user(self, admission: RestAdmission, request: web.Request) -> web.Response:
+        """Answers a user who may ask for it. A change goes into the audit log."""
+        try:
+            route, _ = self.router.find(request.method, request.rel_url.raw_path)
+            user = admission.admit(request, REST_ROLES[route.method, route.pattern])
+        except RestError as error:
+            return self._refused(error)
+        response = await self._answer_anybody(request)
+        if route.changes:
+            admission.tell(user, request, response.status)
+        return response
+
+    def _refused(self, error: RestError) -> web.Response:
+        response = self._response(error.status, _encoded({"errors": list(error.messages)}))
+        response.headers.update(CHALLENGE if error.status == 401 else {})
+        return response
+
+    async def _answer_anybody(self, request: web.Request) -> web.Response:
         with self._turns.work():
             kept = self._cache.find(_key(request)) if request.method == "GET" else None
             if kept is not None:

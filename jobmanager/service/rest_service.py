@@ -5,12 +5,17 @@ It listens when the jobs of an earlier JobManager are recovered: a list without 
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import grpc.aio
+
+from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.transport import Transport
 from tidegate.jobmanager.programs.runs import ProgramRuns
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.surroundings import Surroundings
@@ -49,7 +54,10 @@ class RestResources:
 
 @dataclass(frozen=True, slots=True)
 class RestService:
+    """``secured``: how gRPC is spoken to this process, and what is looked at before each call, as before each request here."""
+
     history: History | None
+    secured: tuple[Transport, tuple[grpc.aio.ServerInterceptor, ...]]
     _endpoint: RestEndpoint
     _programs: ProgramRuns | None
     _host: str
@@ -77,8 +85,10 @@ async def make_rest(
     """Raises ``StorageError`` when uploads have no place."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
+    admission = Admission.of(configuration, secrets.token_hex(16))
     programs = ProgramRuns.of(configuration, pool, around.working)
     if programs is not None:
+        programs.token = "" if admission is None else admission.own_token
         services.started(f"uploaded programs: {programs.files.directory}", programs.close)
     services.started("pool of programs: up", pool.close)
     directory, retained = option(HistoryOptions.ARCHIVE_DIR), None
@@ -92,8 +102,9 @@ async def make_rest(
         if isinstance(storage, FaultyStorage)
         else None
     )
+    inspector = Inspector(core.transport)
     outside = Surroundings(
-        around.shutdown.ask, around.disposal.dispose, Inspector(core.transport), programs, history, faults
+        around.shutdown.ask, around.disposal.dispose, inspector, programs, history, faults, admission
     )
     endpoint = RestEndpoint(core, outside)
     core.on_asked = endpoint.drop
@@ -104,4 +115,5 @@ async def make_rest(
         services.started(f"archive of jobs: {archives.directory}", archiving.settled)
         await history.refresh(retained)
     bound = option(JobManagerOptions.BIND_HOST)
-    return RestService(history, endpoint, programs, "localhost" if bound in _ANY_INTERFACE else bound)
+    secured = core.transport, checks_of(admission, core.transport)
+    return RestService(history, secured, endpoint, programs, "localhost" if bound in _ANY_INTERFACE else bound)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
@@ -60,8 +60,8 @@ class Live:
     def open_streams(self) -> int:
         return len(self._open)
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """The stream that the query asks for, until one side closes it. Raises ``RestError``: a bad query, too many."""
+    async def answer(self, request: web.Request, may_go_on: Callable[[], bool] = lambda: True) -> web.StreamResponse:
+        """The stream that the query asks for, until one side closes it, or its user may see it no more. Raises ``RestError``: a bad query, too many."""
         shown = _shown(request.query)
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise RestError(403, "Refused: only pages of this endpoint may listen here.")
@@ -73,7 +73,7 @@ class Live:
             self._open.add(changed)
             try:
                 await response.prepare(request)
-                await self._serve(stream, changed, request)
+                await self._serve(stream, changed, request, may_go_on)
             except (ConnectionError, TimeoutError):
                 pass  # the page is gone, or does not read
             except Exception:  # noqa: BLE001  (a driver: the page comes again)
@@ -89,11 +89,13 @@ class Live:
         for changed in self._open:
             changed.set()
 
-    async def _serve(self, stream: _Stream, changed: asyncio.Event, request: web.Request) -> None:
+    async def _serve(
+        self, stream: _Stream, changed: asyncio.Event, request: web.Request, may_go_on: Callable[[], bool]
+    ) -> None:
         closing = self._closing
         hello_data = SECRETS.encoded(hello(self._backend))
         await stream.send(f"retry: {RETRY_MS}\nevent: hello\ndata: {hello_data}\n\n".encode())
-        while not closing.is_set() and request.transport is not None:
+        while not closing.is_set() and request.transport is not None and may_go_on():
             changed.clear()
             await stream.send_parts(await self._parts.of(stream.shown))
             await _wait(closing, self._parts.pause_ms(stream.shown))

@@ -3,6 +3,7 @@
     /                  our page                 /web/<file>      its scripts and styles
     /web/events        what changes             /web/settings    options with their defaults
     /web/state         what lies in a completed checkpoint
+    /web/session       who is signed in, where there are users
     /web/plots         the last quarter of an hour of a job, a vertex or a subtask
     /docs/             the documentation, where it is built
     /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
@@ -15,13 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from aiohttp import web
 
 from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.admission import CHALLENGE, RestAdmission
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found
+from tidegate.jobmanager.rest.required_roles import OPEN_PATHS, REST_ROLES
 from tidegate.jobmanager.web.archived import found_parts
 from tidegate.jobmanager.web.cluster_parts import settings
 from tidegate.jobmanager.web.documentation import FOLDER, Documentation
@@ -29,9 +32,11 @@ from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_
 from tidegate.jobmanager.web.live import Live
 from tidegate.jobmanager.web.parts import PageParts
 from tidegate.jobmanager.web.plots import Plots
+from tidegate.jobmanager.web.sign_in import SignIn
 from tidegate.jobmanager.web.state_browser import StateBrowser
 from tidegate.model.ids import parse_job_id
 from tidegate.model.options import RestOptions
+from tidegate.security.users import Role
 
 STATIC = Path(__file__).parent / "static"
 DASHBOARD = "/flink"
@@ -51,10 +56,20 @@ PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Pages:
-    """``respond`` writes JSON and errors as the REST API does; ``api`` answers a request of that API."""
+    """``respond`` writes JSON and errors as the REST API does; ``api`` answers a request of that API. ``admission``: ``None`` where there are no
+    users."""
 
-    def __init__(self, backend: Backend, respond: Callable[[int, object], web.Response], api: PageHandler) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        respond: Callable[[int, object], web.Response],
+        api: PageHandler,
+        admission: RestAdmission | None,
+        check_change: Callable[[str, Mapping[str, str]], None],
+    ) -> None:
         self._backend = backend
+        self._admission = admission
+        self._sessions = SignIn(admission, check_change, respond)
         self._respond = respond
         self._api = api
         self.plots = Plots(backend)
@@ -70,17 +85,20 @@ class Pages:
     def add_to(self, application: web.Application) -> None:
         """Before the routes of the REST API, which take everything."""
         routes = application.router
-        routes.add_get("/", self._guarded(self._index))
-        routes.add_get("/web/events", self._guarded(self.live.answer))
-        routes.add_get("/web/settings", self._guarded(self._settings))
-        routes.add_get("/web/plots", self._guarded(self._plots))
-        routes.add_get("/web/state", self._guarded(self._state))
-        routes.add_get("/web/{name:.+}", self._guarded(self._file))
-        routes.add_get(FOLDER, self._guarded(self._to_documentation))
-        routes.add_get(FOLDER + "/{name:.*}", self._guarded(self._of_documentation))
+        self._add(routes, "/", self._index)
+        self._add(routes, "/web/events", self._events)
+        self._add(routes, "/web/settings", self._settings)
+        self._add(routes, "/web/plots", self._plots)
+        self._add(routes, "/web/state", self._state)
+        self._add(routes, "/web/session", self._sessions.who)
+        self._add(routes, "/web/session", self._sessions.sign_in, "POST")
+        self._add(routes, "/web/session", self._sessions.sign_out, "DELETE")
+        self._add(routes, "/web/{name:.+}", self._file)
+        self._add(routes, FOLDER, self._to_documentation)
+        self._add(routes, FOLDER + "/{name:.*}", self._of_documentation)
         if self._dashboard is not None:
-            routes.add_get(DASHBOARD, self._guarded(self._to_dashboard))
-            routes.add_route("*", DASHBOARD + "/{path:.*}", self._guarded(self._of_dashboard))
+            self._add(routes, DASHBOARD, self._to_dashboard)
+            self._add(routes, DASHBOARD + "/{path:.*}", self._of_dashboard, "*")
 
         async def close(_: web.Application) -> None:
             self.live.close()
@@ -93,6 +111,29 @@ class Pages:
 
         application.on_shutdown.append(close)
         application.cleanup_ctx.append(watch)
+
+    def _add(self, routes: web.UrlDispatcher, path: str, answer: PageHandler, method: str = "GET") -> None:
+        """Who may ask for it, the table of roles says."""
+        assert path in OPEN_PATHS or (method, path) in REST_ROLES, f"no role for {method} {path}"
+        guarded = self._guarded(answer if path in OPEN_PATHS else self._admitted(answer, REST_ROLES[method, path]))
+        if method == "GET":
+            routes.add_get(path, guarded)
+        else:
+            routes.add_route(method, path, guarded)
+
+    def _admitted(self, answer: PageHandler, needed: Role) -> PageHandler:
+        async def admitted(request: web.Request) -> web.StreamResponse:
+            if self._admission is not None:
+                self._admission.admit(request, needed)
+            return await answer(request)
+
+        return admitted
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        admission = self._admission
+        if admission is None:
+            return await self.live.answer(request)
+        return await self.live.answer(request, lambda: admission.may(request, Role.VIEW))
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         return self._files.answer(request, INDEX)
@@ -165,7 +206,9 @@ class Pages:
             try:
                 return await answer(request)
             except RestError as error:
-                return self._respond(error.status, {"errors": list(error.messages)})
+                response = self._respond(error.status, {"errors": list(error.messages)})
+                response.headers.update(CHALLENGE if error.status == 401 else {})
+                return response
             except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
                 _log.exception("%s %s failed", request.method, request.path)
                 return self._respond(500, {"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})

@@ -7,6 +7,7 @@ import secrets
 
 import grpc.aio
 
+from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
@@ -63,7 +64,11 @@ async def start_endpoint(
         add_TaskManagerFaultsServicer_to_server(faults, server)
 
     host, port = configuration.get(TaskManagerOptions.BIND_HOST), configuration.get(TaskManagerOptions.RPC_PORT)
-    return await start_server(host, port, register, "TaskManager", limits=_LIMITS, transport=job_manager.transport)
+    transport = job_manager.transport
+    checks = checks_of(Admission.of(configuration), transport)
+    return await start_server(
+        host, port, register, "TaskManager", limits=_LIMITS, transport=transport, interceptors=checks
+    )
 
 
 async def start_control(

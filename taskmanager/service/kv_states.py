@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import grpc.aio
 
+from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
 from tidegate.aio.transport import Transport
@@ -145,8 +146,9 @@ async def start_kv_states(
         add_TaskManagerKvStateServicer_to_server(states, server)
 
     bind = configuration.get(TaskManagerOptions.BIND_HOST)
+    checks = checks_of(Admission.of(configuration), job_manager.transport)
     server, port = await _first_free(
-        bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register, job_manager.transport
+        bind, configuration.get(QueryableStateOptions.SERVER_PORTS), register, job_manager.transport, checks
     )
     shown = f"[{host}]" if ":" in host else host
     states.address = f"{shown}:{port}"
@@ -155,11 +157,15 @@ async def start_kv_states(
 
 
 async def _first_free(
-    host: str, ports: range, register: Callable[[grpc.aio.Server], None], transport: Transport
+    host: str,
+    ports: range,
+    register: Callable[[grpc.aio.Server], None],
+    transport: Transport,
+    checks: Sequence[grpc.aio.ServerInterceptor],
 ) -> tuple[grpc.aio.Server, int]:
     for port in ports:
         try:
-            return await start_server(host, port, register, "KvState server", transport=transport)
+            return await start_server(host, port, register, "KvState server", transport=transport, interceptors=checks)
         except ExternalError as error:
             if port == ports[-1]:
                 raise ExternalError(

@@ -6,7 +6,7 @@ A peer that is gone without a word is seen after ``KEEPALIVE_MS + KEEPALIVE_TIME
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -91,6 +91,7 @@ async def start_server(
     refuses: Callable[[], TidegateError | None] = refuse_nothing,
     limits: RequestLimits = RequestLimits(),
     transport: Transport = PLAIN,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
     is answered with it. It accepts as many connections as its process has descriptors for.
@@ -99,7 +100,7 @@ async def start_server(
     """
     for left in reversed(range(_TRIES if port == 0 else 1)):
         try:
-            return await _start_server(_free_addresses(host, port), register, refuses, limits, transport)
+            return await _start_server(_free_addresses(host, port), register, refuses, limits, transport, interceptors)
         except OSError as error:
             if left == 0:
                 raise port_error(host, port, what, error) from None
@@ -122,6 +123,7 @@ async def _start_server(
     refuses: Callable[[], TidegateError | None],
     limits: RequestLimits,
     transport: Transport,
+    interceptors: Sequence[grpc.aio.ServerInterceptor],
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
     bounds = (
@@ -130,7 +132,7 @@ async def _start_server(
     )
     bounded = () if limits.by_method is None else (_BoundedRequests(limits.by_method),)
     options = (*(one for one in SERVER_OPTIONS if one[0] != bounds[0][0]), *bounds)
-    server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *bounded))
+    server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *interceptors, *bounded))
     register(server)
     for address, port in addresses:
         try:

@@ -33,7 +33,7 @@ class TlsTransport(Transport):
         neither store."""
         self.tls = self._tls = tls
         believed(tls.get())
-        _name(_credentials(tls.get()).certificate)
+        name_of(_credentials(tls.get()).certificate)
 
     def open_channel(self, address: str, options: ChannelOptions) -> grpc.aio.Channel:
         credentials, name = self._client()
@@ -84,7 +84,7 @@ class TlsTransport(Transport):
         material = self._tls.get()
         own = _credentials(material)
         credentials = grpc.ssl_channel_credentials(pem_of(believed(material)), own.key_pem(), own.chain_pem())
-        return credentials, ("grpc.ssl_target_name_override", _name(own.certificate))
+        return credentials, ("grpc.ssl_target_name_override", name_of(own.certificate))
 
     def _server(self) -> grpc.ServerCredentials:
         def current() -> grpc.ServerCertificateConfiguration:
@@ -102,7 +102,7 @@ def _credentials(material: Material) -> Credentials:
     return material.credentials
 
 
-def _name(certificate: x509.Certificate) -> str:
+def name_of(certificate: x509.Certificate) -> str:
     """Returns the first name that it is for, or the one of its subject."""
     try:
         names = certificate.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value

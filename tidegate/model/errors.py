@@ -4,6 +4,7 @@
     ├── UserError            the user's job, arguments or data       (never retried by us unless a restart strategy says so)
     │   ├── InvalidJob · UserFunctionError · SchemaMismatch · NotSerializable
     │   ├── ConfigurationError
+    │   ├── NotAuthenticated · NotPermitted
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
     │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge · CheckpointFilesMissing) · CorruptData
@@ -85,6 +86,18 @@ class ConfigurationError(UserError):
     """An option has a value that it cannot have."""
 
     code = "configuration"
+
+
+class NotAuthenticated(UserError):
+    """The caller has not proven to be a user."""
+
+    code = "not-authenticated"
+
+
+class NotPermitted(UserError):
+    """The caller's role does not include this."""
+
+    code = "not-permitted"
 
 
 class Misuse(UserError):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import grpc
 import pyarrow as pa
 
+from tidegate.aio.admission import call_metadata, identified
 from tidegate.aio.rpc import open_blocking_channel
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.aio.transports import transport_of
@@ -132,8 +133,11 @@ class QueryableStateClient:
         """``options``: those of the cluster, such as ``security.ssl.internal.*``. ``trusts_pickles``: objects of classes are read, which lets the process
         that answers run code here. Raises ``ConfigurationError``."""
         self._trusts_pickles = trusts_pickles
-        self._transport = transport_of(Configuration.from_strings(options or {}))
-        self._locations: Locations = JobManagerLocations(f"{remote_hostname}:{remote_port}", self._transport)
+        configuration = Configuration.from_strings(options or {})
+        self._transport, self._metadata = transport_of(configuration), call_metadata(configuration)
+        self._locations: Locations = JobManagerLocations(
+            f"{remote_hostname}:{remote_port}", self._transport, self._metadata
+        )
         self._known: dict[tuple[str, str], _Known] = {}
         self._servers: dict[str, tuple[grpc.Channel, TaskManagerKvStateStub]] = {}
         self._checkpointed = CheckpointedValues()
@@ -143,12 +147,14 @@ class QueryableStateClient:
         self._asking: threading.Thread | None = None
 
     @staticmethod
-    def _over(locations: Locations, transport: Transport = PLAIN) -> QueryableStateClient:
+    def _over(
+        locations: Locations, transport: Transport = PLAIN, metadata: tuple[tuple[str, str], ...] = ()
+    ) -> QueryableStateClient:
         """For a program that has a connection to the JobManager already."""
         client = QueryableStateClient()
         if isinstance(client._locations, JobManagerLocations):
             client._locations.close()  # it was not used
-        client._locations, client._transport = locations, transport
+        client._locations, client._transport, client._metadata = locations, transport, metadata
         return client
 
     def __enter__(self) -> QueryableStateClient:
@@ -355,7 +361,7 @@ class QueryableStateClient:
         with self._lock:
             if address not in self._servers:
                 channel = open_blocking_channel(address, self._transport)
-                self._servers[address] = (channel, TaskManagerKvStateStub(channel))
+                self._servers[address] = (channel, TaskManagerKvStateStub(identified(channel, self._metadata)))
             return self._servers[address][1]
 
     # ---- questions that are asked at the same time ---------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import grpc
 
+from tidegate.aio.admission import identified
 from tidegate.aio.rpc import open_blocking_channel
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import TidegateError, Unreachable
@@ -32,14 +33,14 @@ class Locations(Protocol):
 class JobManagerLocations:
     """Asks the JobManager at ``host:port``."""
 
-    def __init__(self, address: str, transport: Transport = PLAIN) -> None:
-        self._transport = transport
+    def __init__(self, address: str, transport: Transport = PLAIN, metadata: tuple[tuple[str, str], ...] = ()) -> None:
+        self._transport, self._metadata = transport, metadata
         self._open(address)
 
     def _open(self, address: str) -> None:
         self._address = address
         self._channel = open_blocking_channel(address, self._transport)
-        self._stub = JobManagerClientServiceStub(self._channel)
+        self._stub = JobManagerClientServiceStub(identified(self._channel, self._metadata))
 
     def kv_state_location(self, job_id: str, name: str) -> pb.KvStateLocationAnswer:
         """Raises ``UnknownJob``, ``Unreachable``."""

@@ -27,12 +27,14 @@ _STATUS_BY_CODE = {
     "invalid-job": 3,
     "configuration": 3,
     "unknown-job": 5,
+    "not-permitted": 7,
     "unknown-attempt": 5,
     "no-resource-available": 8,
     "version-mismatch": 9,
     "fenced": 10,
     "unreachable": 14,
     "corrupt-data": 15,
+    "not-authenticated": 16,
 }
 _STATUS_BY_DOMAIN = {"user": 3, "external": 14, "internal": 13}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 
+from tidegate.aio.listening import is_loopback
 from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import CheckpointingOptions
+from tidegate.model.options import CheckpointingOptions, JobManagerOptions, RestOptions, SecurityOptions
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("jobmanager")
@@ -25,3 +26,25 @@ def announce(configuration: Configuration) -> None:
         _log.warning("configuration: %s", warning)
     if configuration.get(CheckpointingOptions.DIRECTORY) is None:
         _log.warning("%s", NOTHING_SURVIVES)
+    for text in plain_tokens(configuration):
+        _log.warning("%s", text)
+
+
+def plain_tokens(configuration: Configuration) -> list[str]:
+    """What is not safe about tokens of users where connections have no TLS."""
+    option = configuration.get
+    if not option(SecurityOptions.USERS_FILE):
+        return []
+    found = []
+    if not option(SecurityOptions.INTERNAL_ENABLED):
+        found.append(
+            f"there are users, but {SecurityOptions.INTERNAL_ENABLED.key} is false: processes of the cluster cannot prove what they are, so whoever "
+            "reaches a port may pretend to be a TaskManager or JobManager"
+        )
+        if not is_loopback(option(JobManagerOptions.BIND_HOST)):
+            found.append("tokens of users travel by gRPC in plain text, and who reads them on the way may use them")
+    if not option(SecurityOptions.REST_ENABLED) and not is_loopback(option(RestOptions.BIND_ADDRESS)):
+        found.append(
+            f"tokens of users travel by HTTP in plain text, and who reads them on the way may use them: set {SecurityOptions.REST_ENABLED.key}"
+        )
+    return found

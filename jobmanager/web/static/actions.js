@@ -16,6 +16,7 @@ export function openDialog(title, content) {
   document.body.append(dialog);
   update();
   dialog.showModal();
+  return dialog;
 }
 
 export function say(text, isBad = false) {

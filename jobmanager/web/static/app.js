@@ -5,6 +5,7 @@
 import { patch, h } from "./dom.js";
 import { Live } from "./live.js";
 import { header, keys } from "./shell.js";
+import { look } from "./session.js";
 import { clusterView } from "./cluster.js";
 import { jobView } from "./job.js";
 import { submitView } from "./submit.js";
@@ -16,7 +17,7 @@ const top = document.getElementById("top");
 const kept = {}; // what views remember while they are shown: opened parts, texts of filters
 
 let scheduled = false;
-export const live = new Live(render);
+export const live = new Live(render, () => look(signed));
 
 function route() {
   const path = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/").filter(Boolean);
@@ -43,7 +44,7 @@ function render() {
     scheduled = false;
     performance.mark("tg-render");
     const where = route();
-    const context = { where, data: live.data, nowMs: live.nowMs(), kept, render };
+    const context = { where, data: live.data, nowMs: live.nowMs(), kept, render, signed };
     document.documentElement.dataset.live = live.state;
     patch(top, header(context, live.state));
     const { title, content } = VIEWS[where.name](context);
@@ -80,6 +81,13 @@ function moved() {
   }
 }
 
+// Somebody else looks at the page: what was shown before may not be for them.
+function signed() {
+  live.forget();
+  for (const view of Object.keys(kept)) delete kept[view];
+  render();
+}
+
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address names the view
   main.focus();
@@ -87,4 +95,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 addEventListener("hashchange", moved);
 setInterval(render, 1000); // durations go on
 keys({ route, render, kept });
+look(signed);
 moved();

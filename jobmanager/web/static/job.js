@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { duration, moment, plural, whole } from "./format.js";
 import { isOver, jobBadge, waitingFor } from "./states.js";
 import { cancelJob, stopJob, makeFault, takeCheckpoint, takeSavepoint } from "./actions.js";
+import { may } from "./session.js";
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { travelTab } from "./travel.js";
@@ -58,7 +59,7 @@ function heading(job, data, nowMs) {
       ),
     ),
     !isOver(job.state) &&
-      h("div", { class: "actions", role: "group", "aria-label": "Actions" }, button("Checkpoint", takeCheckpoint), button("Savepoint", takeSavepoint), button("Stop …", stopJob), data.hello?.may_fault && button("Fault …", makeFault, "danger"), mayCancel && button("Cancel …", cancelJob, "danger")),
+      may("operate") && h("div", { class: "actions", role: "group", "aria-label": "Actions" }, button("Checkpoint", takeCheckpoint), button("Savepoint", takeSavepoint), button("Stop …", stopJob), data.hello?.may_fault && button("Fault …", makeFault, "danger"), mayCancel && button("Cancel …", cancelJob, "danger")),
   );
 }
 

@@ -4,8 +4,9 @@ const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoi
 const AGAIN_MS = 3000;
 
 export class Live {
-  constructor(changed) {
+  constructor(changed, refused) {
     this.changed = changed;
+    this.refused = refused; // called when no stream is given
     this.data = {};
     this.state = "connecting"; // connecting | live | lost
     this.url = null;
@@ -45,9 +46,16 @@ export class Live {
       this.tell("lost");
       if (source.readyState === EventSource.CLOSED) {
         this.close();
+        this.refused();
         setTimeout(() => this.open(), AGAIN_MS);
       }
     };
+  }
+
+  forget() {
+    this.data = {};
+    this.close();
+    this.open();
   }
 
   close() {

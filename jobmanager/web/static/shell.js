@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { openDialog } from "./actions.js";
+import { button, may } from "./session.js";
 
 const PLACES = [
   ["cluster", "#/", "Cluster", "c"],
@@ -9,6 +10,7 @@ const PLACES = [
   ["configuration", "#/configuration", "Configuration", "o"],
   ["logs", "#/logs", "Logs", "l"],
 ];
+const NEEDS = { submit: "deploy", logs: "data" };
 const TABS = ["", "/vertices", "/checkpoints", "/plots", "/flames", "/state", "/exceptions", "/configuration"];
 const THEMES = ["auto", "light", "dark"];
 const SAYS = { live: "live", lost: "connection lost", connecting: "connecting" };
@@ -17,7 +19,7 @@ let theme = stored("theme", "auto");
 let areKeysOn = stored("keys", "on") === "on";
 applyTheme();
 
-export function header({ where }, state) {
+export function header({ where, signed }, state) {
   return h(
     "div",
     { class: "bar" },
@@ -25,13 +27,14 @@ export function header({ where }, state) {
     h(
       "nav",
       { "aria-label": "Main" },
-      PLACES.map(([name, href, text]) => h("a", { href, "aria-current": (where.name === name || (name === "cluster" && where.name === "job")) && "page" }, text)),
+      PLACES.filter(([name]) => may(NEEDS[name] || "view")).map(([name, href, text]) => h("a", { href, "aria-current": (where.name === name || (name === "cluster" && where.name === "job")) && "page" }, text)),
     ),
     h(
       "div",
       { class: "tools" },
       h("span", { class: "pulse", "data-state": state }, SAYS[state]),
       h("a", { class: "ghost", href: "docs/" }, "Docs"),
+      button(signed),
       h("button", { class: "ghost", type: "button", onclick: nextTheme, "aria-label": `Theme: ${theme}. Change it`, title: `Theme: ${theme}` }, { auto: "◐", light: "☀", dark: "☾" }[theme]),
       h("button", { class: "ghost", type: "button", onclick: help, "aria-label": "Keys of this page", title: "Keys of this page" }, "?"),
     ),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import grpc.aio
 
+from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rpc import start_server
@@ -165,12 +166,14 @@ async def start_executor_host(
         taskmanager_pb2_grpc.add_ExecutorHostServicer_to_server(host, server)
 
     bind_host = configuration.get(TaskManagerOptions.BIND_HOST)
+    transport = transport_of(configuration)
     server, port = await start_server(
         bind_host,
         configuration.get(TaskManagerOptions.RPC_PORT),
         register,
         "TaskManager",
-        transport=transport_of(configuration),
+        transport=transport,
+        interceptors=checks_of(Admission.of(configuration), transport),
     )
     services.started(f"asked for executors: gRPC port {port}", lambda: server.stop(0.2))
     told = configuration.get(RuntimeOptions.EXECUTOR_HOST)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from tidegate.aio.admission import call_metadata
 from tidegate.aio.https import https_client
 from tidegate.autoscaler.machines.history import Scaling
 from tidegate.autoscaler.machines.job_autoscaler import JobAutoscaler, JobSample
@@ -53,7 +54,8 @@ class Autoscaler:
     def look(self) -> None:
         """Once at every job."""
         try:
-            rest = RestClient(self._find(), self._timeout_s, https_client(self._configuration))
+            headers = dict(call_metadata(self._configuration))
+            rest = RestClient(self._find(), self._timeout_s, https_client(self._configuration), headers)
             running = rest.running_jobs()
         except TidegateError as error:
             self._note("", error.message)

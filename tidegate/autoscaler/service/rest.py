@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tidegate.model.errors import ExternalError, Unreachable
 from tidegate.model.values import Json, JsonObject
@@ -21,8 +22,15 @@ class RestClient:
     """One cluster. Every method raises ``Unreachable`` when no answer comes within ``timeout_s``, and ``ExternalError`` for an answer that refuses
     or cannot be read."""
 
-    def __init__(self, address: str, timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
-        """``tls``: for HTTPS."""
+    def __init__(
+        self,
+        address: str,
+        timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``tls``: for HTTPS. ``headers``: of each request; they say who the user is."""
+        self._headers = headers
         self._address, self._tls = address, tls
         self._timeout_s = timeout_s
 
@@ -73,7 +81,7 @@ class RestClient:
         request = urllib.request.Request(
             f"{self._address}{path}",
             body,
-            {"Content-Type": "application/json"},
+            {"Content-Type": "application/json", **self._headers},
             method="GET" if body is None else "PUT",
         )
         try:

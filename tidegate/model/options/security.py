@@ -1,4 +1,4 @@
-"""`security.ssl.*`: TLS between the processes of a cluster, and on its REST ports."""
+"""`security.ssl.*`: TLS between the processes of a cluster, and on its REST ports; `tidegate.security.*`: users and what they may do."""
 
 from __future__ import annotations
 
@@ -75,4 +75,28 @@ class SecurityOptions:
         BOOL,
         "false",
         "Whether clients of REST in a cluster compare the name in the certificate with the host that they asked.",
+    )
+    USERS_FILE = optional(
+        "tidegate.security.users.file",
+        STRING,
+        "File of the users of a cluster, with their roles (`view`, `data`, `operate`, `deploy`), as `tidegate security add-user` writes it; it is read again "
+        "when it changes. Not set: who reaches a port may do everything.",
+    )
+    TOKEN = optional(
+        "tidegate.security.token",
+        STRING,
+        "Token by which the command line and other clients of a cluster prove who their user is. On a command line others can read it: "
+        "use the variable `TIDEGATE_SECURITY_TOKEN`, or a file.",
+    )
+    TOKEN_FILE = optional(
+        "tidegate.security.token-file",
+        STRING,
+        "File with that token, which its owner alone can read.",
+    )
+    AUDIT_ENABLED = option(
+        "tidegate.security.audit.enabled",
+        BOOL,
+        "true",
+        "Where there are users, write a line for each change that one asks for and for each refused request, as JSON, into a file beside the log of the "
+        "process, `*.audit`; without a log file, into the log.",
     )

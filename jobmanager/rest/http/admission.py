@@ -1,0 +1,78 @@
+"""Who sends a request to the REST API, where a cluster has users, and whether that one may do it.
+
+Authorization: Bearer <token> ─▶ cookie of the page ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from tidegate.aio.admission import Admission, bearer_of, check_role
+from tidegate.aio.audit import DONE
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.model.errors import NotPermitted
+from tidegate.security.users import Role, User
+
+COOKIE = "tidegate-token"
+CHALLENGE = {"www-authenticate": 'Bearer realm="tidegate"'}
+"""With each answer 401."""
+
+
+class RestAdmission:
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def who(self, request: web.BaseRequest) -> User | None:
+        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one."""
+        header = request.headers.get("Authorization")
+        token = request.cookies.get(COOKIE, "") if header is None else bearer_of(header)
+        if header is not None or token:
+            user = self._admission.of_token(token)
+            if user is None:
+                raise RestError(401, "The token is not one of a user of this cluster.")
+            return user
+        tls = request.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        return self._admission.users.get().of_certificate(certificate) if certificate else None
+
+    def admit(self, request: web.BaseRequest, needed: Role) -> User:
+        """Raises ``RestError`` 401 or 403, which the audit log tells as well."""
+        user = None
+        try:
+            user = self.who(request)
+            if user is None:
+                raise RestError(
+                    401, "This cluster has users: send a token as `Authorization: Bearer`, or sign in on its page."
+                )
+            check_role(user, needed, f"{request.method} {request.path}")
+        except NotPermitted as error:
+            self._tell(user, request, f"refused: {error.message}")
+            raise RestError(403, error.message) from None
+        except RestError as error:
+            self._tell(user, request, f"refused: {error.messages[0]}")
+            raise
+        return user
+
+    def may(self, request: web.BaseRequest, needed: Role) -> bool:
+        """Whether it still may: users go while answers that take long are under way."""
+        try:
+            user = self.who(request)
+        except RestError:
+            return False
+        return user is not None and user.role.includes(needed)
+
+    def tell(self, user: User, request: web.BaseRequest, status: int) -> None:
+        """A change that was asked for, and how it ended."""
+        self._tell(user, request, DONE if status < 400 else f"HTTP {status}")
+
+    def signed_in(self, request: web.BaseRequest, token: str) -> User:
+        """Raises ``RestError`` 401."""
+        user = self._admission.of_token(token)
+        if user is None:
+            self._tell(None, request, "refused: not a token")
+            raise RestError(401, "The token is not one of a user of this cluster.")
+        self._tell(user, request, DONE)
+        return user
+
+    def _tell(self, user: User | None, request: web.BaseRequest, result: str) -> None:
+        self._admission.audit.write(user, request.remote or "", request.method, request.path, result)

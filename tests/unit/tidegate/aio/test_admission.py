@@ -1,0 +1,142 @@
+"""Who calls by gRPC over TLS: a process of the cluster by its name, a user by a certificate or a token, and no other caller."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from tests import certificates
+from tests.certificates import issue, make_authority
+from tidegate.aio.admission import Admission, checks_of
+from tidegate.aio.audit import Audit, without_secrets
+from tidegate.aio.rolling import Rolling
+from tidegate.aio.rpc import start_server
+from tidegate.aio.transports import transport_of
+from tidegate.model.configuration import Configuration
+from tidegate.pb.common_pb2 import Ack
+from tidegate.pb.jobmanager_pb2 import JobRequest
+from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
+from tidegate.security.user_file import add_user, remove_user
+from tidegate.security.users import Role, User
+
+NOW, DAY = datetime.now(UTC), timedelta(days=1)
+AUTHORITY = make_authority(NOW, DAY)
+CLUSTER = issue(AUTHORITY, ["localhost"], NOW, DAY)
+ADA, STRANGER = (issue(AUTHORITY, [name], NOW, DAY, is_user=True) for name in ("ada", "eve"))
+INTERNAL, VIEWS = "tidegate.pb.JobManagerService/Heartbeat", "tidegate.pb.JobManagerClientService/ListJobs"
+CANCELS = "tidegate.pb.JobManagerClientService/CancelJob"
+
+
+class _Anything(grpc.GenericRpcHandler):
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[JobRequest, Ack]:
+        async def answer(request: JobRequest, context: object) -> Ack:
+            return Ack()
+
+        return grpc.unary_unary_rpc_method_handler(answer, JobRequest.FromString, Ack.SerializeToString)
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[tuple[int, Path, str]]:
+    """The port, the file of users, and the token of one who may view. Ada may operate, by her certificate."""
+    keystore, truststore = certificates.write_stores(directory, AUTHORITY, AUTHORITY, NOW, DAY)
+    users = directory / "users"
+    token = add_user(users, "bob", Role.VIEW)
+    users.write_text(f"{users.read_text()}ada operate cert:{fingerprint_of(ADA.certificate)}\n")
+    configuration = Configuration.from_strings(
+        {
+            "security.ssl.internal.enabled": "true",
+            "security.ssl.keystore": str(keystore),
+            "security.ssl.internal.truststore": str(truststore),
+            "tidegate.security.users.file": str(users),
+        }
+    )
+    admission, transport = Admission.of(configuration), transport_of(configuration)
+    server, port = await start_server(
+        "127.0.0.1",
+        0,
+        lambda server: server.add_generic_rpc_handlers((_Anything(),)),
+        "a server",
+        transport=transport,
+        interceptors=checks_of(admission, transport),
+    )
+    try:
+        yield port, users, token
+    finally:
+        await server.stop(None)
+
+
+def _calls(channel: Any, method: str) -> Any:
+    """Without a serializer, which the types of gRPC ask for."""
+    return channel.unary_unary(f"/{method}")
+
+
+async def call(port: int, method: str, by: Credentials, token: str = "") -> str:
+    credentials = grpc.ssl_channel_credentials(pem_of([AUTHORITY.certificate]), by.key_pem(), by.chain_pem())
+    names = (("grpc.ssl_target_name_override", "localhost"),)
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options=names) as channel:
+        metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        try:
+            await _calls(channel, method)(b"", metadata=metadata, timeout=20)
+        except grpc.aio.AioRpcError as error:
+            return error.code().name
+    return "OK"
+
+
+async def test_who_may_call_what(tmp_path: Path) -> None:
+    async with served(tmp_path) as (port, users, token):
+        cluster = [await call(port, method, CLUSTER) for method in (INTERNAL, VIEWS, CANCELS)]
+        assert cluster == ["OK", "OK", "OK"]
+        ada = [await call(port, method, ADA) for method in (INTERNAL, VIEWS, CANCELS)]
+        assert ada == ["PERMISSION_DENIED", "OK", "OK"]
+        stranger = [await call(port, method, STRANGER) for method in (INTERNAL, VIEWS, CANCELS)]
+        assert stranger == ["UNAUTHENTICATED"] * 3
+        with_token = [await call(port, method, STRANGER, token) for method in (INTERNAL, VIEWS, CANCELS)]
+        assert with_token == ["PERMISSION_DENIED", "OK", "PERMISSION_DENIED"]
+        assert await call(port, VIEWS, CLUSTER, "tgu_wrong") == "UNAUTHENTICATED"
+        remove_user(users, "ada")
+        assert [await call(port, method, ADA) for method in (INTERNAL, VIEWS)] == ["UNAUTHENTICATED"] * 2
+
+
+async def test_a_method_that_no_table_knows_is_for_nobody_but_the_cluster(tmp_path: Path) -> None:
+    async with served(tmp_path) as (port, _, token):
+        assert await call(port, "tidegate.pb.Unknown/Method", ADA) == "PERMISSION_DENIED"
+        assert await call(port, "tidegate.pb.Unknown/Method", ADA, token) == "PERMISSION_DENIED"
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("s3://KEY:SECRET@bucket/savepoints?secret=x", "s3://bucket/savepoints"),
+        ("/data/savepoints", "/data/savepoints"),
+        ("file:///data", "file:///data"),
+        ("http://[", ""),
+    ],
+)
+def test_places_in_the_audit_log_have_no_secrets(place: str, shown: str) -> None:
+    assert without_secrets(place) == shown
+
+
+def test_the_audit_log_is_rotated_by_size(tmp_path: Path) -> None:
+    file = tmp_path / "jobmanager.audit"
+    audit = Audit(file, Rolling(max_bytes=300, keep=2))
+    for number in range(20):
+        audit.write(User("ada", Role.VIEW), "127.0.0.1", "PATCH", f"/jobs/{number}", "ok\nforged")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "jobmanager.audit",
+        "jobmanager.audit.1",
+        "jobmanager.audit.2",
+    ]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
+    assert all(line.startswith("{") for path in tmp_path.iterdir() for line in path.read_text().splitlines())
+
+
+def test_the_audit_log_can_be_switched_off(tmp_path: Path) -> None:
+    Audit(tmp_path / "x.audit", Rolling(), is_on=False).write(None, "", "GET", "/", "refused")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,103 @@
+"""The file of users on disk: read again when it changes, and written by ``tidegate security``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.options import SecurityOptions
+from tidegate.security.reloading import Reloaded
+from tidegate.security.users import Credential, Role, User, Users, credential_of_token, make_token, parse_users
+
+_log = logging.getLogger(__name__)
+
+
+def users_of(configuration: Configuration) -> Reloaded[Users] | None:
+    """The users that a configuration names; ``None``: each caller may do everything. Raises ``ConfigurationError``."""
+    path = configuration.get(SecurityOptions.USERS_FILE)
+    if not path:
+        return None
+    file = Path(path)
+    return Reloaded([file], lambda: Users(read_users(file)), _on_problem)
+
+
+def read_users(file: Path) -> tuple[Credential, ...]:
+    """Raises ``ConfigurationError`` for a file that cannot be read, that others may write, or with a line that is wrong."""
+    try:
+        with file.open(encoding="utf-8") as opened:
+            if os.fstat(opened.fileno()).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise ConfigurationError(f"{file}: other users of this machine may write it; chmod 600 it")
+            text = opened.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError(
+            f"cannot read the users of {SecurityOptions.USERS_FILE.key}, {file}: {reason}"
+        ) from None
+    return parse_users(text, str(file))
+
+
+def add_user(file: Path, name: str, role: Role) -> str:
+    """Returns a new token of a user, who is added where there is none of the name. Raises ``ConfigurationError``."""
+    known = _known(file)
+    if any(one.user.name == name and one.user.role is not role for one in known):
+        raise ConfigurationError(f"{name} has another role in {file}; remove it first")
+    token = make_token()
+    _write(file, (*known, credential_of_token(name, role, token)))
+    return token
+
+
+def remove_user(file: Path, name: str) -> int:
+    """Returns how many credentials a user had, who is known no more. Raises ``ConfigurationError``."""
+    known = read_users(file)
+    left = [one for one in known if one.user.name != name]
+    if len(left) < len(known):
+        _write(file, left)
+    return len(known) - len(left)
+
+
+def list_users(file: Path) -> list[User]:
+    """Raises ``ConfigurationError``."""
+    return list(dict.fromkeys(one.user for one in read_users(file)))
+
+
+def _known(file: Path) -> tuple[Credential, ...]:
+    return read_users(file) if file.exists() else ()
+
+
+def _write(file: Path, credentials: tuple[Credential, ...] | list[Credential]) -> None:
+    """At once or not at all, readable by its owner alone."""
+    new = file.with_name(f"{file.name}.new")
+    text = "".join(f"{one.line()}\n" for one in credentials)
+    try:
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        new.replace(file)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def token_of(configuration: Configuration) -> str | None:
+    """The token that a client of the cluster sends. Raises ``ConfigurationError`` for a file that cannot be read, or that others can read."""
+    token = configuration.get(SecurityOptions.TOKEN)
+    path = configuration.get(SecurityOptions.TOKEN_FILE)
+    if token or not path:
+        return token or None
+    try:
+        with Path(path).open(encoding="ascii") as opened:
+            if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ConfigurationError(f"{path}: other users of this machine can read this token; chmod 600 it")
+            return opened.read().strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a token"
+        raise ConfigurationError(f"cannot read {SecurityOptions.TOKEN_FILE.key}, {path}: {reason}") from None
+
+
+def _on_problem(error: ConfigurationError) -> None:
+    _log.error("%s; the users that were read before stay", error.message)

@@ -1,0 +1,145 @@
+"""Who may do what: users with a role, known by a token or a certificate.
+
+A file of users has one line for each way to know one; of a token it holds the digest alone:
+
+    # name  role     credential
+    ada     operate  sha256:5e88...
+    ci      deploy   cert:9f86...          SHA-256 fingerprint of a client's certificate
+
+Two lines of one name, of an old token and a new one say, have the same role.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from tidegate.model.errors import ConfigurationError
+
+PREFIX = "tgu_"
+"""By which people and scanners of repositories recognise a token."""
+_TOKEN_BYTES = 32
+"""256 random bits: no digest of them is found by trying, so it needs no salt and no slow hash."""
+MAX_TOKEN = 512
+"""More is no token of ours, and is not looked at."""
+_NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_OF_TOKEN, _OF_CERTIFICATE = "sha256", "cert"
+
+
+class Role(Enum):
+    """What a user may do; each includes those before it."""
+
+    VIEW = "view"
+    """See jobs, checkpoints, metrics and configuration, but no state, logs or standard output."""
+    DATA = "data"
+    """See what users' functions handle and print: state, logs, standard output, stacks of threads."""
+    OPERATE = "operate"
+    """Take checkpoints and savepoints, cancel, stop and rescale jobs."""
+    DEPLOY = "deploy"
+    """Upload and run programs, and end the cluster."""
+
+    def includes(self, other: Role) -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+Required: TypeAlias = Role | None
+"""``None``: a process of the cluster, whatever the role of a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """``kind``: ``sha256`` of a token or ``cert``; ``digest``: 64 hex digits."""
+
+    user: User
+    kind: str
+    digest: str
+
+    def line(self) -> str:
+        return f"{self.user.name} {self.user.role.value} {self.kind}:{self.digest}"
+
+
+class Users:
+    """All that are known."""
+
+    def __init__(self, credentials: Iterable[Credential]) -> None:
+        self._credentials = tuple(credentials)
+
+    def of_token(self, token: str) -> User | None:
+        """Looks at each digest for as long, whichever is the one."""
+        return self._find(_OF_TOKEN, digest_of(token)) if 0 < len(token) <= MAX_TOKEN else None
+
+    def of_certificate(self, der: bytes) -> User | None:
+        return self._find(_OF_CERTIFICATE, hashlib.sha256(der).hexdigest())
+
+    def _find(self, kind: str, digest: str) -> User | None:
+        found = None
+        for one in self._credentials:
+            if hmac.compare_digest(one.digest, digest) and one.kind == kind:
+                found = one.user
+        return found
+
+
+def make_token() -> str:
+    return PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def credential_of_token(name: str, role: Role, token: str) -> Credential:
+    """Raises ``ConfigurationError`` for a name that cannot stand in the file."""
+    if _NAME.fullmatch(name) is None:
+        raise ConfigurationError(f"{name!r} is no name of a user: up to 64 letters, digits, and any of . _ @ -")
+    return Credential(User(name, role), _OF_TOKEN, digest_of(token))
+
+
+def parse_users(text: str, place: str) -> tuple[Credential, ...]:
+    """Raises ``ConfigurationError`` that lists each line that is wrong; ``place`` names the file."""
+    found: list[Credential] = []
+    problems: list[str] = []
+    roles: dict[str, Role] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            one = _parsed(words)
+            if roles.setdefault(one.user.name, one.user.role) is not one.user.role:
+                raise ValueError(f"{one.user.name} has another role above")
+        except ValueError as error:
+            problems.append(f"{place} line {number}: {error}")
+        else:
+            found.append(one)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return tuple(found)
+
+
+def _parsed(words: list[str]) -> Credential:
+    if len(words) != 3:
+        raise ValueError("expected a name, a role and a credential, with spaces between them")
+    name, role, credential = words
+    kind, _, digest = credential.partition(":")
+    digest = digest.replace(":", "").lower()
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name: up to 64 letters, digits, and any of . _ @ -")
+    if role not in (one.value for one in Role):
+        raise ValueError(f"{role!r} is none of the roles {', '.join(one.value for one in Role)}")
+    if kind not in (_OF_TOKEN, _OF_CERTIFICATE) or _DIGEST.fullmatch(digest) is None:
+        raise ValueError("a credential is sha256: or cert:, and 64 hex digits")
+    return Credential(User(name, Role(role)), kind, digest)
