@@ -45,7 +45,7 @@ FILE_FORMATS = ("json", "csv", "raw", AVRO, "parquet", *CHANGELOG_FORMATS)
 """Formats of files."""
 _OF_FILES = frozenset({f"{AVRO}.codec"})
 """Options that a format has in files only."""
-_DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end)"
+_DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end|null-rate|var-len|max-past)"
 
 COLLECT = "tidegate-collect"
 """The sink of ``execute()`` and ``SELECT``."""
@@ -66,7 +66,10 @@ CONNECTORS = {
         Connector(
             "datagen", True, False,
             optional=frozenset({"rows-per-second", "number-of-rows"}), patterns=(_DATAGEN_FIELD,),
-            shown=("fields.#.kind", "fields.#.length", "fields.#.max", "fields.#.min", "fields.#.start", "fields.#.end"),
+            shown=tuple(
+                f"fields.#.{option}"
+                for option in ("kind", "length", "max", "max-past", "min", "null-rate", "start", "end", "var-len")
+            ),
         ),
         Connector(
             "print", False, True,
@@ -137,9 +140,10 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "rows-per-second|(sink|scan)\\.parallelism": (_whole(1), "a whole number from 1"),
     "number-of-rows|fields\\..+\\.length": (_whole(0), "a whole number from 0"),
     "fields\\..+\\.(start|end)": (_whole(), "a whole number"),
-    "fields\\..+\\.(min|max)": (float, "a number"),
+    "fields\\..+\\.(min|max|null-rate)": (float, "a number"),
+    "fields\\..+\\.max-past": (parse_duration_ms, "a duration, such as 30 min"),
     "fields\\..+\\.kind": (_one_of("random", "sequence"), "one of random and sequence"),
-    "standard-error": (_one_of("true", "false"), "true or false"),
+    "standard-error|fields\\..+\\.var-len": (_one_of("true", "false"), "true or false"),
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),

@@ -29,7 +29,7 @@ from tidegate.table._connectors.streams import StreamTable, read_stream
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._formats.formats import make_file_reading
 from tidegate.table._formats.lines import file_format
-from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second
+from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second, typed_options
 
 Given: TypeAlias = "Mapping[str, pa.Table | StreamTable]"
 """The rows of ``from_elements`` and the streams of ``from_data_stream``, by their number."""
@@ -114,7 +114,7 @@ def _read(
     name, schema = shape.name, arrow_schema(type)
     match options["connector"]:
         case "datagen":
-            return generated(env, name, schema, options)
+            return generated(env, name, schema, typed_options(type, options))
         case "filesystem":
             return env.from_source(_files(shape, options, type), WatermarkStrategy.no_watermarks(), name)
         case "kafka" | "upsert-kafka":
