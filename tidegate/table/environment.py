@@ -59,6 +59,7 @@ from tidegate.table._planner.errors import InvalidStatement
 from tidegate.table._planner.plans import plan_text
 from tidegate.table.catalog import Catalog, CatalogDescriptor
 from tidegate.table.changelog_mode import ChangelogMode
+from tidegate.table.datagen import typed_options
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment_settings import MODE, EnvironmentSettings, is_streaming_mode_of
 from tidegate.table.explain_detail import ExplainDetail
@@ -1052,7 +1053,9 @@ class StreamTableEnvironment(TableEnvironment):
             schema = descriptor.columns.arrow_schema()
             kinds = zip(descriptor.columns.columns.values(), schema, strict=True)
             types = [parse_type(str(kind) if isinstance(kind, DataType) else sql_type(field)) for kind, field in kinds]
-            return table_rows(generated(self._env, table._path, schema, descriptor.options), types)
+            fields = [Field(name, type) for name, type in zip(schema.names, types, strict=True)]
+            options = typed_options(LogicalType(TypeRoot.ROW, fields=tuple(fields)), descriptor.options)
+            return table_rows(generated(self._env, table._path, schema, options), types)
         return self._stream_of(table, None, "append")
 
     def _stream_of(self, table: Table, target: Schema | None, changes: str) -> DataStream:
