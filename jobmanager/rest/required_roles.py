@@ -66,4 +66,5 @@ REST_ROLES: Mapping[tuple[str, str], Role] = {
 }
 
 OPEN_PATHS = ("/", "/web/session", "/web/{name:.+}", "/docs", "/docs/{name:.*}", "/flink", "/flink/{path:.*}")
-"""Paths of the page without a role: its files, which say nothing of the cluster, and how one signs in. What is below ``/flink`` and no file is a path of the REST API."""
+"""Paths of the page without a role: its files, which say nothing of the cluster, and how one signs in.
+What is below ``/flink`` and no file is a path of the REST API."""

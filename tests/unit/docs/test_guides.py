@@ -131,6 +131,7 @@ def test_every_guide_has_an_example() -> None:
         "rest_and_flink_cli",
         "taskmanagers_on_demand",
         "upgrading",
+        "users",
     }
     in_e2e = {
         "kafka_and_postgres",
