@@ -1,0 +1,186 @@
+"""What a flood costs a running job: idle connections to every open port, and messages that are too long, while it checkpoints.
+
+python -m benchmarks.floods [--connections 2000] [--messages 10] [--message-mib 250] [--seconds 60]
+
+    a process that attacks ── idle connections ──▶ REST, gRPC of the JobManager, gRPC of a TaskManager
+                           ── long messages ─────▶ both gRPC ports
+    `tidegate list`, again and again, and WatchJob beside it
+
+The aims stand beside what was measured; the exit code is 1 when one is missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import grpc
+import psutil
+
+from tests.e2e.cluster import Cluster, Proc
+from tests.e2e.counts_run import CountsRun
+from tests.e2e.pool import made_ready
+
+MIB = 1 << 20
+LIST_S, MEMORY_MIB, LOG_MIB = 2.0, 512, 1
+"""Aims of the issue about security: seconds of `tidegate list`, growth of memory of all services together, and of all logs."""
+CHECKPOINT_MS = 500
+"""Chosen: two in a second are begun, so that one that does not complete is seen."""
+SETTLE_S = 10
+"""Chosen: a job that runs for so long has the memory that it needs."""
+SUFFICES_S = 30
+"""Chosen: what a message of 250 MiB may take to be refused, on a machine that does other things too."""
+REST_OF_ATTACK_S = 5
+"""Chosen: how long the last answers are waited for."""
+OF_JOB_MANAGER, OF_TASK_MANAGER = 1, 2
+"""Places of their gRPC ports among those that are attacked."""
+CALLS = (
+    (OF_JOB_MANAGER, "/tidegate.pb.JobManagerClientService/CancelJob"),
+    (OF_JOB_MANAGER, "/tidegate.pb.JobManagerClientService/PutBlob"),
+    (OF_TASK_MANAGER, "/tidegate.pb.TaskManager/CancelTask"),
+)
+
+
+@dataclass(slots=True)
+class Measured:
+    lists_s: list[float]
+    memory_mib: float
+    log_mib: float
+    restarts: int
+    checkpoints: int
+    failed_checkpoints: int
+    has_failed_lists: bool
+
+    def rows(self) -> list[tuple[str, str, str, bool]]:
+        """Figure, value, aim, whether it is met."""
+        return [
+            ("checkpoints meanwhile", str(self.checkpoints), "> 0", self.checkpoints > 0),
+            ("failed checkpoints", str(self.failed_checkpoints), "0", self.failed_checkpoints == 0),
+            ("restarts", str(self.restarts), "0", self.restarts == 0),
+            ("slowest `tidegate list`, s", f"{max(self.lists_s):.2f}", f"{LIST_S:g}", max(self.lists_s) <= LIST_S and not self.has_failed_lists),
+            ("memory, MiB more", f"{self.memory_mib:.0f}", str(MEMORY_MIB), self.memory_mib <= MEMORY_MIB),
+            ("log, MiB more", f"{self.log_mib:.2f}", str(LOG_MIB), self.log_mib <= LOG_MIB),
+        ]  # fmt: skip
+
+
+@click.command()
+@click.option("--connections", default=2000, show_default=True)
+@click.option("--messages", default=10, show_default=True)
+@click.option("--message-mib", default=250, show_default=True)
+@click.option("--seconds", default=60.0, show_default=True)
+@click.option("--attack", "ports", hidden=True, help="The ports to attack: this process does that alone.")
+def main(connections: int, messages: int, message_mib: int, seconds: float, ports: str | None) -> None:
+    """Flood a cluster of one JobManager and two TaskManagers."""
+    if ports is not None:
+        attack([int(port) for port in ports.split(",")], connections, messages, message_mib * MIB, seconds)
+        return
+    with tempfile.TemporaryDirectory(prefix="tg-floods-") as directory, Cluster(Path(directory) / "cluster") as cluster:
+        made_ready(cluster, 2)
+        sizes = ["--connections", str(connections), "--messages", str(messages), "--message-mib", str(message_mib)]
+        found = measured(cluster, Path(directory), sizes, seconds)
+    for figure, value, aim, is_met in found.rows():
+        print(f"{figure:<28} {value:>8}   aim {aim:>4}   {'met' if is_met else 'MISSED'}")
+    sys.exit(0 if all(is_met for *_, is_met in found.rows()) else 1)
+
+
+def measured(cluster: Cluster, directory: Path, sizes: Sequence[str], seconds: float) -> Measured:
+    run = CountsRun(directory / "job", seconds=2 * seconds + SETTLE_S)
+    watch = run.submit(cluster, settings={"execution.checkpointing.interval": f"{CHECKPOINT_MS} ms"})
+    watch.wait_checkpoints(2)
+    time.sleep(SETTLE_S)
+    assert watch.last is not None
+    before, memory_before, log_before = watch.last.status, memory_of(cluster), log_of(cluster)
+    address = cluster.cluster_status().task_managers[0].address
+    ports = [cluster.rest_port, cluster.port, int(address.rpartition(":")[2])]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.floods",
+        *sizes,
+        "--seconds",
+        str(seconds),
+        "--attack",
+        ",".join(map(str, ports)),
+    ]
+    lists_s, has_failed, most = [], False, memory_before
+    attacker = subprocess.Popen(command)
+    try:
+        while attacker.poll() is None or not lists_s:
+            since = time.monotonic()
+            asked = cluster.cli("list", "-m", cluster.address)
+            lists_s.append(time.monotonic() - since)
+            has_failed |= asked.returncode != 0
+            most = max(most, memory_of(cluster))
+    finally:
+        attacker.kill()
+        attacker.wait()
+    after = watch.last.status
+    found = Measured(
+        lists_s,
+        (most - memory_before) / MIB,
+        (log_of(cluster) - log_before) / MIB,
+        after.restarts - before.restarts,
+        after.checkpoints_completed - before.checkpoints_completed,
+        after.checkpoints_failed - before.checkpoints_failed,
+        has_failed,
+    )
+    cluster.cancel(watch)
+    return found
+
+
+def attack(ports: Sequence[int], connections: int, messages: int, size_bytes: int, seconds: float) -> None:
+    """Idle connections to all ports in turns, and long messages to the gRPC ports, all but the first."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    until = time.monotonic() + seconds
+    idle = []
+    for number in range(connections):
+        with contextlib.suppress(OSError):  # refused, or the machine has no more of them
+            idle.append(socket.create_connection(("127.0.0.1", ports[number % len(ports)]), timeout=1))
+    content = bytes(size_bytes)
+    for number in range(messages):
+        place, method = CALLS[number % len(CALLS)]
+        print(f"message {number + 1} to {method}: {send(ports[place], method, content)}", file=sys.stderr)
+    time.sleep(max(REST_OF_ATTACK_S, until - time.monotonic()))
+    for one in idle:
+        one.close()
+
+
+def send(port: int, method: str, content: bytes) -> str:
+    """What a server says to these bytes as a message."""
+    options = [("grpc.max_send_message_length", -1)]
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+        call = channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
+        try:
+            call(content, timeout=SUFFICES_S)
+        except grpc.RpcError as error:
+            return str(error.code().name)
+    return "taken"
+
+
+def services(cluster: Cluster) -> Iterator[Proc]:
+    assert cluster.job_manager is not None
+    yield cluster.job_manager
+    yield from cluster.task_managers
+
+
+def memory_of(cluster: Cluster) -> int:
+    """Resident memory of the services' own processes, without their JVMs and subtasks."""
+    return sum(psutil.Process(process.pid).memory_info().rss for process in services(cluster))
+
+
+def log_of(cluster: Cluster) -> int:
+    return sum(process.log.stat().st_size for process in services(cluster))
+
+
+if __name__ == "__main__":
+    main()
