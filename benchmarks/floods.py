@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +112,8 @@ def measured(cluster: Cluster, directory: Path, sizes: Sequence[str], seconds: f
         "--attack",
         ",".join(map(str, ports)),
     ]
-    lists_s, has_failed, most = [], False, memory_before
+    lists_s: list[float] = []
+    has_failed, most = False, memory_before
     attacker = subprocess.Popen(command)
     try:
         while attacker.poll() is None or not lists_s:
@@ -138,7 +140,7 @@ def measured(cluster: Cluster, directory: Path, sizes: Sequence[str], seconds: f
 
 
 def attack(ports: Sequence[int], connections: int, messages: int, size_bytes: int, seconds: float) -> None:
-    """Idle connections to all ports in turns, and long messages to the gRPC ports, all but the first."""
+    """Idle connections to all ports in turns, and long messages to the gRPC ports, all at once."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     until = time.monotonic() + seconds
@@ -147,9 +149,12 @@ def attack(ports: Sequence[int], connections: int, messages: int, size_bytes: in
         with contextlib.suppress(OSError):  # refused, or the machine has no more of them
             idle.append(socket.create_connection(("127.0.0.1", ports[number % len(ports)]), timeout=1))
     content = bytes(size_bytes)
-    for number in range(messages):
-        place, method = CALLS[number % len(CALLS)]
-        print(f"message {number + 1} to {method}: {send(ports[place], method, content)}", file=sys.stderr)
+    with ThreadPoolExecutor(max(1, messages)) as together:
+        calls = [CALLS[number % len(CALLS)] for number in range(messages)]
+        for (_, method), answer in zip(
+            calls, together.map(lambda call: send(ports[call[0]], call[1], content), calls), strict=True
+        ):
+            print(f"a message to {method}: {answer}", file=sys.stderr)
     time.sleep(max(REST_OF_ATTACK_S, until - time.monotonic()))
     for one in idle:
         one.close()

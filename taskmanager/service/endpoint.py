@@ -11,9 +11,9 @@ from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
-from tidegate.aio.rpc import MESSAGE_MAX_BYTES, RequestLimits, start_server
+from tidegate.aio.rpc import RequestLimits, start_server
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import RuntimeOptions, SparkOptions, TaskManagerOptions
+from tidegate.model.options import JobManagerOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerFaultsServicer_to_server,
     add_TaskManagerInspectionServicer_to_server,
@@ -29,12 +29,9 @@ from tidegate.taskmanager.service.reporting.printing import Printer
 from tidegate.taskmanager.service.subtask_control import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
-_LIMITS = RequestLimits(
-    by_method=dict.fromkeys(
-        ("SubmitTask", "ConnectTask", "TriggerCheckpoint", "ConfirmCheckpoint", "AbortCheckpoint", "SendOperatorEvent"),
-        MESSAGE_MAX_BYTES,
-    )
-)
+_AS_LONG_AS_ANY = (
+    "SubmitTask", "ConnectTask", "TriggerCheckpoint", "ConfirmCheckpoint", "AbortCheckpoint", "SendOperatorEvent"
+)  # fmt: skip
 """Deployments may carry state, and commands name many subtasks."""
 _TOKEN_BYTES = 16
 """128 bits cannot be guessed."""
@@ -67,8 +64,20 @@ async def start_endpoint(
     transport = job_manager.transport
     checks = checks_of(Admission.of(configuration), transport)
     return await start_server(
-        host, port, register, "TaskManager", limits=_LIMITS, transport=transport, interceptors=checks
+        host,
+        port,
+        register,
+        "TaskManager",
+        limits=request_limits(configuration),
+        transport=transport,
+        interceptors=checks,
     )
+
+
+def request_limits(configuration: Configuration) -> RequestLimits:
+    """How long a request to each method of a TaskManager may be."""
+    most_bytes = configuration.get(JobManagerOptions.MAX_MESSAGE_SIZE)
+    return RequestLimits(most_bytes, dict.fromkeys(_AS_LONG_AS_ANY, most_bytes))
 
 
 async def start_control(

@@ -18,7 +18,7 @@ import grpc.aio
 
 from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.process import Services
-from tidegate.aio.rpc import start_server
+from tidegate.aio.rpc import RequestLimits, start_server
 from tidegate.aio.transport import Transport
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, StateNotServed, TidegateError
@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 MAX_WAIT_MS = 10_000
 """Flink's default of ``pekko.ask.timeout``: a subtask that does not answer for so long is busy in user code."""
+_KEYS_MAX_BYTES = 16 << 20
+"""Chosen: a client asks for 1,000 keys at once."""
+_LIMITS = RequestLimits(_KEYS_MAX_BYTES, {"GetKvState": _KEYS_MAX_BYTES})
 
 
 class Served(Protocol):
@@ -165,7 +168,9 @@ async def _first_free(
 ) -> tuple[grpc.aio.Server, int]:
     for port in ports:
         try:
-            return await start_server(host, port, register, "KvState server", transport=transport, interceptors=checks)
+            return await start_server(
+                host, port, register, "KvState server", limits=_LIMITS, transport=transport, interceptors=checks
+            )
         except ExternalError as error:
             if port == ports[-1]:
                 raise ExternalError(

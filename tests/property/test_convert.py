@@ -205,4 +205,6 @@ def test_a_status_without_our_error_says_what_the_transport_saw() -> None:
     assert isinstance(lost, Unreachable)
     assert lost.message == "cannot reach h:1: connection refused"
     assert isinstance(convert.error_of_status(12, "", None), VersionMismatch)
+    too_long = convert.error_of_status(8, "CLIENT: Received message larger than max (9 vs. 8)", None)
+    assert str(too_long).endswith("set tidegate.rpc.max-message-size for all processes")
     assert isinstance(convert.error_of_status(2, "boom", [("tidegate-error-bin", b"\xff")]), InternalError)

@@ -98,7 +98,8 @@ def error_of_status(
         return Unreachable(f"cannot reach{place}: {text or 'no answer'}")
     if number == 12:
         return VersionMismatch(f"the peer{place} does not know this call; is it another version of tidegate?")
-    return InternalError(f"call to{place or ' a peer'} failed: {text}")
+    hint = "; set tidegate.rpc.max-message-size for all processes" if number == 8 and "larger than max" in text else ""
+    return InternalError(f"call to{place or ' a peer'} failed: {text}{hint}")
 
 
 def enum_from_text(kind: type[_E], text: str) -> _E:

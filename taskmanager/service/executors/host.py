@@ -19,7 +19,7 @@ import grpc.aio
 from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
-from tidegate.aio.rpc import start_server
+from tidegate.aio.rpc import REQUEST_MAX_BYTES, RequestLimits, start_server
 from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, ExternalError
@@ -174,6 +174,7 @@ async def start_executor_host(
         "TaskManager",
         transport=transport,
         interceptors=checks_of(Admission.of(configuration), transport),
+        limits=RequestLimits(REQUEST_MAX_BYTES, {}),
     )
     services.started(f"asked for executors: gRPC port {port}", lambda: server.stop(0.2))
     told = configuration.get(RuntimeOptions.EXECUTOR_HOST)

@@ -76,8 +76,8 @@ class JobManagerOptions:
         "tidegate.rpc.max-message-size",
         MEMORY_SIZE,
         "64 mb",
-        "Longest message that the JobManager takes by gRPC: a job's graph, or an acknowledgement with the state of a subtask where checkpoints are kept in the "
-        "JobManager's memory. Requests that carry neither have 1 MiB.",
+        "Longest message that a JobManager or TaskManager takes by gRPC: a job's graph, or an acknowledgement or a task with the state of a subtask where "
+        "checkpoints are kept in the JobManager's memory. Requests that carry neither have 1 MiB.",
         minimum=8 << 20,
     )
     FAILOVER_STRATEGY = option(
