@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections import Counter
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -33,8 +34,8 @@ async def serve_http(
 
 
 def _bound_connections(runner: web.AppRunner, most: int) -> None:
-    """One that is too many takes the place of the oldest on which no request is being answered, be it idle or half open; where there is none, it is
-    closed itself."""
+    """One that is too many takes the place of one on which no request is being answered, be it idle or half open: the oldest of the host that has most
+    of them. Where there is none, it is closed itself."""
     server = runner.server
     assert server is not None, "the runner is set up"
     accept = server.connection_made
@@ -45,9 +46,17 @@ def _bound_connections(runner: web.AppRunner, most: int) -> None:
             one for one in server.connections if one.transport is not None and not one.transport.is_closing()
         ]
         if len(connections) > most:
-            _close(next((one for one in connections if one._current_request is None and one is not handler), handler))
+            silent = [one for one in connections if one._current_request is None and one is not handler]
+            hosts = Counter(map(_host_of, silent))
+            _close(max(silent, key=lambda one: hosts[_host_of(one)], default=handler))  # the first of several
 
     server.connection_made = connection_made  # type: ignore[method-assign]
+
+
+def _host_of(handler: RequestHandler) -> str:
+    """The address of its client, without the port."""
+    name = None if handler.transport is None else handler.transport.get_extra_info("peername")
+    return str(name[0]) if name else ""
 
 
 def _close(handler: RequestHandler) -> None:

@@ -41,13 +41,14 @@ from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
 HALF_OPEN = b"GET /overview HTTP/1.1\r\nHost: localhost\r\n"
 
 
-async def half_open(port: int, count: int, data: bytes) -> list[socket.socket]:
-    """Connections that begin a request and do not go on."""
+async def half_open(port: int, count: int, data: bytes, host: str = "127.0.0.1") -> list[socket.socket]:
+    """Connections that begin a request and do not go on, from this address."""
     found = []
     loop = asyncio.get_running_loop()
     for _ in range(count):
         one = socket.socket()
         one.setblocking(False)
+        one.bind((host, 0))
         await loop.sock_connect(one, ("127.0.0.1", port))
         with contextlib.suppress(ConnectionError):  # closed already
             await loop.sock_sendall(one, data)
@@ -89,6 +90,18 @@ async def test_half_open_connections_take_the_places_of_each_other() -> None:
             assert (await overview(listening.rest_port))["jobs-running"] == 1
             assert await closed_of(attack, 43) == 43
         for one in attack:
+            one.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+async def test_the_host_with_most_connections_gives_up_one() -> None:
+    async with cluster("tm-1", tidegate_rest_max__connections="8") as (_, _, listening):
+        async with asyncio.timeout(30):
+            others = await half_open(listening.rest_port, 2, HALF_OPEN, "127.0.0.2")
+            attack = await half_open(listening.rest_port, 30, HALF_OPEN)
+            await closed_of(attack, 24)
+            assert not any(map(is_closed, others)), "though they are the oldest"
+        for one in (*others, *attack):
             one.close()
 
 
