@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc.aio
 import pytest
 
@@ -12,7 +14,7 @@ from tidegate.pb.taskmanager_pb2_grpc import TaskManagerServicer, TaskManagerStu
 from tidegate.taskmanager.service.endpoint import request_limits
 
 
-class Accepts(TaskManagerServicer):
+class _Accepts(TaskManagerServicer):
     async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: object) -> common_pb2.Ack:
         return common_pb2.Ack()
 
@@ -20,14 +22,18 @@ class Accepts(TaskManagerServicer):
         return common_pb2.Ack()
 
 
+ACCEPTS: Any = _Accepts
+"""The methods that are asked for are there."""
+
+
 async def test_only_what_carries_state_may_be_long() -> None:
     limits = request_limits(Configuration.from_strings({"tidegate.rpc.max-message-size": "8 mb"}))
     server, port = await start_server(
-        "127.0.0.1", 0, lambda made: add_TaskManagerServicer_to_server(Accepts(), made), "TaskManager", limits=limits
+        "127.0.0.1", 0, lambda made: add_TaskManagerServicer_to_server(ACCEPTS(), made), "TaskManager", limits=limits
     )
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", CHANNEL_OPTIONS) as channel:
-            stub = TaskManagerStub(channel)
+            stub: Any = TaskManagerStub(channel)
             await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(deployment=bytes(7 << 20)))
             for call, request, code in (
                 (stub.SubmitTask, taskmanager_pb2.SubmitTaskRequest(deployment=bytes(9 << 20)), "RESOURCE_EXHAUSTED"),
