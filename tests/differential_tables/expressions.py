@@ -146,7 +146,6 @@ def _ints(r: random.Random, a: AnyOf) -> str:
 
 _MAKERS: dict[str, list[Maker]] = {
     "INT": [
-        lambda r, a: f"OCTET_LENGTH({a('STRING')})",
         lambda r, a: f"REGEXP_COUNT({a('STRING')}, '[a-b]')",
         lambda r, a: f"REGEXP_INSTR({a('STRING')}, '[^ ]$')",
         lambda r, a: f"ARRAY_POSITION({_ints(r, a)}, {a('INT')})",

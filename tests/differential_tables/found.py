@@ -64,6 +64,18 @@ _EXPRESSIONS = (
     "MAP[s, CAST(s AS BYTES)]",
     "OVERLAY(s PLACING 'xx' FROM 2 FOR 0)",
     "CAST(p AS TIMESTAMP(9)) = CAST(p AS TIMESTAMP(3))",
+    "ENCODE(s, 'UTF-16')",
+    "ENCODE(SUBSTRING(s, 20), 'UTF-16')",
+    "DECODE(ENCODE(s, 'UTF-16'), 'UTF-16')",
+    "DECODE(ENCODE(s, 'UTF-16BE'), 'UTF-16')",
+    "DECODE(ENCODE(s, 'UTF-16LE'), 'UTF-16LE')",
+    "TYPEOF(s)",
+    "TYPEOF(CAST(s AS BYTES))",
+    "TYPEOF(CAST(p AS TIMESTAMP_LTZ(3)))",
+    "TYPEOF(ARRAY[s])",
+    "TYPEOF(MAP[s, CAST(s AS BYTES)])",
+    "TYPEOF(ROW(id, s, CAST(p AS TIMESTAMP_LTZ(6))))",
+    "TYPEOF(CAST(s AS CHAR(3)))",
 )
 _STATEMENTS = (
     ("SELECT id FROM t ORDER BY id OFFSET 3 ROWS", True),

@@ -219,11 +219,20 @@ class TopN(RelationalOperator):
         return (*row, self._first + at + 1) if self._outputs_number else row
 
     def _unnumbered(self, before: Sequence[Row], now: Sequence[Row], out: list[Change]) -> None:
+        """A row that replaces the one of its key is its update."""
         left, came = list(before), []
         for row in now:
             if row in left:
                 left.remove(row)
             else:
                 came.append(row)
+        for row in list(came):
+            old = self._replaced(left, row)
+            if old is not None:
+                if self._generates_update_before:
+                    out.append((UPDATE_BEFORE, left[old]))
+                out.append((UPDATE_AFTER, row))
+                del left[old]
+                came.remove(row)
         out.extend((DELETE, row) for row in left)
         out.extend((INSERT, row) for row in came)

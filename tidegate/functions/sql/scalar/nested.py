@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import cmp_to_key
 from typing import Any
@@ -315,7 +316,17 @@ def _map_from_arrays_call(call: ScalarCall) -> Evaluate:
     return by_value(call, combined)
 
 
+_SUMMARIES = (
+    (re.compile(r"\bVARCHAR\(2147483647\)"), "STRING"),
+    (re.compile(r"\bVARBINARY\(2147483647\)"), "BYTES"),
+    (re.compile(r"\bTIMESTAMP\((\d)\) WITH LOCAL TIME ZONE"), r"TIMESTAMP_LTZ(\1)"),
+)
+"""Flink's ``asSummaryString`` has these in place of the names of serialized types."""
+
+
 @function("TYPEOF")
 def _typeof_call(call: ScalarCall) -> Evaluate:
     text = str(call.operands[0].type)
+    for name, summary in _SUMMARIES:
+        text = name.sub(summary, text)
     return lambda rows: pa.scalar(text)

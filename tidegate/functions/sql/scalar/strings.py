@@ -435,12 +435,28 @@ def _bin_call(call: ScalarCall) -> Evaluate:
 
 @function("ENCODE", kind=KernelKind.DISTINCT)
 def _encode_call(call: ScalarCall) -> Evaluate:
-    return by_value(call, lambda text, charset: text.encode(_charset(call, charset), "replace"))
+    """In UTF-16 the high byte comes first, behind a mark that says so, as in Java."""
+
+    def encoded(text: str, charset: str) -> bytes:
+        name = _charset(call, charset)
+        if name.upper() == "UTF-16":
+            return f"\ufeff{text}".encode("utf-16-be", "replace") if text else b""
+        return text.encode(name, "replace")
+
+    return by_value(call, encoded)
 
 
 @function("DECODE", kind=KernelKind.DISTINCT)
 def _decode_call(call: ScalarCall) -> Evaluate:
-    return by_value(call, lambda value, charset: value.decode(_charset(call, charset), "replace"))
+    """In UTF-16 without a mark the high byte comes first, as in Java."""
+
+    def decoded(value: bytes, charset: str) -> str:
+        name = _charset(call, charset)
+        if name.upper() == "UTF-16" and value[:2] not in (b"\xfe\xff", b"\xff\xfe"):
+            name = "UTF-16BE"
+        return value.decode(name, "replace")
+
+    return by_value(call, decoded)
 
 
 def _charset(call: ScalarCall, name: str) -> str:
