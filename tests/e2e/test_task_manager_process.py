@@ -181,6 +181,10 @@ def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
     return [process for process in manager.family() if process.ppid() in parents]
 
 
+def children_of(process: psutil.Process) -> set[int]:
+    return {child.pid for child in process.children() if child.status() != psutil.STATUS_ZOMBIE}
+
+
 async def until(condition: Callable[[], T | None], timeout_s: float) -> T:
     """What the condition gives when it holds; processes are looked at, for they tell nothing."""
     gives_up_at = time.monotonic() + timeout_s
@@ -366,8 +370,11 @@ async def test_a_start_that_hangs_costs_no_other_subtask(
             late = await deploy(job_manager, program, 1, attempt=1)
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(late), HANG_LIMIT_S)
         stopped.resume()
-        (new,) = (process for process in subtasks_of(manager) if process.pid != worker.pid)
-        assert new.ppid() != stopped.pid, "another daemon has forked it"
+        (new,) = (process for process in subtasks_of(manager) if process.ppid() != stopped.pid)
+        assert new.is_running(), "another daemon has forked it"
+        await until(
+            lambda: True if children_of(stopped) <= {worker.pid} else None, HANG_LIMIT_S
+        )  # what it was asked for while it stood still ends
         worker.kill()
         await job_manager.wait_for(lambda: "FAILED" in job_manager.states(first), HANG_LIMIT_S)
         assert job_manager.states(first) == ["INITIALIZING", "RUNNING", "FAILED"], "it ran until it was killed"
