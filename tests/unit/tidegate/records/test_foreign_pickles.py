@@ -45,7 +45,11 @@ def test_values_of_python_are_read(value: object) -> None:
         assert loads(dumps(value)) == value
 
 
-@pytest.mark.parametrize("value", [Hostile(), [{"a": Hostile()}], Hostile, len, lambda: 1], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [Hostile(), [{"a": Hostile()}], Hostile, len, lambda: 1],
+    ids=["object", "nested", "class", "builtin", "lambda"],
+)
 def test_all_else_is_refused_before_it_runs(value: object) -> None:
     content = dumps(value)
     with (
