@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import stat
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 import grpc.aio
 import pytest
 
 from tests.aio.jobmanager.cluster import JOB, running_job_manager
-from tidegate.aio.rpc import error_of_rpc, open_channel
+from tidegate.aio.rpc import open_blocking_channel, open_channel
 from tidegate.jobmanager.rest.required_roles import OPEN_PATHS, REST_ROLES
 from tidegate.jobmanager.service.app import Listening
 from tidegate.model.errors import NotAuthenticated, NotPermitted, TidegateError
@@ -24,6 +26,7 @@ from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
 from tidegate.security.rpc_roles import RPC_ROLES
 from tidegate.security.user_file import add_user, remove_user
 from tidegate.security.users import Role
+from tidegate.wire.convert_errors import error_of_status
 
 _ENDS_IT = {("DELETE", "/cluster"), ("tidegate.pb.JobManagerClientService/Shutdown")}
 
@@ -149,16 +152,27 @@ def _requests() -> dict[str, Any]:
 
 async def call(port: int, method: str, metadata: tuple[tuple[str, str], ...] = ()) -> TidegateError | None:
     """A call with an empty request, to its first answer. Returns the error of its status."""
-    async with open_channel(f"127.0.0.1:{port}") as channel:
+    return await asyncio.to_thread(_call, port, method, metadata)
+
+
+def _call(port: int, method: str, metadata: tuple[tuple[str, str], ...]) -> TidegateError | None:
+    """By gRPC for threads: that for asyncio loses the status of a call that is refused while it still writes its request."""
+    with open_blocking_channel(f"127.0.0.1:{port}") as channel:
         stream: Any = channel.stream_stream(f"/{method}")
         calling = stream(iter([b""]), metadata=metadata, timeout=10)
         try:
-            await calling.read()
-        except grpc.aio.AioRpcError as error:
-            return error_of_rpc(error)
+            next(calling, None)
+        except grpc.RpcError as error:
+            return _error_of(error)
         finally:
             calling.cancel()
     return None
+
+
+def _error_of(error: grpc.RpcError) -> TidegateError:
+    assert isinstance(error, grpc.Call), error
+    trailing = [(str(key), value) for key, value in error.trailing_metadata() or ()]
+    return error_of_status(int(error.code().value[0]), error.details() or "", trailing, "")
 
 
 async def test_each_call_needs_its_role(tmp_path: Path) -> None:
