@@ -36,8 +36,8 @@ LIST_S, MEMORY_MIB, LOG_MIB = 2.0, 512, 1
 """Aims of the issue about security: seconds of `tidegate list`, growth of memory of all services together, and of all logs."""
 CHECKPOINT_MS = 500
 """Chosen: two in a second are begun, so that one that does not complete is seen."""
-SETTLE_S = 10
-"""Chosen: a job that runs for so long has the memory that it needs."""
+SETTLED_CHECKPOINTS = 20
+"""Chosen: a job that has completed so many has the memory that it needs."""
 SUFFICES_S = 30
 """Chosen: what a message of 250 MiB may take to be refused, on a machine that does other things too."""
 REST_OF_ATTACK_S = 5
@@ -94,10 +94,9 @@ def main(connections: int, messages: int, message_mib: int, seconds: float, port
 
 
 def measured(cluster: Cluster, directory: Path, sizes: Sequence[str], seconds: float) -> Measured:
-    run = CountsRun(directory / "job", seconds=2 * seconds + SETTLE_S)
+    run = CountsRun(directory / "job", seconds=2 * seconds + SETTLED_CHECKPOINTS * CHECKPOINT_MS / 1000)
     watch = run.submit(cluster, settings={"execution.checkpointing.interval": f"{CHECKPOINT_MS} ms"})
-    watch.wait_checkpoints(2)
-    time.sleep(SETTLE_S)
+    watch.wait_checkpoints(SETTLED_CHECKPOINTS)
     assert watch.last is not None
     before, memory_before, log_before = watch.last.status, memory_of(cluster), log_of(cluster)
     address = cluster.cluster_status().task_managers[0].address
@@ -155,7 +154,7 @@ def attack(ports: Sequence[int], connections: int, messages: int, size_bytes: in
             calls, together.map(lambda call: send(ports[call[0]], call[1], content), calls), strict=True
         ):
             print(f"a message to {method}: {answer}", file=sys.stderr)
-    time.sleep(max(REST_OF_ATTACK_S, until - time.monotonic()))
+    time.sleep(max(REST_OF_ATTACK_S, until - time.monotonic()))  # the attack lasts as long as was asked for
     for one in idle:
         one.close()
 
