@@ -38,6 +38,8 @@ CHECKPOINT_MS = 500
 """Chosen: two in a second are begun, so that one that does not complete is seen."""
 SETTLED_CHECKPOINTS = 20
 """Chosen: a job that has completed so many has the memory that it needs."""
+SPARE_S = 120
+"""Chosen: by how much the job is longer than the attack; it is cancelled behind that."""
 SUFFICES_S = 30
 """Chosen: what a message of 250 MiB may take to be refused, on a machine that does other things too."""
 REST_OF_ATTACK_S = 5
@@ -94,7 +96,7 @@ def main(connections: int, messages: int, message_mib: int, seconds: float, port
 
 
 def measured(cluster: Cluster, directory: Path, sizes: Sequence[str], seconds: float) -> Measured:
-    run = CountsRun(directory / "job", seconds=2 * seconds + SETTLED_CHECKPOINTS * CHECKPOINT_MS / 1000)
+    run = CountsRun(directory / "job", seconds=2 * seconds + SPARE_S)
     watch = run.submit(cluster, settings={"execution.checkpointing.interval": f"{CHECKPOINT_MS} ms"})
     watch.wait_checkpoints(SETTLED_CHECKPOINTS)
     assert watch.last is not None
