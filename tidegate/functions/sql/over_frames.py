@@ -43,8 +43,8 @@ _OF_MS: Final = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 class Peers:
-    """Rows of a partition that have the same values in the order: where they begin and end, and which of the groups it is, from 0. As to Flink's generated
-    comparator, 0.0 and -0.0 are the same, and NaN is not the same as NaN."""
+    """Rows of a partition that have the same values in the order: where they begin and end, and which of the groups it is, from 0. As to Flink's ranks,
+    0.0 and -0.0 are the same, and NaN is not the same as NaN. (To the comparator of its frames NaN is equal to every number, which is no order.)"""
 
     def __init__(self, rows: Sequence[Row], order: Sequence[SortField]) -> None:
         self.spans: list[tuple[int, int]] = []
@@ -103,6 +103,9 @@ def _calls_of(
             return [(at + 1) / len(rows) for at in range(len(rows))]
         return _WHOLE[call.function](call, rows, peers)
 
+    if any(call.function in _COMPARING for call in group.agg_calls):
+        for field in group.order_by.fields:
+            _check_ranked(row_type.fields[field.index].type, where)
     plain = [call for call in group.agg_calls if call.function not in _WHOLE]
     aggregates = _aggregates(spec, group, plain, row_type, where, functions, counts_rows=counts_rows) if plain else None
 
@@ -112,6 +115,12 @@ def _calls_of(
         return list(zip(*columns, strict=True))
 
     return values
+
+
+def _check_ranked(type: LogicalType, where: str) -> None:
+    """Raises ``UnsupportedPlan`` with Flink's words for a type whose values its ranks do not keep."""
+    if type.root not in _RANKED:
+        raise UnsupportedPlan(f"{where}: Unsupported type: {type}")
 
 
 # --- functions of the whole partition ----------------------------------------------------------------
@@ -176,6 +185,19 @@ _WHOLE: Final[dict[str, Callable[[AggregateCall, Sequence[Row], Peers], Sequence
     "$LEAD$1": _lead,
     "$LAG$1": _lag,
 }
+_COMPARING: Final = ("$RANK$1", "$DENSE_RANK$1", "$PERCENT_RANK$1")
+_RANKED: Final = (
+    *(
+        TypeRoot.BOOLEAN,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INTEGER,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+    ),
+    *(TypeRoot.DECIMAL, TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP),
+)
 _RANKS: Final = ("$RANK$1", "$DENSE_RANK$1", "$PERCENT_RANK$1", "$NTILE$1", "$ROW_NUMBER$1")
 
 

@@ -54,6 +54,8 @@ _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _INTERVALS = (TypeRoot.INTERVAL_YEAR_MONTH, TypeRoot.INTERVAL_DAY_TIME)
+_COMPACT = 18
+"""Digits of decimals that Flink holds as 64-bit numbers."""
 
 
 def caster(
@@ -237,12 +239,21 @@ def _to_floating(source: LogicalType, target: LogicalType, is_try: bool) -> Cast
 
         return _reading(parse, target, is_try)
     if source.root is TypeRoot.DECIMAL:
-        return lambda array: distinct(array, float, pa.float64()).cast(wanted, safe=False)
+        return lambda array: doubles(array).cast(wanted, safe=False)
     if source.root is TypeRoot.BOOLEAN:
         return lambda array: array.cast(pa.int8()).cast(wanted)
     if source.root in (*_WHOLE, *_FLOATS):
         return lambda array: array.cast(wanted, safe=False)
     return None
+
+
+def doubles(array: pa.Array) -> pa.Array:
+    """Returns decimals as DOUBLE. Up to 18 digits that is the unscaled number divided by a power of ten, as in ``DecimalDataUtils.doubleValue``, which may be
+    another one than the nearest."""
+    if array.type.precision > _COMPACT:
+        return distinct(array, float, pa.float64())
+    unscaled = np.frombuffer(array.buffers()[1], "<i8")[2 * array.offset :][: 2 * len(array) : 2]
+    return from_numpy(unscaled / float(10**array.type.scale), pa.float64(), null_mask(array))
 
 
 def narrow(value: float) -> float:

@@ -66,7 +66,8 @@ def _digits(type: LogicalType) -> tuple[int, int]:
 
 
 def comparable(call: ScalarCall, comparison: Comparison) -> Comparison:
-    """Returns a comparison that takes values of the two operands' types."""
+    """Returns a comparison that takes values of the two operands' types. A floating-point number is compared with a DECIMAL by Java's ``Double.compare``, as in
+    Flink: to it alone NaN is equal to itself and greater than all, and -0.0 less than 0.0."""
     left, right = call.operands
     common = common_type(left.type, right.type)
     if common is None or (common.root in NESTED and left.type.root != right.type.root):
@@ -81,7 +82,12 @@ def comparable(call: ScalarCall, comparison: Comparison) -> Comparison:
     if common.root is TypeRoot.BOOLEAN:
         return lambda a, b: comparison(a.cast(pa.int8()), b.cast(pa.int8()))
     first, second = (caster(operand.type, common, call.context, call) for operand in call.operands)
-    return lambda a, b: comparison(_on(first, a), _on(second, b))
+    order = _order_of(common, left.type, right.type)
+    return lambda a, b: comparison(order(_on(first, a)), order(_on(second, b)))
+
+
+def _order_of(common: LogicalType, left: LogicalType, right: LogicalType) -> Callable[[Datum], Datum]:
+    return _order_of_floats if common.root in FLOATING and TypeRoot.DECIMAL in (left.root, right.root) else _itself
 
 
 def _wide(datum: Datum, type: pa.DataType) -> Datum:
@@ -368,7 +374,7 @@ def _search_call(call: ScalarCall) -> Evaluate:
         raise call.refuse()
     cast = caster(value.type, common, call.context, call)
     null_as = {"TRUE": True, "FALSE": False}.get(sarg.null_as or "", True if sarg.contains_null else None)
-    test = _membership(sarg, argument.type, common, call)
+    test = _membership(sarg, value.type, argument.type, common, call)
 
     def evaluate(rows: Rows) -> Datum:
         datum = _on(cast, value.evaluate(rows))
@@ -378,7 +384,9 @@ def _search_call(call: ScalarCall) -> Evaluate:
     return evaluate
 
 
-def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: ScalarCall) -> Callable[[Datum], Datum]:
+def _membership(
+    sarg: Sarg, tested: LogicalType, written: LogicalType, common: LogicalType, call: ScalarCall
+) -> Callable[[Datum], Datum]:
     def constant(bound: Bound) -> pa.Scalar:
         scalar = literal_scalar(value_of(_bound_value(bound.value, written), written), written)
         return _on(caster(written, common, call.context, call), scalar)
@@ -395,22 +403,24 @@ def _membership(sarg: Sarg, written: LogicalType, common: LogicalType, call: Sca
     ):
         inside = _is_in([constant(hole) for hole in holes if hole is not None], common)
         return lambda datum: pc.invert(inside(datum))
+    order = _order_of(common, tested, written)
     tests: list[Callable[[Datum], Datum]] = []
     for one in ranges:
         ends: list[tuple[Comparison, pa.Scalar]] = []
         if one.is_point and one.lower is not None:
-            ends.append((pc.equal, constant(one.lower)))
+            ends.append((pc.equal, order(constant(one.lower))))
         else:
             if one.lower is not None:
-                ends.append((pc.greater if one.lower.is_open else pc.greater_equal, constant(one.lower)))
+                ends.append((pc.greater if one.lower.is_open else pc.greater_equal, order(constant(one.lower))))
             if one.upper is not None:
-                ends.append((pc.less if one.upper.is_open else pc.less_equal, constant(one.upper)))
+                ends.append((pc.less if one.upper.is_open else pc.less_equal, order(constant(one.upper))))
         tests.append(_in_range(ends))
 
     def any_of(datum: Datum) -> Datum:
         if not tests:
             return if_else(pc.is_valid(datum), False, pa.scalar(None, pa.bool_()))
-        return reduce(pc.or_, (test(datum) for test in tests))
+        ordered = order(datum)
+        return reduce(pc.or_, (test(ordered) for test in tests))
 
     return any_of
 
