@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import grpc
 import grpc.aio
 
+from tidegate.aio.connections import Connections
 from tidegate.aio.descriptors import grpc_connections
 from tidegate.aio.listening import listen, port_error
 from tidegate.aio.transport import PLAIN, Transport
@@ -28,6 +29,10 @@ KEEPALIVE_MS = 10_000
 """Chosen, not measured: with the timeout below, a peer that vanished is noticed within 15 s."""
 KEEPALIVE_TIMEOUT_MS = 5_000
 """Chosen, not measured: a peer that answers no ping for so long is gone."""
+HANDSHAKE_TIMEOUT_MS = 30_000
+"""Chosen, not measured: who has not said so long what it speaks is closed; gRPC's own is two minutes."""
+CALLS_OF_CONNECTION = 1_000
+"""Chosen, not measured: calls of one connection at once; further ones wait at the client. gRPC has no limit of its own."""
 BLOB_CHUNK_BYTES = 1 << 20
 """Chosen, not measured: large enough that the cost per message does not matter."""
 
@@ -43,6 +48,8 @@ _COMMON = (
 SERVER_OPTIONS = (
     *_COMMON,
     ("grpc.so_reuseport", 0),  # else two processes could serve one port
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
+    ("grpc.max_concurrent_streams", CALLS_OF_CONNECTION),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
     ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
 )
@@ -94,7 +101,7 @@ async def start_server(
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
-    is answered with it. It accepts as many connections as its process has descriptors for.
+    is answered with it. It accepts as many connections as its process has descriptors for, half of them from one host (``Connections``).
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
@@ -126,13 +133,15 @@ async def _start_server(
     interceptors: Sequence[grpc.aio.ServerInterceptor],
 ) -> tuple[grpc.aio.Server, int]:
     """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
+    most = grpc_connections()
     bounds = (
         ("grpc.max_receive_message_length", limits.most_bytes),
-        ("grpc.max_allowed_incoming_connections", grpc_connections()),
+        ("grpc.max_allowed_incoming_connections", most),
     )
     bounded = () if limits.by_method is None else (_BoundedRequests(limits.by_method),)
+    connections = Connections(most)
     options = (*(one for one in SERVER_OPTIONS if one[0] != bounds[0][0]), *bounds)
-    server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *interceptors, *bounded))
+    server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *interceptors, *bounded, connections))
     register(server)
     for address, port in addresses:
         try:
@@ -141,6 +150,7 @@ async def _start_server(
             await server.stop(None)
             raise OSError(errno.EADDRINUSE, str(error)) from None
     await server.start()
+    connections.watch(server, addresses[0][1])
     return server, addresses[0][1]
 
 

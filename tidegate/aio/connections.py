@@ -1,0 +1,188 @@
+"""Which hosts hold the connections of a gRPC server: gRPC bounds their number only, so that one host could hold all of them.
+
+kernel ─▶ accepted sockets of the port ─▶ surplus ─▶ shut down, as if the client had closed them
+gRPC   ─▶ calls in flight, by peer      ─╯
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+import grpc
+import grpc.aio
+
+Peer: TypeAlias = tuple[str, int]
+"""The address and port of a client."""
+
+LOOK_S = 1.0
+"""Chosen, not measured: how long one host may hold more than its part. Where few descriptors are open, none is looked at."""
+_MAPPED = "::ffff:"
+_DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+_running: set[asyncio.Task[None]] = set()
+"""The loop itself holds tasks weakly."""
+
+
+def of_host(most: int) -> int:
+    """Returns how many of ``most`` connections one host may have."""
+    return max(1, most // 2)
+
+
+def surplus(connections: Sequence[Peer], busy: Collection[Peer], most: int) -> list[Peer]:
+    """Returns which of the connections, the oldest first, are to be closed. ``busy``: those with calls in flight. ``most``: how many the server accepts.
+
+    A host has at most half of ``most``: what it has beyond makes room, connections without calls first, the oldest of them before the others, then those with
+    calls, the newest first. An eighth of ``most`` is kept free of connections without calls: there the oldest of the host with most of them makes room.
+    """
+    closed: list[Peer] = []
+    by_host: dict[str, list[Peer]] = {}
+    for one in connections:
+        by_host.setdefault(one[0], []).append(one)
+    for of_one in by_host.values():
+        silent, talking = [one for one in of_one if one not in busy], [one for one in of_one if one in busy]
+        over = max(0, len(of_one) - of_host(most))
+        closed += [*silent, *reversed(talking)][:over]
+    gone = set(closed)
+    silent = [one for one in connections if one not in gone and one not in busy]
+    hosts = Counter(host for host, _ in silent)
+    for _ in range(min(len(silent), len(connections) - len(closed) - most * 7 // 8)):
+        one = max(silent, key=lambda peer: hosts[peer[0]])  # the first of several
+        silent.remove(one)
+        hosts[one[0]] -= 1
+        closed.append(one)
+    return closed
+
+
+class Connections(grpc.aio.ServerInterceptor):
+    """Those that a server has accepted at a port. As its innermost interceptor it sees the calls that were admitted."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._calls: Counter[Peer] = Counter()
+        self._known: dict[Peer, None] = {}
+        """In the order in which they were seen first."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        return None if handler is None else _counting(handler, self._call)
+
+    def watch(self, server: grpc.aio.Server, port: int) -> None:
+        """Closes what is too much, until the server has stopped."""
+        task = asyncio.create_task(self._watch(server, port), name=f"connections of port {port}")
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+
+    def close_surplus(self, port: int) -> int:
+        """Returns how many connections were closed."""
+        try:
+            names = os.listdir(_DESCRIPTORS)
+        except OSError:
+            return 0
+        if len(names) <= of_host(self._most):
+            return 0
+        found = {peer: number for number, peer in _accepted(map(int, names), port)}
+        self._known = {peer: None for peer in (*self._known, *found) if peer in found}
+        closed = surplus(list(self._known), self._calls, self._most)
+        for peer in closed:
+            _shut_down(found[peer], port, peer)
+        return len(closed)
+
+    async def _watch(self, server: grpc.aio.Server, port: int) -> None:
+        while await server.wait_for_termination(LOOK_S):  # it is "whether time was up"
+            self.close_surplus(port)
+
+    @contextmanager
+    def _call(self, context: Any) -> Iterator[None]:
+        peer = peer_of(context.peer())
+        self._calls[peer] += 1
+        try:
+            yield
+        finally:
+            self._calls[peer] -= 1
+            if not self._calls[peer]:
+                del self._calls[peer]
+
+
+def peer_of(text: str) -> Peer:
+    """Returns what gRPC calls ``ipv4:10.0.0.1:50000`` or ``ipv6:%5B::1%5D:50000``; no address and port 0 for what has none, such as a Unix socket."""
+    kind, _, rest = text.partition(":")
+    host, _, port = unquote(rest).rpartition(":")
+    return (host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
+
+
+def _accepted(descriptors: Iterable[int], port: int) -> Iterator[tuple[int, Peer]]:
+    """Those of connections from outside to a port of ours."""
+    for number in descriptors:
+        one = _same(number)
+        if one is None:
+            continue
+        with one:
+            peer = _peer(one, port)
+        if peer is not None:
+            yield number, peer
+
+
+def _shut_down(number: int, port: int, wanted: Peer) -> None:
+    """Nothing where the descriptor stands for another connection by now."""
+    one = _same(number)
+    if one is None:
+        return
+    with one, suppress(OSError):
+        if _peer(one, port) == wanted:
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def _same(number: int) -> socket.socket | None:
+    """The socket behind a descriptor, by a descriptor of its own, which stands for it alone; ``None`` where it is closed or no socket."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(number).st_mode):
+            return None
+        own = os.dup(number)
+    except OSError:
+        return None
+    try:
+        return socket.socket(fileno=own)
+    except OSError:
+        os.close(own)
+        return None
+
+
+def _peer(one: socket.socket, port: int) -> Peer | None:
+    """Who is at the other end; ``None`` where it is no connection to this port."""
+    if one.family not in (socket.AF_INET, socket.AF_INET6) or one.type != socket.SOCK_STREAM:
+        return None
+    try:
+        if one.getsockname()[1] != port:
+            return None
+        host, number = one.getpeername()[:2]
+    except OSError:
+        return None
+    return str(host).removeprefix(_MAPPED), int(number)
+
+
+def _counting(handler: Any, call: Callable[[Any], Any]) -> Any:
+    """The handler, whose calls are entered into ``call(context)``."""
+
+    async def answer(request: Any, context: Any) -> Any:
+        with call(context):
+            return await (handler.unary_unary or handler.stream_unary)(request, context)
+
+    async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
+        with call(context):
+            async for one in (handler.unary_stream or handler.stream_stream)(request, context):
+                yield one
+
+    if handler.unary_unary is not None:
+        return handler._replace(unary_unary=answer)
+    if handler.unary_stream is not None:
+        return handler._replace(unary_stream=answers)
+    if handler.stream_unary is not None:
+        return handler._replace(stream_unary=answer)
+    return handler._replace(stream_stream=answers)
