@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import struct
 import tempfile
 import uuid
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,11 +29,21 @@ UPLOADED_TIMES = 20
 """Uploaded programs may take so many times the largest upload in all: chosen, not measured."""
 UNPACKED_TIMES = 4
 """A zip may unpack to so many times the largest upload."""
+RATIO, RATIO_FROM_BYTES = 100, 16 << 20
+"""Chosen, not measured: a zip may unpack to so many times its own size, and to 16 MiB whatever its size is. Deflate makes at most a thousand times as much
+of anything, and of programs seldom ten times as much."""
 _CHUNK_BYTES = 1 << 20
 """Bounds the memory of an upload; Python's calls cost little beside a megabyte."""
 _NAME = re.compile(r"[\w][\w.+ ()-]{0,127}")
 _SCRIPTS, _ZIPS = (".py",), (".zip", ".pyz", ".jar")
 _DRIVE = re.compile(r"[A-Za-z]:")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those that Python imports modules from; others are unpacked in pieces of any length."""
+_BROKEN = (
+    *(zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError),
+    *(zlib.error, struct.error, OverflowError, IndexError),
+)
+"""What ``zipfile`` raises for what is no whole zip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +143,28 @@ def check_zip(path: Path, max_bytes: int) -> None:
     try:
         with _open_zip(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except _BROKEN as error:
         raise Misuse(f"not a zip file: {error}") from None
     if len(members) > MAX_MEMBERS:
         raise Misuse(f"the zip file has {len(members)} members; at most {MAX_MEMBERS} are taken")
-    if sum(member.file_size for member in members) > max_bytes:
-        raise Misuse(f"the zip file unpacks to more than {max_bytes} bytes")
+    _check_size(sum(member.file_size for member in members), path.stat().st_size, max_bytes)
     for member in members:
         _check_member(member.filename)
         if member.flag_bits & 0x1:
             raise Misuse("the zip file is encrypted")
+        if member.compress_type not in _METHODS:
+            raise Misuse(
+                f"the zip file has a member that is packed by method {member.compress_type}; only stored and deflated ones are taken"
+            )
+
+
+def _check_size(unpacked: int, packed: int, max_bytes: int) -> None:
+    if unpacked > max_bytes:
+        raise Misuse(f"the zip file unpacks to more than {max_bytes} bytes")
+    if unpacked > max(RATIO_FROM_BYTES, RATIO * packed):
+        raise Misuse(
+            f"the zip file unpacks to {unpacked} bytes, {unpacked // max(1, packed)} times its own size; at most {RATIO} times are taken"
+        )
 
 
 class _SmallReads(io.FileIO):
@@ -200,7 +224,7 @@ def _entries(path: Path, name: str) -> tuple[str, ...]:
     try:
         with _open_zip(path) as archive:
             members = archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except _BROKEN:
         return ()
     return tuple(sorted(member for member in members if member.endswith(".py") and "/" not in member))
 
@@ -234,7 +258,7 @@ def _extract(path: Path, into: Path, max_bytes: int) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as source, target.open("wb") as sink:
                     left = _copy(source, sink, left)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+    except _BROKEN as error:
         raise Misuse(f"the zip file cannot be unpacked: {error}") from None
 
 
