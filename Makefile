@@ -44,7 +44,9 @@ soak: install
 	$(BIN)/python -m tests.sim.soak
 	$(BIN)/python -m tests.differential_columns.soak
 	$(BIN)/python -m tests.differential_tables.soak
-	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore tests/property
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=explore tests/property tests/fuzz
+	$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.lock
+	$(BIN)/python -m tests.fuzz.soak
 	$(BIN)/python -m pytest -m slow --ignore=tests/lakehouse
 	.ci/versions spark
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import lzma
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +25,11 @@ from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 
 _INSTALL_LIMIT_S = 600
 """Chosen, not measured: large wheels by a slow network."""
+_BROKEN = (
+    *(tarfile.TarError, zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError),
+    *(zlib.error, lzma.LZMAError, struct.error, OverflowError, IndexError),
+)
+"""What ``tarfile`` and ``zipfile`` raise for what is no whole archive, or one that needs a password."""
 _TAIL = 2000
 """Characters: pip says last why it failed."""
 
@@ -50,10 +58,7 @@ def use_archives(files: Mapping[str, bytes], directory: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
         archive = directory / f".{name.name}"
         archive.write_bytes(content)
-        try:
-            _unpack(archive, target)
-        except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
-            raise InvalidJob(f"the job's archive {name.name!r} cannot be unpacked: {error}") from error
+        unpack(archive, target, f"archive {name.name!r}")
         archive.unlink()
     os.chdir(directory)
 
@@ -81,7 +86,7 @@ def _install(files: Mapping[str, bytes], target: Path) -> None:
     if PACKAGES in files:
         archive = target / "packages.zip"
         archive.write_bytes(files[PACKAGES])
-        _unpack(archive, target / "packages")
+        unpack(archive, target / "packages", "cached packages")
         command += ["--no-index", "--no-build-isolation", "--find-links", str(target / "packages")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_LIMIT_S, check=False)
     if done.returncode != 0:
@@ -89,6 +94,14 @@ def _install(files: Mapping[str, bytes], target: Path) -> None:
             "the job's requirements could not be installed: pip said: " + (done.stderr or done.stdout)[-_TAIL:].strip()
         )
     (target / "installed").touch()
+
+
+def unpack(archive: Path, target: Path, what: str) -> None:
+    """By the name of the archive: a tar or a zip. Raises ``InvalidJob`` that names ``what`` for one that is broken."""
+    try:
+        _unpack(archive, target)
+    except _BROKEN as error:
+        raise InvalidJob(f"the job's {what} cannot be unpacked: {error}") from error
 
 
 def _unpack(archive: Path, target: Path) -> None:

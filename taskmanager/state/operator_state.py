@@ -30,6 +30,7 @@ from tidegate.taskmanager.state.files.segments import (
     read_elements,
     write_elements,
 )
+from tidegate.wire.unreadable import UNREADABLE
 
 _FILE_BYTES = 2048
 """More than an Arrow file needs besides its elements: schema, footer, padding."""
@@ -149,7 +150,7 @@ def restore_elements(restore: OperatorRestore | None, state_name: str) -> list[S
         for content in read_elements(source, handle, first, last):
             try:
                 found.append(msgspec.msgpack.decode(content))
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 raise CorruptData(
                     f"state file {handle.handle.path or state_name}: an element is unreadable ({error})"
                 ) from error

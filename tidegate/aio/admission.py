@@ -234,7 +234,7 @@ def _result(answer: Any) -> str:
 
 
 def _same(token: str, other: str) -> bool:
-    return hmac.compare_digest(token.encode(), other.encode())
+    return hmac.compare_digest(token.encode(errors="surrogatepass"), other.encode())
 
 
 @lru_cache(maxsize=256)

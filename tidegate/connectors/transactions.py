@@ -171,5 +171,5 @@ def _decoded(contents: Sequence[bytes], state: str, place: str) -> list[tuple[in
         elements = [msgspec.msgpack.decode(content) for content in contents]
         votes = elements if state == STATE else [vote for _, voted in elements for vote in voted]
         return [(int(checkpoint_id), committable) for checkpoint_id, committable in votes]
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         raise CorruptData(f"{place}: a committable is unreadable ({error})") from error

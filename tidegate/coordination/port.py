@@ -13,6 +13,7 @@ import msgspec
 
 from tidegate.model.errors import CorruptData, StorageError
 from tidegate.model.leadership import Contact, ElectionEvent, Leader
+from tidegate.wire.unreadable import UNREADABLE
 
 
 class Deposed(StorageError):
@@ -100,7 +101,7 @@ def decode_leader(content: bytes, place: str) -> Leader:
     """Raises ``CorruptData``."""
     try:
         return msgspec.json.decode(content, type=Leader)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CorruptData(f"{place} does not say who leads: {error}") from None
 
 
@@ -112,5 +113,5 @@ def decode_contact(content: bytes, place: str) -> Contact:
     """Raises ``CorruptData``."""
     try:
         return msgspec.json.decode(content, type=Contact)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CorruptData(f"{place} does not say where a JobManager is: {error}") from None

@@ -70,7 +70,7 @@ def decode_plan(text: bytes | str) -> ExecNodeGraph:
     version of Flink, for unknown kinds of nodes and unknown fields."""
     try:
         written = msgspec.json.decode(text, type=_Written)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedPlan(f"this is not a compiled plan: {error}") from error
     if written.flinkVersion not in SUPPORTED_VERSIONS:
         raise MalformedPlan(
@@ -126,7 +126,7 @@ _DECODERS: dict[type[PlanPart], msgspec.json.Decoder[Any]] = {}
 def _decode_node(text: msgspec.Raw) -> Node:
     try:
         head = msgspec.json.decode(text, type=_Head)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedPlan(f"a node of the plan cannot be read: {error}") from error
     kind = NODES.get(head.type)
     if kind is None:
@@ -135,7 +135,7 @@ def _decode_node(text: msgspec.Raw) -> Node:
         _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=_decode_hook)
     try:
         node: Node = _DECODERS[kind].decode(text)
-    except (msgspec.DecodeError, MalformedPlan) as error:
+    except (msgspec.DecodeError, RecursionError, MalformedPlan) as error:
         raise MalformedPlan(f"node {head.id}, {head.type}: {error}") from error
     return node
 
@@ -149,7 +149,7 @@ def _other_versions(kind: str) -> str:
 def _decode_edges(text: msgspec.Raw) -> tuple[ExecEdge, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[ExecEdge, ...])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedPlan(f"the edges of the plan cannot be read: {error}") from error
 
 

@@ -58,7 +58,7 @@ def key_of_text(text: str, key_type: TypeInformation, name: str) -> Key:
 def _parsed(text: str) -> Json:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

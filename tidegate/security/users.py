@@ -98,7 +98,8 @@ def make_token() -> str:
 
 
 def digest_of(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+    """Of any text: what HTTP decodes may hold surrogates."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def credential_of_token(name: str, role: Role, token: str) -> Credential:

@@ -35,7 +35,7 @@ def read_channel(source: VerifiedSegments, channel: ChannelStateHandle, state_na
     try:
         with pa.ipc.open_stream(pa.py_buffer(source.read(handle))) as reader:
             parts = list(_parts(reader, channel, state_name.rpartition(".")[2]))
-    except (pa.ArrowException, OSError, ValueError, TypeError, msgspec.DecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, msgspec.DecodeError, RecursionError) as error:
         raise CorruptData(f"{name} is not a readable Arrow stream ({error}); use another checkpoint") from error
     filled = sum(has_rows for _, has_rows in parts)
     if filled != channel.batches:

@@ -259,7 +259,7 @@ def _with_json(table: pa.Table) -> pa.Table:
 def _json_of(content: bytes) -> str | None:
     try:
         return msgspec.json.encode(msgspec.msgpack.decode(content)).decode()
-    except (msgspec.MsgspecError, TypeError, ValueError):
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return None
 
 

@@ -58,7 +58,7 @@ def element_value(content: bytes) -> FieldValue:
     """Returns an element of operator state: what msgpack says, or else the pickled value."""
     try:
         return msgspec.msgpack.decode(content)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return plain_value(content)
 
 

@@ -50,7 +50,7 @@ class JobArchives:
             raise storage_error("read the archive", place, error) from error
         try:
             return {str(entry["path"]): str(entry["json"]) for entry in json.loads(content)["archive"]}
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise CorruptData(f"{place} is not an archive of a job; remove it") from None
 
     def delete(self, job_id: JobId) -> None:

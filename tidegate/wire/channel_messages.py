@@ -22,6 +22,7 @@ import msgspec
 from tidegate.model import channel_events
 from tidegate.model.channel_events import ChannelEvent, ChannelUnavailable
 from tidegate.model.errors import CorruptFrame
+from tidegate.wire.unreadable import UNREADABLE
 
 PROTOCOL_VERSION = 1
 """Changes when a peer of the version before could not talk to us."""
@@ -106,7 +107,7 @@ def decode_event(payload: bytes | memoryview) -> ChannelEvent | ChannelUnavailab
         if decoder is None:
             raise CorruptFrame(_unknown_event(name))
         event: ChannelEvent | ChannelUnavailable = decoder.decode(fields)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CorruptFrame(f"an event frame cannot be read: {error}") from error
     return event
 
@@ -118,7 +119,7 @@ def encode_message(message: Hello | Refused | Credit) -> bytes:
 def decode_message(payload: bytes | memoryview, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(payload, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CorruptFrame(f"a {kind.__name__} frame cannot be read: {error}") from error
 
 

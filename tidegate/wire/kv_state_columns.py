@@ -6,13 +6,21 @@ values    columns ``row`` (int32: the place of a key that has a value among the 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from tidegate.model.errors import CorruptFrame
 
 KEY, ROW, VALUE = "key", "row", "value"
+_VERSIONED: Final = 4
+"""Bytes of a vtable of flatbuffers before its first field."""
+_HEADER_TYPE, _HEADER, _DATA, _COMPRESSION = 1, 2, 1, 3
+"""Fields of Arrow's ``Message``, its ``DictionaryBatch`` and its ``RecordBatch``."""
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
+"""Types of the header of a ``Message``."""
 
 
 def write_keys(keys: pa.Array, field: pa.Field) -> bytes:
@@ -43,11 +51,49 @@ def _written(batch: pa.RecordBatch) -> bytes:
 
 def _read(content: bytes, names: list[str]) -> pa.RecordBatch:
     try:
+        if any(_is_compressed(bytes(message.metadata)) for message in pa.ipc.MessageReader.open_stream(content)):
+            raise CorruptFrame(
+                "keys or values of queryable state are compressed, and may be of any size; send them as they are"
+            )
         with pa.ipc.open_stream(content) as reader:
             batch = reader.read_next_batch()
             batch.validate(full=True)
-    except (pa.ArrowException, OSError, StopIteration) as error:
+        found = batch.schema.names
+    except (pa.ArrowException, OSError, ValueError, IndexError, StopIteration, struct.error) as error:
         raise CorruptFrame(f"keys or values of queryable state cannot be read: {error}") from error
-    if batch.schema.names != names:
-        raise CorruptFrame(f"keys or values of queryable state have the columns {batch.schema.names}, not {names}")
+    if found != names:
+        raise CorruptFrame(f"keys or values of queryable state have the columns {found}, not {names}")
     return batch
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the buffers of a message are, by its flatbuffer: Arrow unpacks them to what they say of their size. Raises ``struct.error`` or
+    ``IndexError`` for what is none."""
+    at = _reference(message, 0)
+    header, kind = _field(message, at, _HEADER), _field(message, at, _HEADER_TYPE)
+    if header is None or kind is None or message[kind] not in (_DICTIONARY_BATCH, _RECORD_BATCH):
+        return False
+    batch = _reference(message, header)
+    if message[kind] == _DICTIONARY_BATCH:
+        data = _field(message, batch, _DATA)
+        if data is None:
+            return False
+        batch = _reference(message, data)
+    return _field(message, batch, _COMPRESSION) is not None
+
+
+def _reference(message: bytes, at: int) -> int:
+    return at + int(struct.unpack_from("<I", message, at)[0])
+
+
+def _field(message: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table is; ``None``: it is not there."""
+    versioned = table - int(struct.unpack_from("<i", message, table)[0])
+    if versioned < 0:
+        raise struct.error("a table has no fields")
+    (size,) = struct.unpack_from("<H", message, versioned)
+    place = _VERSIONED + 2 * number
+    if place + 2 > size:
+        return None
+    (offset,) = struct.unpack_from("<H", message, versioned + place)
+    return table + int(offset) if offset else None

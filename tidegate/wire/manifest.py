@@ -33,6 +33,7 @@ from tidegate.model.checkpoint import (
 from tidegate.model.coordinators.operator_events import CoordinatorState
 from tidegate.model.errors import ON_DAMAGE, CorruptData, VersionMismatch
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.wire.unreadable import UNREADABLE
 
 METADATA_FILE = "_metadata"
 FORMAT = "tidegate-checkpoint"
@@ -195,7 +196,7 @@ def _verified(content: bytes, place: str) -> tuple[int, bytes]:
 def _decoded(kind: type[_T], line: bytes, place: str) -> _T:
     try:
         return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CorruptData(f"{place} is not what a checkpoint holds there: {error}") from None
 
 

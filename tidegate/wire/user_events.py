@@ -22,6 +22,7 @@ import msgspec
 
 from tidegate.model.channel_events import UserEvent
 from tidegate.model.errors import CorruptFrame, Misuse, UnknownEvent
+from tidegate.wire.unreadable import UNREADABLE
 
 _encoder = msgspec.msgpack.Encoder()
 _envelope = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
@@ -79,7 +80,7 @@ def value_of(event: UserEvent) -> object:
             known = ", ".join(sorted(_by_name)) or "none"
             raise UnknownEvent(f"user event {name!r} is not registered in this process; registered: {known}")
         return _decoder_of(kind).decode(fields)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CorruptFrame(f"a user event cannot be read: {error}") from error
 
 

@@ -44,6 +44,7 @@ from tidegate.model.storage_errors import reason_of
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.files import Files
 from tidegate.store.locations import open_files
+from tidegate.wire.unreadable import UNREADABLE
 
 PLANS, JOBS, RESULTS, SUBMISSIONS, PASTS = "execution-plans", "jobs", "job-results", "submissions", "pasts"
 LISTED = "listed"
@@ -282,7 +283,7 @@ class JobStore:
     def _read_plan(self, place: str, content: bytes) -> StoredPlan:
         try:
             return msgspec.json.decode(content, type=StoredPlan)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise CorruptData(
                 f"{self.directory}/{place} is damaged: {error}; submit the job again with run -s"
             ) from None
@@ -292,7 +293,7 @@ class JobStore:
         try:
             with self._file(f"{PASTS}/{job_id}", "read the history of") as (files, path):
                 return msgspec.msgpack.decode(files.read(path), type=JobPast)
-        except (StorageError, msgspec.MsgspecError):
+        except (StorageError, *UNREADABLE):
             return None
 
     def _asked(self, below: str) -> Iterator[Asked]:
@@ -301,7 +302,7 @@ class JobStore:
             try:
                 if content is not None:
                     yield msgspec.json.decode(content, type=_KINDS.get(name, SnapshotRequested))
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 place = f"{self.directory}/{below}/asked/{name}"
                 raise CorruptData(f"{place} is damaged: {error}; submit the job again with run -s") from None
 
@@ -309,7 +310,7 @@ class JobStore:
         content = self._entries.get(name)
         try:
             return None if content is None else msgspec.json.decode(content, type=Shape)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             told = f"{self.directory}/{name} is damaged: {error}; submit the job again with run -s"
             raise CorruptData(told) from None
 

@@ -18,6 +18,7 @@ from tidegate.jobmanager.service.high_availability.job_store import PLANS
 from tidegate.model.errors import CorruptData, ExternalError, StorageError, VersionMismatch
 from tidegate.model.storage_errors import reason_of
 from tidegate.store.locations import open_files
+from tidegate.wire.unreadable import UNREADABLE
 from tidegate.wire.versions import VERSION
 
 FORMAT = 1
@@ -71,7 +72,7 @@ def _read(entries: Entries, directory: str) -> _Store | None:
         return None
     try:
         store = msgspec.json.decode(content, type=_Store)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CorruptData(
             f"the entry {ENTRY!r} of the job store of {directory} is damaged: {error}. Nothing was changed; restore it from a backup, or start with another "
             "high-availability.cluster-id and `tidegate run -s`"

@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.coordination.object_store.ledger import Ledger
 from tidegate.model.errors import CorruptData, VersionMismatch
+from tidegate.wire.unreadable import UNREADABLE
 
 FORMAT = 1
 """Grows when an older tidegate must not change what it finds."""
@@ -51,7 +52,7 @@ def decode_ledger(content: bytes, place: str) -> Ledger:
                 "changed: start the version that wrote it, or choose another high-availability.cluster-id"
             )
         kept = msgspec.json.decode(content, type=_Kept)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CorruptData(
             f"{place} is not a ledger of tidegate ({error}). Nothing was changed: put an earlier version of the object back, or choose another "
             "high-availability.cluster-id"

@@ -57,10 +57,24 @@ def test_without_archives_the_working_directory_stays(tmp_path: Path) -> None:
     assert Path.cwd() == before
 
 
-@pytest.mark.parametrize("content", [b"no archive", tarred("../out", "x")], ids=["broken", "hostile"])
-def test_a_broken_or_hostile_archive_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InvalidJob, match=r"a\.tar\.gz"):
-        use_archives({"python-archives/a/a.tar.gz": content}, tmp_path / "archives")
+def without_name(content: bytes) -> bytes:
+    return content.replace(b"one", b"\0ne")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tar.gz", b"no archive"),
+        ("a.tar.gz", tarred("../out", "x")),
+        ("a.zip", b"no archive"),
+        ("a.zip", without_name(zipped(one="1"))),
+        ("a.zip", zipped(one="1")[:-30]),
+    ],
+    ids=["broken", "hostile", "no zip", "without a name", "cut"],
+)
+def test_a_broken_or_hostile_archive_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    with pytest.raises(InvalidJob, match=f"archive '{name}' cannot be unpacked"):
+        use_archives({f"python-archives/a/{name}": content}, tmp_path / "archives")
     assert not (tmp_path / "out").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.user_file import add_user, list_users, read_users, remove_user, token_of, users_of
-from tidegate.security.users import Role, User, Users, parse_users
+from tidegate.security.users import Role, User, Users, credential_of_token, parse_users
 
 CERTIFICATE = b"the bytes of a certificate"
 CERT = f"cert:{hashlib.sha256(CERTIFICATE).hexdigest()}"
@@ -130,3 +130,8 @@ def test_a_client_takes_its_token_from_a_file_that_it_alone_can_read(tmp_path: P
     assert token_of(Configuration.from_strings(options)) == "tgu_abc"
     assert token_of(Configuration.from_strings({**options, "tidegate.security.token": "tgu_x"})) == "tgu_x"
     assert token_of(Configuration.from_strings({})) is None
+
+
+@pytest.mark.parametrize("text", ["\udcff", "tgu_\ud800", "ä", "x" * 600, ""])
+def test_a_text_that_is_no_token_is_nobody_s(text: str) -> None:
+    assert Users([credential_of_token("ada", Role.VIEW, "t")]).of_token(text) is None
