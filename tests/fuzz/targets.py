@@ -130,7 +130,8 @@ def _frames() -> list[bytes]:
 
 
 def _read_handshake(data: bytes) -> None:
-    for kind in (Hello, Credit, Refused):
+    kinds: Sequence[type[Any]] = (Hello, Credit, Refused)
+    for kind in kinds:
         with suppress(CorruptFrame):
             decode_message(data, kind)
 

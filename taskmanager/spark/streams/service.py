@@ -25,9 +25,16 @@ from tidegate.connectors.spark.frame_job import SparkFrameJob
 from tidegate.connectors.spark.query import frame_of_job, frame_of_rows, session_for_rows
 from tidegate.connectors.spark.sink import SparkSink
 from tidegate.connectors.spark.spark_errors import explained
-from tidegate.connectors.spark.stream_link import Message, OpenOperator, OperatorOpened, RequestFailed, SparkLink
+from tidegate.connectors.spark.stream_link import (
+    OPENING_MAX_BYTES,
+    Message,
+    OpenOperator,
+    OperatorOpened,
+    RequestFailed,
+    SparkLink,
+)
 from tidegate.connectors.spark.stream_source import SparkStreamSource
-from tidegate.model.errors import InternalError, TidegateError
+from tidegate.model.errors import CorruptFrame, InternalError, TidegateError
 from tidegate.taskmanager.exchange.addresses import ANY_PORT
 from tidegate.taskmanager.spark.streams.reading import StreamRequests
 from tidegate.taskmanager.spark.streams.writing import FrameRequests, WriteRequests
@@ -95,11 +102,15 @@ class SparkDoor:
 
     def _serve(self, link: SparkLink) -> None:
         try:
-            opening, _ = link.receive()
-            if isinstance(opening, OpenOperator) and secrets.compare_digest(opening.token, self._token):
+            opening = link.receive_first(OPENING_MAX_BYTES)
+            if isinstance(opening, OpenOperator) and secrets.compare_digest(
+                opening.token.encode(), self._token.encode()
+            ):
                 self._converse(link, opening)
         except (OSError, EOFError):
             pass  # the subtask is gone, and it tells its own end
+        except CorruptFrame as error:
+            _log.warning("a connection to Spark's driver is closed: %s", error)
         finally:
             with self._lock:
                 self._links.discard(link)

@@ -8,6 +8,7 @@ While the queue is full the connections stand still, and with them Spark's tasks
 
 from __future__ import annotations
 
+import logging
 import queue
 import secrets
 import threading
@@ -15,6 +16,7 @@ from typing import TypeAlias
 
 from tidegate.connectors.ports import bound
 from tidegate.connectors.spark.stream_link import (
+    WORKER_HELLO_MAX_BYTES,
     Message,
     PartitionEnded,
     RequestDone,
@@ -23,7 +25,9 @@ from tidegate.connectors.spark.stream_link import (
     SparkLink,
     WorkerHello,
 )
+from tidegate.model.errors import CorruptFrame
 
+_log = logging.getLogger(__name__)
 _QUEUE = 4
 """Blocks: chosen, not measured, as for files."""
 _LOOK_S = 0.2
@@ -98,8 +102,10 @@ class BlockServer:
     def _serve(self, link: SparkLink) -> None:
         """What breaks here breaks the worker's connection, so its task fails, and the driver tells why."""
         try:
-            hello, _ = link.receive()
-            if not isinstance(hello, WorkerHello) or not secrets.compare_digest(hello.secret, self.secret):
+            hello = link.receive_first(WORKER_HELLO_MAX_BYTES)
+            if not isinstance(hello, WorkerHello) or not secrets.compare_digest(
+                hello.secret.encode(), self.secret.encode()
+            ):
                 return
             if hello.batch != self._batch:
                 link.send(RequestFailed(f"batch {hello.batch} is over"))
@@ -113,6 +119,8 @@ class BlockServer:
                     return
         except (OSError, EOFError):
             return
+        except CorruptFrame as error:
+            _log.warning("a connection of one of Spark's workers is closed: %s", error)
         finally:
             with self._lock:
                 self._links.discard(link)

@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidegate.model.errors import ExternalError, TidegateError, Unreachable, UserFunctionError
+from tidegate.model.errors import CorruptFrame, ExternalError, TidegateError, Unreachable, UserFunctionError
+from tidegate.wire.unreadable import UNREADABLE
 
 Offsets: TypeAlias = tuple[str | None, ...]
 """Offset of each source in the query, as Spark's own JSON; ``None`` before its first batch."""
@@ -30,6 +31,12 @@ Written: TypeAlias = dict[str, bytes]
 """Files that sources wrote about their progress, compressed, by path below their common directory."""
 
 _LENGTHS = struct.Struct("!II")
+HELLO_TIMEOUT_S = 20.0
+"""What the first word of a connection may take: chosen as the time below."""
+WORKER_HELLO_MAX_BYTES = 4 << 10
+"""For a worker's first word, which has a secret and two numbers."""
+OPENING_MAX_BYTES = 64 << 20
+"""For a subtask's first word: with what sources wrote, which is some kilobytes for each of them."""
 CONNECT_TIMEOUT_S = 20.0
 """As for a control stream: a busy TaskManager accepts in turn."""
 
@@ -161,6 +168,13 @@ _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
+def _decoded(content: bytearray) -> Message:
+    try:
+        return _DECODER.decode(content)
+    except UNREADABLE as error:
+        raise CorruptFrame(f"{len(content)} bytes are no message about a stream of Spark: {error}") from None
+
+
 class SparkLink:
     """One end of a connection. Blocks; one thread at a time."""
 
@@ -215,9 +229,22 @@ class SparkLink:
             self.socket.sendall(rest)
 
     def receive(self) -> tuple[Message, bytearray]:
-        """Raises ``EOFError`` at the end, ``OSError``."""
+        """Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
         head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
-        return _DECODER.decode(self._exactly(head)), self._exactly(rest)
+        return _decoded(self._exactly(head)), self._exactly(rest)
+
+    def receive_first(self, most_bytes: int) -> Message:
+        """The first message of a peer that has proven nothing yet, in ``HELLO_TIMEOUT_S``. Raises ``EOFError``, ``OSError``, and ``CorruptFrame``, for a longer
+        one before it is received."""
+        self.socket.settimeout(HELLO_TIMEOUT_S)
+        head, rest = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
+        if head > most_bytes or rest:
+            raise CorruptFrame(
+                f"a first message of {head} and {rest} bytes is announced; it may have {most_bytes} and 0"
+            )
+        message = _decoded(self._exactly(head))
+        self.socket.settimeout(None)
+        return message
 
     def close(self) -> None:
         """Wakes a thread that receives."""

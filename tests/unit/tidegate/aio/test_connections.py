@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -76,7 +77,7 @@ class _Service(grpc.GenericRpcHandler):
             yield Ack()
 
         if handler_call_details.method == "/wait":
-            return grpc.unary_stream_rpc_method_handler(answers, JobRequest.FromString, Ack.SerializeToString)  # type: ignore[arg-type]
+            return grpc.unary_stream_rpc_method_handler(answers, JobRequest.FromString, Ack.SerializeToString)
         return grpc.unary_unary_rpc_method_handler(answer, JobRequest.FromString, Ack.SerializeToString)
 
 
@@ -91,14 +92,14 @@ async def test_idle_connections_of_one_host_leave_calls_and_other_hosts_alone(mo
     attack: list[socket.socket] = []
     try:
         async with asyncio.timeout(60), open_channel(f"127.0.0.1:{port}") as channel:
-            waiting = channel.unary_stream("/wait")(b"")  # type: ignore[arg-type]
+            waiting = _stream(channel)(b"")
             await waiting.read()
             other = await connected(port, "127.0.0.2")
             attack = [await connected(port, "127.0.0.1") for _ in range(40)]
             await closed_of(attack, 40 - MOST // 2 + 1)
             assert not is_closed(other), "of another host"
             async with open_channel(f"127.0.0.1:{port}") as second:
-                await second.unary_unary("/ask")(b"", wait_for_ready=True)  # type: ignore[arg-type]
+                await _unary(second)(b"", wait_for_ready=True)
             service.goes_on.set()
             await waiting.read()
             assert await waiting.read() is grpc.aio.EOF, "it went on all the time"
@@ -106,6 +107,14 @@ async def test_idle_connections_of_one_host_leave_calls_and_other_hosts_alone(mo
         for one in attack:
             one.close()
         await server.stop(None)
+
+
+def _stream(channel: Any) -> Any:
+    return channel.unary_stream("/wait")
+
+
+def _unary(channel: Any) -> Any:
+    return channel.unary_unary("/ask")
 
 
 async def connected(port: int, host: str) -> socket.socket:
