@@ -59,7 +59,7 @@ from tidegate.wire.manifest import manifest_from_bytes, manifest_to_parts
 from tidegate.wire.user_events import value_of
 
 MOST_BYTES: Final = 1 << 20
-"""Of a payload here."""
+"""How long a payload may be here."""
 _ID: Final = "a" * 32
 _ATTEMPT: Final = f"{_ID}_{_ID}_0_0"
 _BATCH: Final = pa.record_batch({"key": pa.array(["a", None, "b"]), "n": pa.array([1, 2, 3])})

@@ -155,7 +155,7 @@ def _same(number: int) -> socket.socket | None:
 
 
 def _peer(one: socket.socket, port: int) -> Peer | None:
-    """Who is at the other end; ``None`` where it is no connection to this port."""
+    """Returns the address and port of the other end; ``None`` where it is no connection to this port."""
     if one.family not in (socket.AF_INET, socket.AF_INET6) or one.type != socket.SOCK_STREAM:
         return None
     try:

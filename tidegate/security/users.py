@@ -98,7 +98,7 @@ def make_token() -> str:
 
 
 def digest_of(token: str) -> str:
-    """Of any text: what HTTP decodes may hold surrogates."""
+    """Returns the digest of any text: what HTTP decodes may hold surrogates."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
