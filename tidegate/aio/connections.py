@@ -60,7 +60,7 @@ def surplus(connections: Sequence[Peer], busy: Collection[Peer], most: int) -> l
     return closed
 
 
-class Connections(grpc.aio.ServerInterceptor):
+class GrpcConnections(grpc.aio.ServerInterceptor):
     """Those that a server has accepted at a port. As its innermost interceptor it sees the calls that were admitted."""
 
     def __init__(self, most: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import grpc
 import grpc.aio
 
-from tidegate.aio.connections import Connections
+from tidegate.aio.connections import GrpcConnections
 from tidegate.aio.descriptors import grpc_connections
 from tidegate.aio.listening import listen, port_error
 from tidegate.aio.transport import PLAIN, Transport
@@ -101,7 +101,7 @@ async def start_server(
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
-    is answered with it. It accepts as many connections as its process has descriptors for, half of them from one host (``Connections``).
+    is answered with it. It accepts as many connections as its process has descriptors for, half of them from one host (``GrpcConnections``).
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
@@ -139,7 +139,7 @@ async def _start_server(
         ("grpc.max_allowed_incoming_connections", most),
     )
     bounded = () if limits.by_method is None else (_BoundedRequests(limits.by_method),)
-    connections = Connections(most)
+    connections = GrpcConnections(most)
     options = (*(one for one in SERVER_OPTIONS if one[0] != bounds[0][0]), *bounds)
     server = grpc.aio.server(options=options, interceptors=(_Refusal(refuses), *interceptors, *bounded, connections))
     register(server)
