@@ -123,7 +123,8 @@ class KvStateServer(TaskManagerKvStateServicer):
         question = subtask_pb2.ToSubtask.QueryState(query_id=query_id, name=request.name, keys=request.keys)
         stream.send(subtask_pb2.ToSubtask(query_state=question))
         try:
-            return await asyncio.wait_for(answer, wait_ms / 1000)
+            async with asyncio.timeout(wait_ms / 1000):
+                return await answer
         except TimeoutError:
             name = self._executor.task_name(attempt)
             raise StateNotServed(f"{name} has not answered for {wait_ms:,} ms: it is busy with its records") from None

@@ -56,14 +56,17 @@ async def _ask_at(family: int, address: tuple[object, ...], hello: bytes) -> _Sa
     with socket.socket(family, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
         try:
-            await asyncio.wait_for(loop.sock_connect(connection, address), CONNECT_S)
+            async with asyncio.timeout(CONNECT_S):
+                await loop.sock_connect(connection, address)
         except ConnectionRefusedError:
             return _Said.REFUSED
         except OSError:  # a TimeoutError is one
             return _Said.OTHER
         try:
-            await asyncio.wait_for(loop.sock_sendall(connection, hello), CONNECT_S)
-            await asyncio.wait_for(loop.sock_recv(connection, 1), CONNECT_S)
+            async with asyncio.timeout(CONNECT_S):
+                await loop.sock_sendall(connection, hello)
+            async with asyncio.timeout(CONNECT_S):
+                await loop.sock_recv(connection, 1)
         except TimeoutError:
             return _Said.SILENT
         except OSError:

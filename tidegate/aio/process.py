@@ -78,7 +78,8 @@ class Services:
             try:
                 ending = stop()
                 if ending is not None:
-                    await asyncio.wait_for(ending, timeout_s)
+                    async with asyncio.timeout(timeout_s):
+                        await ending
             except Exception as error:  # noqa: BLE001  (a driver: the others have to be stopped too)
                 _log.warning("%s did not stop in order: %s: %s", name, type(error).__name__, error)
 

@@ -81,7 +81,8 @@ class Term:
             except Unavailable as error:
                 _log.warning("the job store does not answer: %s; asking again", error.message)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.is_over.wait(), ASK_AGAIN_S)
+                    async with asyncio.timeout(ASK_AGAIN_S):
+                        await self.is_over.wait()
         raise Deposed(f"this JobManager leads no more: {self._why}")
 
 
@@ -148,7 +149,8 @@ class ElectionService:
 
     async def _led_within(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._has_begun.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._has_begun.wait()
         except TimeoutError:
             return False
         return True

@@ -49,6 +49,7 @@ class LeaderLookup:
 
     async def _asked(self, call: Callable[[], T], otherwise: T) -> T:
         try:
-            return await asyncio.wait_for(self._pool.submit(call), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await self._pool.submit(call)
         except (TidegateError, TimeoutError):
             return otherwise

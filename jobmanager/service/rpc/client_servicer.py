@@ -232,6 +232,7 @@ class ClientServicer(SnapshotServicer):
 
 async def _wait(changed: asyncio.Event, timeout_ms: float) -> None:
     try:
-        await asyncio.wait_for(changed.wait(), timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            await changed.wait()
     except TimeoutError:
         return

@@ -262,6 +262,7 @@ def _slots(reports: Iterable[pb.SlotReport]) -> tuple[ev.ReportedSlot, ...]:
 
 async def _wait(closed: asyncio.Event, timeout_ms: int) -> None:
     try:
-        await asyncio.wait_for(closed.wait(), timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            await closed.wait()
     except TimeoutError:
         return

@@ -187,7 +187,8 @@ async def _run(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> str
     except OSError as error:
         raise ExternalError(f"{command[0]}: {error.strerror or error}") from None
     try:
-        said, errors = await asyncio.wait_for(process.communicate(), ANSWER_S)
+        async with asyncio.timeout(ANSWER_S):
+            said, errors = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()

@@ -146,7 +146,8 @@ async def _has_ended(process: psutil.Process, child: asyncio.subprocess.Process 
         _, alive = await asyncio.to_thread(psutil.wait_procs, [process], END_S)
         return not alive
     try:
-        await asyncio.wait_for(child.wait(), END_S)
+        async with asyncio.timeout(END_S):
+            await child.wait()
     except TimeoutError:
         return False
     return True

@@ -310,7 +310,8 @@ class JobManagerConnection:
             while not is_leaving.is_set():
                 await stream.write(self._beat(resident.heartbeat(generation)))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(is_leaving.wait(), pause_s)
+                    async with asyncio.timeout(pause_s):
+                        await is_leaving.wait()
             last = self._beat(resident.heartbeat(generation))
             last.is_last = True
             await stream.write(last)
@@ -327,7 +328,8 @@ class JobManagerConnection:
     async def _read_heartbeats(self, stream: _Heartbeats, timeout_s: float) -> str:
         try:
             while True:
-                beat = await asyncio.wait_for(stream.read(), timeout_s or None)
+                async with asyncio.timeout(timeout_s or None):
+                    beat = await stream.read()
                 if beat is grpc.aio.EOF:
                     return CLOSED
         except TimeoutError:

@@ -61,7 +61,8 @@ class StoredLeaderRetrieval:
 
     async def address(self) -> str:
         try:
-            leader = await asyncio.wait_for(self._pool.submit(self._retrieval.leader), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                leader = await self._pool.submit(self._retrieval.leader)
         except TimeoutError:
             raise Unreachable(f"the store of the cluster did not say within {ANSWER_S:g} s who leads") from None
         if leader is None:

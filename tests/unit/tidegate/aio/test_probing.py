@@ -82,3 +82,24 @@ async def test_a_server_that_lives_speaks_first() -> None:
 async def test_a_name_that_cannot_be_resolved_says_nothing_of_a_process() -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(until_refused("no-such-host.invalid:1"), 0.3)
+
+
+async def test_one_that_is_cancelled_just_when_it_is_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asyncio.wait_for` of Python 3.11 forgets that it was cancelled when what it waits for is there at the same time."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    answers: list[asyncio.Future[None]] = []
+
+    def connect(*_: object) -> asyncio.Future[None]:
+        answers.append(loop.create_future())
+        asked.set()
+        return answers[-1]
+
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    probe = asyncio.ensure_future(until_refused("127.0.0.1:1"))
+    await asyncio.wait_for(asked.wait(), LIMIT_S)
+    answers[0].set_exception(OSError("no route"))
+    await asyncio.sleep(0)  # so that it is woken, and has not gone on
+    probe.cancel()
+    await asyncio.wait([probe], timeout=LIMIT_S)
+    assert probe.cancelled()
+    assert len(answers) == 1
