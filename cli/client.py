@@ -94,8 +94,10 @@ class JobManagerClient:
         blobs: Mapping[BlobKey, bytes],
         restore_path: str = "",
         allow_non_restored_state: bool = False,
+        hidden_in: str = "",
     ) -> JobId:
-        """Upload what the graph needs and submit it. Raises the error that refuses it.
+        """Upload what the graph needs and submit it. ``hidden_in``: the job from which ``program_of`` had the graph, whose secrets it is to have. Raises
+        the error that refuses it.
 
         Where jobs outlive their JobManager and this one is lost meanwhile, the next one is asked whether it knows the job, and else given it again."""
         request = pb.SubmitJobRequest(
@@ -104,6 +106,7 @@ class JobManagerClient:
             allow_non_restored_state=allow_non_restored_state,
             client_version=VERSION,
             job_format=JOB_FORMAT,
+            hidden_in=hidden_in,
         )
         lost_at = 0.0
         while True:
@@ -272,7 +275,7 @@ class JobManagerClient:
         return answer
 
     def program_of(self, job_id: str) -> tuple[JobGraph, dict[BlobKey, bytes]]:
-        """What a job that is not over runs, in its present shape. Raises `UnknownJob`, `Unreachable`."""
+        """What a job that is not over runs, in its present shape, with its secrets hidden. Raises `UnknownJob`, `Unreachable`."""
         answer = self._call(lambda: self._stub.GetJobGraph(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
         graph = graph_from_pb(answer.graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import click
 
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobGraph
+from tidegate.model.job_configuration import is_of_processes, may_travel
 from tidegate.model.options import (
     CheckpointingOptions,
     ExecutionOptions,
     RuntimeOptions,
-    SecurityOptions,
     StateRecoveryOptions,
 )
 
@@ -24,10 +25,12 @@ _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_D
 
 @dataclass(frozen=True, slots=True)
 class SubmittedGraph:
-    """`graph` has absolute directories: the JobManager has another working directory than the user. `restore_path`: empty, it starts from
-    nothing. `warnings`: about options that change nothing."""
+    """`graph` has absolute directories: the JobManager has another working directory than the user. `of_processes`: what was configured and does not
+    go with the job; an embedded cluster is started with it. `restore_path`: empty, it starts from nothing. `warnings`: about options that change
+    nothing."""
 
     graph: JobGraph
+    of_processes: Mapping[str, str]
     restore_path: str
     allow_non_restored_state: bool
     cancels_on_exit: bool
@@ -46,6 +49,7 @@ def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_
     path = restore_path or get(StateRecoveryOptions.PATH) or ""
     return SubmittedGraph(
         graph=replace(graph, configuration=_of_the_job(configuration)),
+        of_processes={key: text for key, text in configuration.to_strings().items() if is_of_processes(key)},
         restore_path=absolute(path) if path else "",
         allow_non_restored_state=allow_non_restored_state or get(StateRecoveryOptions.IGNORE_UNCLAIMED),
         cancels_on_exit=get(ExecutionOptions.SHUTDOWN_ON_ATTACHED_EXIT),
@@ -60,9 +64,8 @@ def absolute(location: str) -> str:
 
 
 def _of_the_job(configuration: Configuration) -> dict[str, str]:
-    """With absolute directories, and without the token of the user, which no process of the job needs."""
-    texts = configuration.to_strings()
-    texts.pop(SecurityOptions.TOKEN.key, None)
+    """With absolute directories, and without what processes prove themselves with."""
+    texts = configuration.only(may_travel).to_strings()
     for option in _DIRECTORIES:
         if texts.get(option.key):
             texts[option.key] = absolute(texts[option.key])

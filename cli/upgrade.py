@@ -146,7 +146,7 @@ class Upgrade:
     def _start_old(self, old: Program, savepoint: str) -> JobId:
         graph = replace(old[0], job_id=JobId(secrets.token_hex(16)))
         try:
-            return self._client.submit(graph, old[1], savepoint)
+            return self._client.submit(graph, old[1], savepoint, hidden_in=self._job_id)
         except TidegateError as error:
             raise ExternalError(
                 f"the old version cannot be started either: {error.message}; start it with `tidegate run -s {savepoint}`"

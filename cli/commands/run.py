@@ -158,9 +158,10 @@ def info(
     if recorder.graph is None:
         _check_submitted(job, 0)
     elif graph_file is not None:
+        from tidegate.cli.submission import make_submission
         from tidegate.wire.convert import graph_to_pb
 
-        graph_file.write_bytes(graph_to_pb(recorder.graph).SerializeToString())
+        graph_file.write_bytes(graph_to_pb(make_submission(recorder.graph).graph).SerializeToString())
     else:
         _show_plan(recorder.graph)
 

@@ -49,7 +49,7 @@ class LocalClusterExecutor:
         submission.print_warnings()
         graph = submission.graph
         client = clusters_of_this_process().submit(
-            graph, blobs, submission.restore_path, submission.allow_non_restored_state
+            graph, blobs, submission.restore_path, submission.allow_non_restored_state, submission.of_processes
         )
         self.submitted += 1
         return SubmittedJob(client, graph.job_id, graph.name)

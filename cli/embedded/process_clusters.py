@@ -38,11 +38,16 @@ class ProcessClusters:
         return self._owner == os.getpid()
 
     def submit(
-        self, graph: JobGraph, blobs: Mapping[BlobKey, bytes], restore_path: str, allow_non_restored_state: bool
+        self,
+        graph: JobGraph,
+        blobs: Mapping[BlobKey, bytes],
+        restore_path: str,
+        allow_non_restored_state: bool,
+        of_processes: Mapping[str, str],
     ) -> JobManagerClient:
-        """Submits a job to the cluster of its configuration and returns that cluster's client. Raises why the cluster does not
-        start, or refuses the job."""
-        settings = settings_of_processes(graph.configuration)
+        """Submits a job to the cluster of its configuration, and of what does not go with it, and returns that cluster's client. Raises why the
+        cluster does not start, or refuses the job."""
+        settings = settings_of_processes({**graph.configuration, **of_processes})
         definitions = [f"{key}={text}" for key, text in settings.items()]
         # Environment and file count as well: a program may change them between two jobs.
         place = frozenset(load_configuration(None, definitions).to_strings().items())

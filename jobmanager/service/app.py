@@ -65,7 +65,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
         core.on_worker = workers.execute
         services.started("TaskManagers: started when jobs need slots", workers.close, WORKERS_END_MS)
         await workers.open()
-    submission = Submission(configuration, blobs, storage, pool, core.is_known)
+    submission = Submission(configuration, blobs, storage, pool, core.is_known, core.configuration_of)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)
     rest = await make_rest(configuration, core, resources, services)

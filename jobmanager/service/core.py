@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -172,6 +172,11 @@ class JobManagerCore:
 
     def is_known(self, job_id: JobId) -> bool:
         return self._endings.is_known(job_id)
+
+    def configuration_of(self, job_id: JobId) -> Mapping[str, str] | None:
+        """That of a job which is not forgotten, as it was submitted."""
+        graph = self.machine.graph_of(job_id)
+        return None if graph is None else graph.configuration
 
     def session_opened(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
         """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""

@@ -11,7 +11,7 @@ is wrong is reported at once, each problem with the place that it came from.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -92,6 +92,10 @@ class Configuration:
         """Returns the configuration with everything that `other` sets on top. Raises `ConfigurationError` when the two
         contradict."""
         return Configuration({**self._settings, **other._settings})
+
+    def only(self, keeps: Callable[[str], bool]) -> Configuration:
+        """Returns what is set of the keys that `keeps` is true of. Raises `ConfigurationError` when an option needs one that is left out."""
+        return Configuration({key: setting for key, setting in self._settings.items() if keeps(key)})
 
     def to_strings(self) -> dict[str, str]:
         """Texts by key of all that is set: what travels in a job graph. `from_strings` is its inverse."""

@@ -5,7 +5,8 @@ Everything here is refused at once, with one line for the user; nothing of a ref
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tidegate.aio.pool import Pool
@@ -20,6 +21,7 @@ from tidegate.model.errors import InvalidJob, TidegateError, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.job_configuration import drop_of_processes, hidden_keys, may_travel
 from tidegate.model.masking import SECRETS
 from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOptions, StateRecoveryOptions
 from tidegate.model.options.job import RuntimeMode
@@ -28,6 +30,8 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import graph_from_pb
 from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION
+
+_log = logging.getLogger(__name__)
 
 ReadCheckpoint = Callable[[str], tuple[str, CheckpointManifest]]
 
@@ -42,16 +46,22 @@ class Submission:
         storage: CheckpointStorage,
         pool: Pool,
         is_known: Callable[[JobId], bool],
+        configuration_of: Callable[[JobId], Mapping[str, str] | None],
     ) -> None:
+        """``configuration_of``: a job that is known, as it was submitted."""
         self._cluster = cluster
+        self._cluster_of_jobs = cluster.only(may_travel)
         self._blobs = blobs
         self._storage = storage
         self._pool = pool
         self._is_known = is_known
+        self._configuration_of = configuration_of
 
     async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
-        """The submission as an event. Raises the ``TidegateError`` that refuses it."""
+        """The submission as an event. What a job may not carry is taken out of the request, and the secrets that ``GetJobGraph`` hid are put in, before it
+        is kept. Raises the ``TidegateError`` that refuses it."""
         _check_versions(request)
+        self._fill_in(request)
         graph, configuration, directories = self._read(request)
         await self._check_directories(directories)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
@@ -89,12 +99,30 @@ class Submission:
 
     def _read(self, request: pb.SubmitJobRequest) -> tuple[JobGraph, Configuration, JobDirectories]:
         _check_python(request)
+        SECRETS.learn(request.graph.configuration)
+        left_out = drop_of_processes(request.graph.configuration)
+        if left_out:
+            _log.info(
+                "job %r brings options of processes, which are left out: %s", request.graph.name, ", ".join(left_out)
+            )
         graph = graph_from_pb(request.graph)
-        SECRETS.learn(graph.configuration)
         self._check_graph(graph)
         own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
-        configuration = _as_its_mode_wants(self._cluster.merged(own))
+        configuration = _as_its_mode_wants(self._cluster_of_jobs.merged(own))
         return graph, configuration, JobDirectories.of(configuration)
+
+    def _fill_in(self, request: pb.SubmitJobRequest) -> None:
+        """The secrets that ``GetJobGraph`` hid. Raises ``InvalidJob`` where the job that has them is not known, or has none."""
+        texts = request.graph.configuration
+        known = (self._configuration_of(JobId(request.hidden_in)) or {}) if request.hidden_in else {}
+        for key in hidden_keys(texts):
+            if key not in known:
+                of = f"and job {request.hidden_in} has none here" if request.hidden_in else "as it was shown"
+                raise InvalidJob(
+                    f"job {request.graph.name!r}: the value of {key} is hidden, {of}; submit it with its value"
+                )
+            texts[key] = known[key]
+        request.ClearField("hidden_in")
 
     def _check_graph(self, graph: JobGraph) -> None:
         try:

@@ -23,6 +23,7 @@ from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, Snapshot
 from tidegate.jobmanager.web.archived import items_of
 from tidegate.model.errors import ErrorInfo, InvalidJob, Misuse, StorageError, TidegateError, Unreachable
 from tidegate.model.ids import JobId
+from tidegate.model.job_configuration import hide
 from tidegate.model.options import FileOptions
 from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
@@ -172,7 +173,9 @@ class ClientServicer(SnapshotServicer):
             assert graph is not None, request.job_id
         except TidegateError as error:
             return pb.JobGraphAnswer(error=error_to_pb(ErrorInfo.of(error)))
-        return pb.JobGraphAnswer(graph=graph_to_pb(graph))
+        answer = pb.JobGraphAnswer(graph=graph_to_pb(graph))
+        hide(answer.graph.configuration)
+        return answer
 
     async def GetKvStateLocation(self, request: pb.KvStateLocationRequest, context: object) -> pb.KvStateLocationAnswer:
         core = self._core

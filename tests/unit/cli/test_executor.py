@@ -134,6 +134,20 @@ def test_relative_directories_are_the_clients(monkeypatch: pytest.MonkeyPatch, t
     assert absolute("s3://bucket/x") == "s3://bucket/x"
 
 
+def test_a_job_carries_no_secrets_of_processes() -> None:
+    """They are the client's own, from its file and environment, or the program's; an embedded cluster is started with them."""
+    texts = {
+        "security.ssl.internal.enabled": "true",
+        "security.ssl.internal.keystore-password": "of-the-store",
+        "tidegate.security.token": "tgu_of_the_user",
+        "tidegate.security.token-file": "/etc/tidegate/token",
+        "parallelism.default": "2",
+    }
+    submission = make_submission(JobGraph(JOB, "x", (), (), texts))
+    assert submission.graph.configuration == {"parallelism.default": "2"}
+    assert {**submission.of_processes, **submission.graph.configuration} == texts
+
+
 def test_a_job_starts_from_what_the_command_says_or_else_its_configuration(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

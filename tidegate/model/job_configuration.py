@@ -1,0 +1,48 @@
+"""What a job's configuration carries, which travels with the job, is stored for the next JobManager, and is handed to every subtask.
+
+Options by which processes prove what they are stay with the processes: a client and each process of a cluster reads its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+from tidegate.model.masking import HIDDEN, is_sensitive
+
+_OF_PROCESSES = ("security.", "tidegate.security.")
+"""TLS, Kerberos, users and tokens: with their secrets, and with the places where these are."""
+_WITH_SECRETS_OF_PROCESSES = (
+    "autoscaler.", "containerized.", "events.reporter.", "high-availability.", "historyserver.", "job.autoscaler.", "jobmanager.",
+    "kubernetes.", "metrics.", "rest.", "sql-client.", "sql-gateway.", "taskmanager.", "traces.reporter.", "user.artifacts.", "web.", "yarn.",
+)  # fmt: skip
+"""What below them is sensitive is read by processes alone: reporters, deployments, servers."""
+
+
+def may_travel(key: str) -> bool:
+    """Returns whether a job may carry an option."""
+    return not is_of_processes(key)
+
+
+def is_of_processes(key: str) -> bool:
+    """Returns whether an option says how processes prove themselves, or holds a secret that no job needs."""
+    return key.startswith(_OF_PROCESSES) or (key.startswith(_WITH_SECRETS_OF_PROCESSES) and is_sensitive(key))
+
+
+def drop_of_processes(texts: MutableMapping[str, str]) -> tuple[str, ...]:
+    """Takes out what a job may not carry, and returns the keys, sorted."""
+    keys = tuple(sorted(filter(is_of_processes, texts)))
+    for key in keys:
+        del texts[key]
+    return keys
+
+
+def hide(texts: MutableMapping[str, str]) -> None:
+    """Puts ``HIDDEN`` in place of the secrets that a job carries for itself."""
+    for key, text in texts.items():
+        if text and is_sensitive(key):
+            texts[key] = HIDDEN
+
+
+def hidden_keys(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the keys whose secrets were hidden."""
+    return tuple(key for key, text in sorted(texts.items()) if text == HIDDEN and is_sensitive(key))
