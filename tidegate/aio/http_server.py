@@ -12,6 +12,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from tidegate.aio.descriptors import http_connections
 from tidegate.aio.listening import listen, port_error
+from tidegate.aio.refused_handshakes import tells_refusals
 
 _ACCEPTED_AT_ONCE = 8
 """Chosen: the loop accepts so many connections before it looks at the first of them, and closes one that is too many."""
@@ -27,6 +28,8 @@ async def serve_http(
         sockets = listen(host, port)
     except OSError as error:
         raise port_error(host, port, what, error) from None
+    if tls is not None:
+        sockets = [tells_refusals(tls, one, what) for one in sockets]
     for one in sockets:
         await web.SockSite(runner, one, backlog=_ACCEPTED_AT_ONCE, ssl_context=tls).start()
         one.listen(socket.SOMAXCONN)  # what waits in the kernel takes no descriptor

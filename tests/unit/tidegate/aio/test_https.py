@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,7 @@ from tidegate.security.keystores import Credentials, fingerprint_of
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 LIMIT_S = 20
+_PROVES = {"security.ssl.rest.authentication-enabled": "true"}
 
 AUTHORITY, STRANGER = make_authority(NOW, DAY), make_authority(NOW, DAY)
 
@@ -94,6 +96,28 @@ async def test_clients_prove_themselves_where_that_is_asked_for(tmp_path: Path) 
         assert await ask(port, options) == "hello"
         assert await ask(port, {**options, "security.ssl.rest.authentication-enabled": "false"}) != "hello"
         assert await ask(port, {**strange, "security.ssl.rest.authentication-enabled": "true"}) != "hello"
+
+
+async def test_why_there_is_no_connection_is_logged_with_the_peer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {**write_stores(tmp_path), "security.ssl.rest.authentication-enabled": "true"}
+    strange = {**write_stores(tmp_path / "strange", authority=STRANGER), **_PROVES}
+    distrusting = {**write_stores(tmp_path / "distrusting", trusted=STRANGER), **_PROVES}
+    without = {**options, "security.ssl.rest.authentication-enabled": "false"}
+    async with served(options) as port:
+        for client in (strange, distrusting, without, {}):
+            assert await ask(port, client) != "hello"
+        assert await ask(port, options) == "hello"
+    said = [record.getMessage() for record in caplog.records if record.name == "tidegate.aio.refused_handshakes"]
+    peers = [re.fullmatch(r"a port: no connection by TLS with 127\.0\.0\.1:\d+: (.+)", line) for line in said]
+    assert [found and found[1] for found in peers] == [
+        "its certificate is of an authority that is not in the truststore",
+        "it does not have the authority of our certificate in its truststore",
+        "it has no certificate",
+        "it speaks no TLS, but plain HTTP",
+    ]
+    assert {record.levelname for record in caplog.records if record.getMessage() in said} == {"WARNING"}
 
 
 async def test_renewed_certificates_and_authorities_are_taken_by_the_next_connection(tmp_path: Path) -> None:
