@@ -91,7 +91,7 @@ class RestEndpoint:
         self._cache = ResponseCache(timeouts_ms, now_ms)
         self._turns = Turns()
         self._guard = OriginGuard(own_names(core.configuration))
-        self._admission = None if outside.admission is None else RestAdmission(outside.admission)
+        self._admission = RestAdmission.of(outside.admission, core.configuration)
         self._runner: web.AppRunner | None = None
         description = Description()
         parts = (

@@ -50,6 +50,8 @@ class Audit:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         user, role = (None, None) if who is None else (who.name, who.role.value)
         fields = {"time": moment, "user": user, "role": role, "from": source, "what": what[:_MAX_TEXT]}
+        if who is not None and who.via:
+            fields["via"] = who.via
         line = json.dumps({**fields, "of": subject[:_MAX_TEXT], "result": result[:_MAX_TEXT]}, ensure_ascii=False)
         if self.file is None:
             _log.info("%s", line)

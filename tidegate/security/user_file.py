@@ -89,14 +89,19 @@ def token_of(configuration: Configuration) -> str | None:
     path = configuration.get(SecurityOptions.TOKEN_FILE)
     if token or not path:
         return token or None
+    return read_private(Path(path), SecurityOptions.TOKEN_FILE.key) or None
+
+
+def read_private(file: Path, key: str) -> str:
+    """The secret in the file that an option names. Raises ``ConfigurationError`` for one that cannot be read, or that others can read."""
     try:
-        with Path(path).open(encoding="ascii") as opened:
+        with file.open(encoding="ascii") as opened:
             if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigurationError(f"{path}: other users of this machine can read this token; chmod 600 it")
-            return opened.read().strip() or None
+                raise ConfigurationError(f"{file}: other users of this machine can read this secret; chmod 600 it")
+            return opened.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a token"
-        raise ConfigurationError(f"cannot read {SecurityOptions.TOKEN_FILE.key}, {path}: {reason}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not ASCII text"
+        raise ConfigurationError(f"cannot read {key}, {file}: {reason}") from None
 
 
 def _on_problem(error: ConfigurationError) -> None:

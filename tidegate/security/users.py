@@ -56,8 +56,11 @@ Required: TypeAlias = Role | None
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """``via``: who says so, where that is not the user's own token or certificate."""
+
     name: str
     role: Role
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True)

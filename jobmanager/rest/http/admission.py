@@ -1,6 +1,6 @@
 """Who sends a request to the REST API, where a cluster has users, and whether that one may do it.
 
-Authorization: Bearer <token> ─▶ cookie of the page ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
+proxy that is trusted ─▶ Authorization: Bearer <token> ─▶ cookie of the page ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from aiohttp import web
 from tidegate.aio.admission import Admission, bearer_of, check_role
 from tidegate.aio.audit import DONE
 from tidegate.jobmanager.rest.http.errors import RestError
-from tidegate.model.errors import NotPermitted
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import NotAuthenticated, NotPermitted
+from tidegate.security.proxy import TrustedProxy
 from tidegate.security.users import Role, User
 
 COOKIE = "tidegate-token"
@@ -19,11 +21,29 @@ CHALLENGE = {"www-authenticate": 'Bearer realm="tidegate"'}
 
 
 class RestAdmission:
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, admission: Admission, proxy: TrustedProxy | None = None) -> None:
+        self._admission, self._proxy = admission, proxy
+
+    @staticmethod
+    def of(admission: Admission | None, configuration: Configuration) -> RestAdmission | None:
+        """``None``: there are no users. Raises ``ConfigurationError``."""
+        proxy = TrustedProxy.of(configuration)
+        return None if admission is None else RestAdmission(admission, proxy)
 
     def who(self, request: web.BaseRequest) -> User | None:
-        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one."""
+        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one and for headers of a proxy from somebody
+        else, 403 for a user of the proxy without a role."""
+        tls = request.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if self._proxy is not None:
+            try:
+                user = self._proxy.user(lambda name: request.headers.getall(name, ()), certificate)
+            except NotAuthenticated as error:
+                raise RestError(401, error.message) from None
+            except NotPermitted as error:
+                raise RestError(403, error.message) from None
+            if user is not None:
+                return user
         header = request.headers.get("Authorization")
         token = request.cookies.get(COOKIE, "") if header is None else bearer_of(header)
         if header is not None or token:
@@ -31,8 +51,6 @@ class RestAdmission:
             if user is None:
                 raise RestError(401, "The token is not one of a user of this cluster.")
             return user
-        tls = request.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         return self._admission.users.get().of_certificate(certificate) if certificate else None
 
     def admit(self, request: web.BaseRequest, needed: Role) -> User:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.model.options.option import BOOL, STRING, option, optional
+from tidegate.model.options.option import BOOL, LIST, STRING, option, optional
 
 
 class SecurityOptions:
@@ -92,6 +92,40 @@ class SecurityOptions:
         "tidegate.security.token-file",
         STRING,
         "File with that token, which its owner alone can read.",
+    )
+    PROXY_FINGERPRINT = optional(
+        "tidegate.security.proxy.fingerprint",
+        STRING,
+        "SHA-256 fingerprints, separated by commas, of the certificates of proxies in front of REST that are believed who their users are.",
+    )
+    PROXY_SECRET_FILE = optional(
+        "tidegate.security.proxy.secret-file",
+        STRING,
+        "File with a secret that such a proxy sends, at least 16 characters, which its owner alone can read; it is read again when it changes. With "
+        "fingerprints as well, both are needed.",
+    )
+    PROXY_SECRET_HEADER = option(
+        "tidegate.security.proxy.secret-header",
+        STRING,
+        "X-Tidegate-Proxy-Secret",
+        "The header in which the proxy sends its secret.",
+    )
+    PROXY_USER_HEADER = option(
+        "tidegate.security.proxy.user-header",
+        STRING,
+        "X-Forwarded-User",
+        "The header in which the proxy names the user whom it has signed in.",
+    )
+    PROXY_GROUPS_HEADER = option(
+        "tidegate.security.proxy.groups-header",
+        STRING,
+        "X-Forwarded-Groups",
+        "The header in which the proxy names the user's groups, separated by commas.",
+    )
+    PROXY_ROLES = optional(
+        "tidegate.security.proxy.roles",
+        LIST,
+        "The role of each group, as `admins:deploy;staff:view`; of several groups the greatest role counts. A user without a group in it may do nothing.",
     )
     AUDIT_ENABLED = option(
         "tidegate.security.audit.enabled",
