@@ -54,6 +54,7 @@ class TrustedProxy:
         option = SecurityOptions
         get = configuration.get
         fingerprints, path = parse_pins(get(option.PROXY_FINGERPRINT) or ""), get(option.PROXY_SECRET_FILE)
+        pairs = get(option.PROXY_ROLES)
         if not fingerprints and not path:
             return None
         if not get(option.USERS_FILE):
@@ -71,7 +72,7 @@ class TrustedProxy:
             get(option.PROXY_SECRET_HEADER),
             get(option.PROXY_USER_HEADER),
             get(option.PROXY_GROUPS_HEADER),
-            _roles(get(option.PROXY_ROLES) or ()),
+            _roles(pairs or ()),
         )
 
     def user(self, values_of: ValuesOf, certificate: bytes | None) -> User | None:
