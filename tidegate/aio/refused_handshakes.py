@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 def tells_refusals(context: ssl.SSLContext, listening: socket.socket, what: str) -> socket.socket:
     """Returns the listening socket for a server of asyncio with this context, whose failed handshakes are logged, of one kind 100 in 10 s as all warnings.
-    ``what``: names the port. The socket that was given is not to be used any more."""
+    ``what``: names the port. The socket that was given is detached."""
     context.sslobject_class = type("TellingHandshake", (_Handshake,), {"what": what})
     return _Listening(listening.family, listening.type, listening.proto, fileno=listening.detach())
 

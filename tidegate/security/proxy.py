@@ -4,7 +4,7 @@
             ─▶ its proofs: a certificate with a fingerprint, a header with a secret, both where both are configured ─▶ user, groups ─▶ role
             ╰▶ without them: refused
 
-A header that anybody may send is never believed, and never passed over in silence either.
+A header that any caller could send is never believed, and never passed over in silence either.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TrustedProxy:
 
     def user(self, values_of: ValuesOf, certificate: bytes | None) -> User | None:
         """The user whom the proxy names; ``None`` for a request that says nothing of one. ``certificate``: of the caller, DER. Raises
-        ``NotAuthenticated``, also for headers of the proxy from somebody else, and ``NotPermitted`` for one without a group that has a role."""
+        ``NotAuthenticated``, also for headers of the proxy from another caller, and ``NotPermitted`` for one without a group that has a role."""
         names, groups = values_of(self.user_header), values_of(self.groups_header)
         secrets = values_of(self.secret_header) if self.secret is not None else ()
         if not (names or groups or secrets):

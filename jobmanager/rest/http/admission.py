@@ -31,8 +31,8 @@ class RestAdmission:
         return None if admission is None else RestAdmission(admission, proxy)
 
     def who(self, request: web.BaseRequest) -> User | None:
-        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one and for headers of a proxy from somebody
-        else, 403 for a user of the proxy without a role."""
+        """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one and for headers of a proxy from another
+        caller, 403 for a user of the proxy without a role."""
         tls = request.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if self._proxy is not None:
