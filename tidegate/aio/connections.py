@@ -7,6 +7,7 @@ gRPC   ─▶ calls in flight, by peer      ─╯
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import stat
@@ -176,7 +177,11 @@ def _counting(handler: Any, call: Callable[[Any], Any]) -> Any:
 
     async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
         with call(context):
-            async for one in (handler.unary_stream or handler.stream_stream)(request, context):
+            found = (handler.unary_stream or handler.stream_stream)(request, context)
+            if inspect.isawaitable(found):  # it writes its answers itself, or only refuses
+                await found
+                return
+            async for one in found:
                 yield one
 
     if handler.unary_unary is not None:
