@@ -16,7 +16,8 @@ from types import TracebackType
 
 import psutil
 
-from tidegate.cli.client import JobManagerClient
+from tidegate.aio.settings import load_settings
+from tidegate.cli.options import client_at
 from tidegate.pb import jobmanager_pb2 as pb
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +42,7 @@ class BenchCluster:
         self._port = _free_port()
         self.rest_port = _free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-        self.client = JobManagerClient(f"127.0.0.1:{self._port}")
+        self.client = client_at(load_settings(), f"127.0.0.1:{self._port}")
 
     def __enter__(self) -> BenchCluster:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that clusters end with it

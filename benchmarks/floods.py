@@ -30,6 +30,8 @@ import psutil
 from tests.e2e.cluster import Cluster, Proc
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.pool import made_ready
+from tidegate.aio.settings import load_settings
+from tidegate.aio.transports import transport_of
 
 MIB = 1 << 20
 LIST_S, MEMORY_MIB, LOG_MIB = 2.0, 512, 1
@@ -164,7 +166,7 @@ def attack(ports: Sequence[int], connections: int, messages: int, size_bytes: in
 def send(port: int, method: str, content: bytes) -> str:
     """What a server says to these bytes as a message."""
     options = [("grpc.max_send_message_length", -1)]
-    with grpc.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+    with transport_of(load_settings()).open_blocking_channel(f"127.0.0.1:{port}", options) as channel:
         call = channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
         try:
             call(content, timeout=SUFFICES_S)

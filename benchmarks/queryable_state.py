@@ -52,7 +52,7 @@ class Asking:
 
     def __init__(self, cluster: BenchCluster, job_id: str, keys: int) -> None:
         self.answered, self.waits_ms = 0, list[float]()
-        self._client = QueryableStateClient._over(cluster.client)
+        self._client = QueryableStateClient._over(cluster.client, cluster.client.transport)
         self._job_id, self._keys = job_id, list(range(keys))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)

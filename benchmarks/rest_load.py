@@ -30,12 +30,13 @@ from statistics import median, quantiles
 from typing import Any
 
 import click
-import grpc
 import psutil
 
 from benchmarks.control_plane_cluster import JOB, SLOTS, STAGES, make_graph
 from tests.aio.jobmanager.cluster import KEY, PROGRAM, FakeTaskManager
-from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.aio.rpc import open_blocking_channel
+from tidegate.aio.settings import load_settings
+from tidegate.aio.transports import transport_of
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.jobmanager.service.app import Listening
 from tidegate.jobmanager.service.high_availability.election import Term
@@ -69,7 +70,9 @@ def main(context: click.Context, subtasks: int, rate: int, pairs: int, phase_s: 
         return
     with tempfile.TemporaryDirectory(prefix="tidegate-rest-load-") as folder, cluster(Path(folder), subtasks) as site:
         at, job_manager = site
-        stub = JobManagerClientServiceStub(grpc.insecure_channel(f"localhost:{at.rpc_port}", CHANNEL_OPTIONS))
+        stub = JobManagerClientServiceStub(
+            open_blocking_channel(f"localhost:{at.rpc_port}", transport_of(load_settings()))
+        )
         submit(stub, subtasks, Path(folder))
         with asking(at.rest_port, rate) as questions:
             measured = measure(stub, job_manager, questions, pairs, phase_s)

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.aio.homes import own_only
 from tidegate.aio.listening import is_loopback
 from tidegate.aio.process import read_pid_file
-from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead, temporary_root
+from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import (
@@ -225,29 +224,3 @@ def remove_unfinished(checkpoints: Path, but: Collection[str] = ()) -> None:
             for directory in (job / "shared", job / "taskowned", job):
                 with contextlib.suppress(OSError):  # it holds something, or is not there
                     directory.rmdir()
-
-
-def home_of(configuration: Configuration) -> Path:
-    """Where this user's clusters are, as configured or below the home directory; where there is none that can be written, such as a
-    service account's, below the temporary directory. Raises ``ExternalError`` when that belongs to another user."""
-    home = Path(configuration.get(FileOptions.HOME))
-    if configuration.is_set(FileOptions.HOME):
-        return home
-    with contextlib.suppress(OSError, RuntimeError):
-        clusters_of(home).mkdir(parents=True, exist_ok=True)
-        own_only(clusters_of(home).parent)
-        if os.access(clusters_of(home), os.W_OK):
-            return home
-    instead = temporary_root(configuration) / f"tidegate-home-{os.geteuid()}"
-    with contextlib.suppress(FileExistsError):
-        instead.mkdir(mode=0o700)
-    if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
-        raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
-    return instead
-
-
-def own_only(directory: Path) -> None:
-    """Lets this user alone into a directory, whatever the umask: programs, logs and state below it can hold secrets. Raises ``OSError``."""
-    found = directory.stat()
-    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
-        directory.chmod(stat.S_IRWXU)

@@ -32,6 +32,7 @@ from tidegate.aio.settings import load_settings
 from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.own_files import EmbeddedFiles
+from tidegate.cli.options import client_at
 from tidegate.model.errors import ExternalError, TidegateError
 
 JOB = Path(__file__).with_name("flights.py")
@@ -129,7 +130,7 @@ def demonstrate(console: Console, own: EmbeddedFiles, seconds: float) -> int:
         resources.callback(cluster.end)
         for task_manager in [cluster.start_task_manager(), cluster.start_task_manager()]:
             task_manager.wait_ready(START_LIMIT_S)
-        client = resources.enter_context(JobManagerClient(cluster.address))
+        client = resources.enter_context(client_at(load_settings(), cluster.address))
         wait_registered(client, 2)
         story = Story(console)
         data, output = directory / "flights.parquet", directory / "hourly"

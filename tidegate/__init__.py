@@ -10,3 +10,6 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 """PySpark starts its JVM by a fork, also beside calls that are under way, and no process of ours speaks gRPC after a fork that it was in
 before. gRPC's handlers of a fork would end one such child in twenty before it is the JVM. It reads this when its first channel is made.
 """
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+"""Else gRPC writes a line to standard error for each connection whose handshake fails: strangers could fill a log, and a command says why itself. It reads this
+when it is imported."""

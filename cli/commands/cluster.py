@@ -45,7 +45,8 @@ def directory_option(command: Command) -> Command:
 
 def files_of(directory: Path | None, configuration: Configuration) -> ClusterFiles:
     """Where the cluster of these commands is. Raises `ExternalError`."""
-    from tidegate.cli.cluster_files import ClusterFiles, home_of
+    from tidegate.aio.homes import home_of
+    from tidegate.cli.cluster_files import ClusterFiles
 
     return ClusterFiles.of(directory or home_of(configuration), configuration)
 

@@ -18,6 +18,7 @@ from tidegate.cli.options import (
     load_configuration,
 )
 from tidegate.model.errors import ExternalError, Misuse, TidegateError
+from tidegate.model.options import SecurityOptions
 
 if TYPE_CHECKING:
     from tidegate.cli.embedded.application import Application
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _ANY_INTERFACE = ("0.0.0.0", "::")  # noqa: S104  (to be recognised)
+
+
+def insecure_option(command: Command) -> Command:
+    return click.option(
+        "--insecure",
+        is_flag=True,
+        help="Listen beyond this machine without TLS: who reaches it runs programs as you (tidegate.security.insecure).",
+    )(command)
+
+
+def _allowing(definitions: tuple[str, ...], *, insecure: bool) -> tuple[str, ...]:
+    return (*definitions, f"{SecurityOptions.INSECURE.key}=true") if insecure else definitions
 
 
 class ProcessOptions(TypedDict):
@@ -59,6 +72,7 @@ PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.option("--rest-port", type=int, metavar="PORT", help="Port of the REST API; default: 8081.")
 @click.option("--allow-faults", is_flag=True, help="Let `tidegate fault`, REST and the page make faults on purpose.")
 @click.option("--job", type=_PATH, metavar="job.py", help="Run this job, and end with it (application mode).")
+@insecure_option
 @configuration_options
 @process_options
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -69,6 +83,7 @@ def jobmanager(
     rest_port: int | None,
     allow_faults: bool,
     job: Path | None,
+    insecure: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     arguments: tuple[str, ...],
@@ -81,6 +96,7 @@ def jobmanager(
         raise Misuse(f"what is {' '.join(arguments)!r}? Arguments are for a job: give it with --job job.py")
     if job is not None and not job.is_file():
         raise Misuse(f"cannot read the job file {job}: there is no such file")
+    definitions = _allowing(definitions, insecure=insecure)
     forced = []
     if host is not None:
         forced += [f"jobmanager.bind-host={host}", f"rest.bind-address={host}"]
@@ -125,17 +141,20 @@ def serve_job_manager(
 @click.command()
 @click.option("--slots", type=click.IntRange(1, 1024), metavar="N", help="Slots to offer; default: 1.")
 @job_manager_option
+@insecure_option
 @configuration_options
 @process_options
 @reporting
 def taskmanager(
     slots: int | None,
     job_manager: str | None,
+    insecure: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     **process: Unpack[ProcessOptions],
 ) -> None:
     """Run a TaskManager until Ctrl-C or SIGTERM."""
+    definitions = _allowing(definitions, insecure=insecure)
     forced = leader_definitions(job_manager)
     if slots is not None:
         forced.append(f"taskmanager.numberOfTaskSlots={slots}")
@@ -151,13 +170,19 @@ def taskmanager(
 
 @click.command()
 @click.option("--port", type=int, metavar="PORT", help="Port to listen on; default: 8082.")
+@insecure_option
 @configuration_options
 @process_options
 @reporting
 def historyserver(
-    port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Unpack[ProcessOptions]
+    port: int | None,
+    insecure: bool,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    **process: Unpack[ProcessOptions],
 ) -> None:
     """Show jobs that have ended, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
+    definitions = _allowing(definitions, insecure=insecure)
     forced = [] if port is None else [f"historyserver.web.port={port}"]
     configuration = load_configuration(config, definitions, *forced)
 

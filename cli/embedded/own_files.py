@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
+from tidegate.aio.homes import home_of
 from tidegate.aio.working_directories import Claim, claim, remove_all_but, sweep
-from tidegate.cli.cluster_files import CHECKPOINTS, ClusterFiles, clusters_of, home_of, remove_unfinished
+from tidegate.cli.cluster_files import CHECKPOINTS, ClusterFiles, clusters_of, remove_unfinished
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.wire.manifest import METADATA_FILE

@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar
 from tidegate.aio.parents import dying_with_this
 from tidegate.aio.pool import Pool
 from tidegate.aio.settings import handing_over
+from tidegate.aio.transports import ways_of
 from tidegate.jobmanager.programs.files import Program, ProgramFiles
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse, NoResourceAvailable, TidegateError
@@ -70,8 +71,12 @@ class ProgramRuns:
     """``address`` of the JobManager's gRPC service is set when that listens. ``token``: by which programs that are run prove that they may submit
     their jobs; empty where there are no users."""
 
-    def __init__(self, files: ProgramFiles, pool: Disk, timeout_ms: int, temporary: str) -> None:
+    def __init__(
+        self, files: ProgramFiles, pool: Disk, timeout_ms: int, temporary: str, ways: Mapping[str, str] = {}
+    ) -> None:
+        """``ways``: the options by which a program's client reaches the JobManager."""
         self.files = files
+        self._ways = dict(ways)
         self.address = self.token = ""
         self._pool = pool
         self._timeout_ms = timeout_ms
@@ -88,7 +93,7 @@ class ProgramRuns:
             return None
         temporary = str(working)
         files = ProgramFiles(option(WebOptions.UPLOAD_DIR), temporary, option(WebOptions.MAX_UPLOAD))
-        return cls(files, pool, option(WebOptions.SUBMIT_TIMEOUT), temporary)
+        return cls(files, pool, option(WebOptions.SUBMIT_TIMEOUT), temporary, ways_of(configuration))
 
     async def submit(self, program: Program, request: RunRequest) -> JobId:
         """The job that the program submitted. Raises ``TidegateError`` that says why it did not."""
@@ -153,7 +158,7 @@ class ProgramRuns:
     async def _client(self, command: str, options: list[str], script: Path, request: RunRequest) -> None:
         """Run the client to its end. Raises what it said when it failed."""
         common = [] if request.parallelism is None else [f"--parallelism={request.parallelism}"]
-        definitions = [f"{key}={value}" for key, value in request.settings.items()]
+        definitions = [f"{key}={value}" for key, value in {**request.settings, **self._ways}.items()]
         if self.token:
             definitions.append(f"{SecurityOptions.TOKEN.key}={self.token}")
         process = await asyncio.create_subprocess_exec(

@@ -23,6 +23,7 @@ from tidegate.aio.process import Services, Shutdown
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
+from tidegate.jobmanager.rest.http.own_user import own_user_alone
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 from tidegate.jobmanager.rest.responses.cluster import dashboard_config
 from tidegate.jobmanager.rest.routes import plain_path
@@ -58,7 +59,9 @@ class HistoryServer:
         )
 
     def application(self) -> web.Application:
-        application = web.Application(middlewares=[self._to_whom_it_may_be_shown])
+        host = self._configuration.get(HistoryOptions.ADDRESS)
+        first = own_user_alone(self._configuration, host, asks_users=False)
+        application = web.Application(middlewares=[*first, self._to_whom_it_may_be_shown])
         application.router.add_get("/{path:.*}", self._answer)
         return application
 
@@ -143,7 +146,8 @@ async def start_history_server(configuration: Configuration, services: Services)
         raise ConfigurationError(
             "historyserver.archive.fs.dir is not set: name the directory that JobManagers have as jobmanager.archive.fs.dir"
         )
-    tls = https_server(configuration) if option(HistoryOptions.SSL_ENABLED) else None
+    host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
+    tls = https_server(configuration, host, is_wanted=option(HistoryOptions.SSL_ENABLED))
     if option(HistoryOptions.SSL_ENABLED) and tls is None:
         raise ConfigurationError(
             f"{HistoryOptions.SSL_ENABLED.key} is true: SSL is not enabled for REST endpoints. Set {SecurityOptions.REST_ENABLED.key}, and the keystore"
@@ -159,7 +163,6 @@ async def start_history_server(configuration: Configuration, services: Services)
     runner = runner_of(HistoryServer(configuration, history).application())
     await runner.setup()
     services.started("history server: up", runner.cleanup)
-    host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
     bound = await serve_http(runner, host, port, "history server", tls=tls)
     _log.info("history server: port %d", bound)
     return bound

@@ -1,6 +1,6 @@
 """The REST endpoint: Flink's paths, with and without ``/v1``, on the JobManager's loop.
 
-    request ─▶ route ─▶ role of the user ─▶ guard (no foreign page changes anything) ─▶ handler, which translates views ─▶ JSON
+    request ─▶ user of the machine ─▶ route ─▶ role of the user ─▶ guard (no foreign page changes anything) ─▶ handler, which translates views ─▶ JSON
 
 Every error is an object with the one key ``errors``. Bodies of GET requests are ignored: Flink's own client sends them.
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
@@ -34,6 +35,7 @@ from tidegate.jobmanager.rest.http.admission import CHALLENGE, RestAdmission
 from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES, Upload, drain, read_body
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
+from tidegate.jobmanager.rest.http.own_user import own_user_alone
 from tidegate.jobmanager.rest.http.request import RestRequest
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 from tidegate.jobmanager.rest.http.turns import Turns
@@ -122,11 +124,12 @@ class RestEndpoint:
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
         self._guard = OriginGuard((host, *own_names(self._configuration)))
-        self._runner = runner_of(self.application())
+        first = own_user_alone(self._configuration, host, asks_users=self._admission is not None)
+        self._runner = runner_of(self.application(first))
         most = self._configuration.get(RestOptions.MAX_CONNECTIONS)
         await self._runner.setup()
         try:
-            tls = https_server(self._configuration)
+            tls = https_server(self._configuration, host)
             return await serve_http(self._runner, host, port, "REST endpoint", most, tls)
         except TidegateError:
             await self._runner.cleanup()
@@ -137,8 +140,9 @@ class RestEndpoint:
             await self._runner.cleanup()
         await self._operations.close()
 
-    def application(self) -> web.Application:
-        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._under_our_name])
+    def application(self, first: Iterable[Middleware] = ()) -> web.Application:
+        """``first``: what looks at a request before it is answered."""
+        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[*first, self._under_our_name])
         self.pages.add_to(application)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)  # a dot would not match `%0A`
         return application

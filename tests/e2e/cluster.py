@@ -167,7 +167,9 @@ class Cluster:
         self.settings = dict(settings or {})
         self._transport = transport_of(Configuration.from_strings(self.settings))
         self._of_clients = {
-            variable_of(key): text for key, text in self.settings.items() if key.startswith("security.")
+            variable_of(key): text
+            for key, text in self.settings.items()
+            if key.startswith(("security.", "tidegate.security."))
         }
         """For the environment of commands."""
         self.tmp = Path(tempfile.mkdtemp(prefix="tg-"))  # short: paths of Unix sockets are limited

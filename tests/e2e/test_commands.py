@@ -71,7 +71,7 @@ def test_an_embedded_cluster_keeps_large_state_and_leaves_nothing(tmp_path: Path
     assert done.returncode == 0, said
     assert "restart" not in said
     assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "out").glob("part-*")) == 2_000
-    assert sorted(home.rglob("*")) == [home / "clusters"]
+    assert sorted(home.rglob("*")) == [home / "clusters", home / "security", home / "security" / "own.pem"]
     assert marked(short_tmp.name) == []
 
 

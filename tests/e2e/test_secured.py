@@ -75,7 +75,7 @@ def test_commands_find_the_cluster_by_their_configuration_and_say_what_is_missin
     assert secured.cli("list", "--jobmanager", secured.address).returncode == 0
     plain = secured.cli("list", "--jobmanager", secured.address, TIDEGATE_SECURITY_SSL_INTERNAL_ENABLED="false")
     assert plain.returncode != 0
-    assert "speaks TLS: set security.ssl.internal.enabled" in plain.stderr
+    assert "has TLS of its own (security.ssl.internal.enabled)" in plain.stderr
 
 
 def test_whoever_has_no_certificate_gets_no_answer(secured: Cluster) -> None:

@@ -53,7 +53,7 @@ def cluster(yarn: YarnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Without TaskManagers."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.configuration))
     try:
-        with Cluster(tmp_path / "cluster") as cluster:
+        with Cluster(tmp_path / "cluster", {"tidegate.security.insecure": "true"}) as cluster:
             yield cluster
     except BaseException as error:
         error.add_note(yarn.logs())

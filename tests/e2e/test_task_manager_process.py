@@ -22,6 +22,7 @@ import pytest
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
 from tests.e2e.spark_standalone import Standalone, standalone
 from tests.e2e.waiting import HANG_LIMIT_S
+from tests.own import own_transport
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.print_sink import PrintSink
@@ -130,7 +131,7 @@ async def task_manager(tmp_path: Path, job_manager: FakeJobManager, **settings: 
 
 @pytest.fixture
 async def job_manager() -> AsyncIterator[FakeJobManager]:
-    fake = FakeJobManager()
+    fake = FakeJobManager(transport=own_transport())
     await fake.start()
     yield fake
     await fake.stop()
@@ -269,7 +270,7 @@ async def test_a_lost_job_manager_stops_the_subtasks_and_gets_the_task_manager_b
         assert workers
         await job_manager.stop()
         await gone(workers, HANG_LIMIT_S)
-        successor = FakeJobManager("g2")
+        successor = FakeJobManager("g2", transport=own_transport())
         await successor.start(job_manager.port)
         try:
             await successor.wait_for(lambda: successor.beats, HANG_LIMIT_S)

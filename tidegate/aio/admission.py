@@ -3,7 +3,8 @@
 call ─▶ token in its metadata ─▶ a user         ─▶ has the role of the method?
      ├▶ certificate of a user   ─▶ a user       ─╯
      ├▶ certificate of the cluster ─▶ a process of the cluster ─▶ may call everything
-     └▶ none of these: refused; without internal TLS a process of the cluster cannot prove itself, and may call what processes call
+     └▶ none of these: refused. Without internal TLS a process of the cluster may call what processes call: it has the key of the user (``own_transport``),
+        or proves nothing (``tidegate.security.insecure``)
 
 A generation is public, and proves nothing. A process of the cluster has a certificate with the same name as ours, of an authority that is believed.
 """
@@ -163,7 +164,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
         return tell
 
     def _who(self, method: str, metadata: Mapping[str, object], context: Any) -> User | None:
-        """Who calls; ``None`` for a process that cannot prove what it is, where nothing asks for that. Raises ``NotAuthenticated``."""
+        """Who calls; ``None`` for a process where they have no certificates of the cluster. Raises ``NotAuthenticated``."""
         given = metadata.get(AUTHORIZATION)
         if given is not None:
             user = self._admission.of_token(bearer_of(str(given)))

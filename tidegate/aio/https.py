@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from typing import TYPE_CHECKING
 
+from tidegate.aio.listening import is_loopback
+from tidegate.aio.transport import exposed
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import SecurityOptions
 
@@ -12,12 +15,18 @@ if TYPE_CHECKING:
     from tidegate.security.reloading import Reloaded
     from tidegate.security.tls import Material
 
+_log = logging.getLogger(__name__)
 
-def https_server(configuration: Configuration) -> ssl.SSLContext | None:
-    """Returns a context whose next connections have the certificates that the files have then; ``None``: plain HTTP. Raises
-    ``ConfigurationError``."""
+
+def https_server(configuration: Configuration, host: str, *, is_wanted: bool = True) -> ssl.SSLContext | None:
+    """Returns a context whose next connections have the certificates that the files have then; ``None``: plain HTTP. ``host``: where the port listens.
+    Raises ``ConfigurationError``, also where plain HTTP would be reached from beyond this machine and that is not allowed."""
     option = SecurityOptions
-    if not configuration.get(option.REST_ENABLED):
+    if not (is_wanted and configuration.get(option.REST_ENABLED)):
+        if not is_loopback(host):
+            if not configuration.get(option.INSECURE):
+                raise exposed(f"HTTP on {host}", option.REST_ENABLED)
+            _log.warning("HTTP on %s has no TLS: who reaches it does what this user may do", host)
         return None
     from tidegate.security.settings import rest_server_tls  # its imports take as long as those of a web server
 

@@ -8,7 +8,6 @@ connections, a client for its next channel.
 from __future__ import annotations
 
 import socket
-import ssl
 from datetime import UTC, datetime
 
 import grpc
@@ -16,7 +15,7 @@ import grpc.aio
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from tidegate.aio.transport import ChannelOptions, Transport, is_of_handshake
+from tidegate.aio.transport import ChannelOptions, Transport, first_message, is_of_handshake
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.security.handshakes import check_pins, reason_of
 from tidegate.security.keystores import Credentials, pem_of
@@ -71,14 +70,7 @@ class TlsTransport(Transport):
         return found and f"no connection by TLS to the process at {address}: {found}"
 
     def hello(self) -> bytes:
-        """Returns the first message of a handshake."""
-        said = ssl.MemoryBIO()
-        handshake = client_context(self._tls.get(), checks_name=False).wrap_bio(ssl.MemoryBIO(), said)
-        try:
-            handshake.do_handshake()
-        except ssl.SSLWantReadError:
-            return said.read()
-        raise AssertionError("a handshake without an answer")
+        return first_message(client_context(self._tls.get(), checks_name=False))
 
     def _client(self) -> tuple[grpc.ChannelCredentials, tuple[str, str]]:
         material = self._tls.get()

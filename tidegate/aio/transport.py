@@ -1,4 +1,5 @@
-"""How processes of a cluster reach each other by gRPC: in plain text, or by TLS (``tls_transport``).
+"""How processes of a cluster reach each other by gRPC: by TLS with certificates of its own (``tls_transport``) or those of the user (``own_transport``), or
+in plain text.
 
 transport_of(configuration) ─▶ open_channel, open_blocking_channel   a client
                             └▶ listen                                a server's port
@@ -6,6 +7,7 @@ transport_of(configuration) ─▶ open_channel, open_blocking_channel   a clien
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 from collections.abc import Iterable
@@ -14,7 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import grpc
 import grpc.aio
 
+from tidegate.aio.listening import is_loopback
+from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import SecurityOptions
+from tidegate.model.options.option import ConfigOption
 from tidegate.security.handshakes import NO_TLS
 from tidegate.security.sockets import try_handshake
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 
 ChannelOptions: TypeAlias = Iterable[tuple[str, Any]]
 """gRPC's own, by name."""
+_log = logging.getLogger(__name__)
 
 
 class Transport:
@@ -41,7 +47,10 @@ class Transport:
         return grpc.insecure_channel(address, options=tuple(options))
 
     def listen(self, server: grpc.aio.Server, address: str) -> int:
-        """Returns the port. Raises ``RuntimeError`` when it cannot be had, as gRPC does."""
+        """Returns the port. Raises ``RuntimeError`` when it cannot be had, as gRPC does, and ``ConfigurationError`` for an address at which this transport
+        does not listen."""
+        if not is_loopback(host_of(address)):
+            _log.warning("gRPC at %s has no TLS: who reaches it runs programs as this user", address)
         return server.add_insecure_port(address)
 
     def secure(self, connection: socket.socket) -> socket.socket:
@@ -59,11 +68,39 @@ class Transport:
         context.set_alpn_protocols(["h2"])
         if NO_TLS in (try_handshake(address, context) or NO_TLS):
             return ""
-        return f"the process at {address} speaks TLS: set {SecurityOptions.INTERNAL_ENABLED.key}, and the keystore and truststore of its cluster"
+        return (
+            f"the process at {address} speaks TLS: set {SecurityOptions.INTERNAL_ENABLED.key}, and the keystore and truststore of its cluster, "
+            f"or leave out {SecurityOptions.INSECURE.key}"
+        )
 
     def hello(self) -> bytes:
         """Returns what a client has to say before the server says anything; nothing where that speaks first."""
         return b""
+
+
+def first_message(context: ssl.SSLContext) -> bytes:
+    """Returns the first message of a client's handshake."""
+    said = ssl.MemoryBIO()
+    handshake = context.wrap_bio(ssl.MemoryBIO(), said)
+    try:
+        handshake.do_handshake()
+    except ssl.SSLWantReadError:
+        return said.read()
+    raise AssertionError("a handshake without an answer")
+
+
+def exposed(what: str, remedy: ConfigOption[bool]) -> ConfigurationError:
+    """Returns the error of a port without TLS that would listen beyond loopback. ``remedy``: the option that gives it TLS."""
+    return ConfigurationError(
+        f"{what} would have no TLS, where other machines reach it: who connects could run programs as this user. "
+        f"Set {remedy.key} with a keystore and a truststore, listen on localhost, or give --insecure ({SecurityOptions.INSECURE.key}: true) "
+        "where the network keeps others out"
+    )
+
+
+def host_of(address: str) -> str:
+    """Returns the host of ``host:port``."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def is_of_handshake(details: str) -> bool:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from tidegate.aio.homes import home_of
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import SecurityOptions
+from tidegate.model.options import FileOptions, SecurityOptions
+from tidegate.security.own import own_key
 
 
 def transport_of(configuration: Configuration) -> Transport:
-    """Raises ``ConfigurationError`` for keystores that are missing or cannot be read."""
+    """Raises ``ConfigurationError`` for keystores that are missing or cannot be read, and ``ExternalError`` for a key of the user that cannot be
+    used."""
     if not configuration.get(SecurityOptions.INTERNAL_ENABLED):
-        return PLAIN
+        if configuration.get(SecurityOptions.INSECURE):
+            return PLAIN
+        from tidegate.aio.own_transport import OwnTransport
+
+        return OwnTransport(own_key(home_of(configuration)))
     from tidegate.aio.tls_transport import TlsTransport  # its imports take as long as those of gRPC
     from tidegate.security.settings import internal_tls
 
     return TlsTransport(internal_tls(configuration))
+
+
+def ways_of(configuration: Configuration) -> dict[str, str]:
+    """Returns the options by which a process reaches those of the cluster, as text, by their keys."""
+    own = (SecurityOptions.INSECURE.key, FileOptions.HOME.key)
+    return {
+        key: text for key, text in configuration.to_strings().items() if key.startswith("security.ssl.") or key in own
+    }

@@ -21,12 +21,13 @@ from tidegate.aio.transports import transport_of
 from tidegate.coordination.port import Retrieval
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
+from tidegate.jobmanager.rest.http.own_user import own_user_alone
 from tidegate.jobmanager.rest.http.timeouts import runner_of
 from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.masking import SECRETS
-from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
+from tidegate.model.options import JobManagerOptions, RestOptions, SecurityOptions, WebOptions
 from tidegate.wire.leading import LEADER_METADATA
 
 NO_LEADER = "Service temporarily unavailable due to an ongoing leader election. Please refresh."
@@ -119,7 +120,9 @@ class Forwarder:
 
     async def start(self, host: str, port: int) -> int:
         """Returns the port, 0 when it could not be had."""
-        application = web.Application(client_max_size=self._largest)
+        asks_users = self._configuration.is_set(SecurityOptions.USERS_FILE)  # the leader does
+        first = own_user_alone(self._configuration, host, asks_users=asks_users)
+        application = web.Application(client_max_size=self._largest, middlewares=first)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=https_client(self._configuration) or False),
@@ -130,7 +133,7 @@ class Forwarder:
         await self._runner.setup()
         try:
             return await serve_http(
-                self._runner, host, port, "REST endpoint of a standby", tls=https_server(self._configuration)
+                self._runner, host, port, "REST endpoint of a standby", tls=https_server(self._configuration, host)
             )
         except ExternalError as error:
             _log.info("standby: %s", error.message)

@@ -36,9 +36,9 @@ def plain_tokens(configuration: Configuration) -> list[str]:
     if not option(SecurityOptions.USERS_FILE):
         return []
     found = []
-    if not option(SecurityOptions.INTERNAL_ENABLED):
+    if option(SecurityOptions.INSECURE) and not option(SecurityOptions.INTERNAL_ENABLED):
         found.append(
-            f"there are users, but {SecurityOptions.INTERNAL_ENABLED.key} is false: processes of the cluster cannot prove what they are, so whoever "
+            f"there are users, but {SecurityOptions.INSECURE.key} is true: processes of the cluster cannot prove what they are, so whoever "
             "reaches a port may pretend to be a TaskManager or JobManager"
         )
         if not is_loopback(option(JobManagerOptions.BIND_HOST)):

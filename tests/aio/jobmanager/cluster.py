@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc.aio
 
+from tests.own import own_transport
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import open_channel, start_server
+from tidegate.aio.transport import Transport
+from tidegate.aio.transports import transport_of
 from tidegate.jobmanager.service.app import Listening, start_services
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
@@ -28,28 +31,33 @@ SOURCE, SINK = VertexId("1" * 32), VertexId("2" * 32)
 JOB = JobId("a" * 32)
 
 
-@asynccontextmanager
-async def running_job_manager(**settings: str) -> AsyncIterator[Listening]:
+def _configured(settings: Mapping[str, str]) -> Configuration:
     texts = {"jobmanager.rpc.port": "0", "rest.port": "0", "heartbeat.interval": "200 ms", "heartbeat.timeout": "5 s"}
     options = {key.replace("__", "-").replace("_", "."): text for key, text in settings.items()}
+    return Configuration.from_strings({**texts, **options})
+
+
+@asynccontextmanager
+async def running_job_manager(**settings: str) -> AsyncIterator[Listening]:
     services = Services()
     try:
-        yield await start_services(Configuration.from_strings({**texts, **options}), services, Shutdown())
+        yield await start_services(_configured(settings), services, Shutdown())
     finally:
         await services.stop_all()
 
 
 @asynccontextmanager
-async def client_of(listening: Listening) -> AsyncIterator[Any]:
-    async with open_channel(f"127.0.0.1:{listening.rpc_port}") as channel:
+async def client_of(listening: Listening, transport: Transport | None = None) -> AsyncIterator[Any]:
+    async with open_channel(f"127.0.0.1:{listening.rpc_port}", transport or own_transport()) as channel:
         yield JobManagerClientServiceStub(channel)
 
 
 @asynccontextmanager
 async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager], Listening]]:
     """A client of a JobManager with these settings, and TaskManagers with these names."""
-    async with running_job_manager(**settings) as listening, client_of(listening) as client:
-        task_managers = [FakeTaskManager(name) for name in names]
+    by = transport_of(_configured(settings))
+    async with running_job_manager(**settings) as listening, client_of(listening, by) as client:
+        task_managers = [FakeTaskManager(name, transport=by) for name in names]
         try:
             for task_manager in task_managers:
                 await task_manager.start(listening)
@@ -123,7 +131,8 @@ async def watch_until(
 class FakeTaskManager(TaskManagerServicer):
     """Answers everything with success and reports what a good task would. ``behaviour`` switches parts off."""
 
-    def __init__(self, name: str, slots: int = 2) -> None:
+    def __init__(self, name: str, slots: int = 2, transport: Transport | None = None) -> None:
+        self._transport = transport or own_transport()
         self.name = name
         self.slots = slots
         self.generation = ""
@@ -146,9 +155,13 @@ class FakeTaskManager(TaskManagerServicer):
     async def start(self, listening: Listening, reports: list[jobmanager_pb2.AttemptReport] | None = None) -> None:
         """Again after ``die``: its tasks went on."""
         self._server, port = await start_server(
-            "127.0.0.1", 0, lambda server: add_TaskManagerServicer_to_server(self, server), "fake TaskManager"
+            "127.0.0.1",
+            0,
+            lambda server: add_TaskManagerServicer_to_server(self, server),
+            "fake TaskManager",
+            transport=self._transport,
         )
-        self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}")
+        self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}", self._transport)
         self.job_manager: Any = JobManagerServiceStub(self._channel)
         registration = self.registration(f"127.0.0.1:{port}")
         registration.attempts.extend(reports or [])
@@ -169,7 +182,7 @@ class FakeTaskManager(TaskManagerServicer):
 
     async def come_back(self, listening: Listening) -> None:
         """Behind ``break_link``: on a new connection, as the same process."""
-        self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}")
+        self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}", self._transport)
         self.job_manager = JobManagerServiceStub(self._channel)
         registration = self.registration(self._address)
         registration.attempts.extend(self.reports(0, self.generation))

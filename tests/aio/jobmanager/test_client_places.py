@@ -95,7 +95,11 @@ async def test_a_link_does_not_hide_that_a_job_needs_a_savepoint(tmp_path: Path)
 
 
 async def test_a_cluster_that_others_reach_lets_clients_name_its_own_directories_alone(tmp_path: Path) -> None:
-    settings = {"rest_bind__address": "0.0.0.0", "execution_checkpointing_savepoint__dir": str(tmp_path / "sp")}
+    settings = {
+        "rest_bind__address": "0.0.0.0",
+        "tidegate_security_insecure": "true",
+        "execution_checkpointing_savepoint__dir": str(tmp_path / "sp"),
+    }
     async with cluster("tm-1", "tm-2", **settings) as (client, _, _):
         await run_job(client)
         assert REFUSED in (await savepoint(client, str(tmp_path / "out"))).error.message

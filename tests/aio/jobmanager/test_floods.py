@@ -30,6 +30,7 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
+from tests.own import own_transport
 from tests.ports import free_port
 from tidegate.aio.rpc import open_channel
 from tidegate.jobmanager.programs.files import MAX_DIRECTORY_BYTES, ProgramFiles
@@ -213,7 +214,7 @@ async def test_files_of_jobs_are_bounded_one_by_one_and_in_all(tmp_path: Path) -
         with pytest.raises(grpc.aio.AioRpcError, match="tidegate.blob.max-size"):
             await client.PutBlob(chunks([b"x" * 60, b"x" * 60]))
         await run_job(client)
-        async with open_channel(f"127.0.0.1:{listening.rpc_port}") as channel:
+        async with open_channel(f"127.0.0.1:{listening.rpc_port}", own_transport()) as channel:
             other = JobManagerClientServiceStub(channel)
             for number in range(20):
                 await other.PutBlob(chunks([bytes([number]) * 90]))

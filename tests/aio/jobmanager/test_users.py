@@ -17,6 +17,7 @@ import grpc.aio
 import pytest
 
 from tests.aio.jobmanager.cluster import JOB, running_job_manager
+from tests.own import own_transport
 from tidegate.aio.rpc import open_blocking_channel, open_channel
 from tidegate.jobmanager.rest.required_roles import OPEN_PATHS, REST_ROLES
 from tidegate.jobmanager.service.app import Listening
@@ -157,7 +158,7 @@ async def call(port: int, method: str, metadata: tuple[tuple[str, str], ...] = (
 
 def _call(port: int, method: str, metadata: tuple[tuple[str, str], ...]) -> TidegateError | None:
     """By gRPC for threads: that for asyncio loses the status of a call that is refused while it still writes its request."""
-    with open_blocking_channel(f"127.0.0.1:{port}") as channel:
+    with open_blocking_channel(f"127.0.0.1:{port}", own_transport()) as channel:
         stream: Any = channel.stream_stream(f"/{method}")
         calling = stream(iter([b""]), metadata=metadata, timeout=10)
         try:
@@ -212,7 +213,7 @@ async def test_the_audit_log_has_changes_and_refusals_and_no_token(tmp_path: Pat
         await ask(port, "GET", "/overview", bearer(tokens[Role.VIEW]))
         await ask(port, "PATCH", f"/jobs/{JOB}?mode=cancel", bearer(tokens[Role.VIEW]))
         await ask(port, "PATCH", f"/jobs/{JOB}?mode=cancel", bearer(tokens[Role.OPERATE]))
-        async with open_channel(f"127.0.0.1:{listening.rpc_port}") as channel:
+        async with open_channel(f"127.0.0.1:{listening.rpc_port}", own_transport()) as channel:
             stub = JobManagerClientServiceStub(channel)
             token = (("authorization", f"Bearer {tokens[Role.DEPLOY]}"),)
             await stub.CancelJob(jobmanager_pb2.JobRequest(job_id=JOB), metadata=token)

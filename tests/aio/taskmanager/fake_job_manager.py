@@ -10,6 +10,7 @@ from typing import Any
 import grpc.aio
 
 from tidegate.aio.rpc import abort, open_channel, start_server
+from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import CorruptData, ErrorInfo, UnknownAttempt, VersionMismatch
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerServiceServicer, add_JobManagerServiceServicer_to_server
@@ -28,7 +29,9 @@ class FakeJobManager(JobManagerServiceServicer):
         heartbeat_timeout_ms: int = 5_000,
         loss_grace_ms: int = 0,
         reconnect_ms: int = 0,
+        transport: Transport = PLAIN,
     ) -> None:
+        self._transport = transport
         self.generation = generation
         self.heartbeat_timeout_ms = heartbeat_timeout_ms
         self.loss_grace_ms = loss_grace_ms
@@ -58,7 +61,9 @@ class FakeJobManager(JobManagerServiceServicer):
         def register(server: grpc.aio.Server) -> None:
             add_JobManagerServiceServicer_to_server(self, server)
 
-        self._server, self.port = await start_server("127.0.0.1", port, register, "fake JobManager")
+        self._server, self.port = await start_server(
+            "127.0.0.1", port, register, "fake JobManager", transport=self._transport
+        )
         return self.port
 
     async def stop(self) -> None:
@@ -75,7 +80,7 @@ class FakeJobManager(JobManagerServiceServicer):
     def task_manager(self) -> Any:
         """A stub for the TaskManager that registered last."""
         if self._channel is None:
-            self._channel = open_channel(self.registrations[-1].address)
+            self._channel = open_channel(self.registrations[-1].address, self._transport)
         return TaskManagerStub(self._channel)
 
     async def wait_for(self, condition: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:

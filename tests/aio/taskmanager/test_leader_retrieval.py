@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ async def test_a_task_manager_goes_to_the_next_leader_while_the_one_before_still
 
 
 async def test_the_last_figures_of_a_task_that_ends_without_a_jobmanager_reach_the_next_one(tmp_path: Path) -> None:
-    grace = {"heartbeat_timeout_ms": 60_000, "loss_grace_ms": 60_000}
+    grace: dict[str, Any] = {"heartbeat_timeout_ms": 60_000, "loss_grace_ms": 60_000}
     first, second = (FakeJobManager(make_generation(term, "f" * 16), **grace) for term in (1, 2))
     store = Store()
     for fake in (first, second):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.cli.cluster_files import ClusterFiles, clusters_of, home_of
+from tidegate.aio.homes import home_of
+from tidegate.cli.cluster_files import ClusterFiles, clusters_of
 from tidegate.cli.embedded.own_files import EmbeddedFiles, sweep_embedded
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
@@ -73,6 +74,7 @@ def test_a_lost_taskmanager_is_shown_for_a_while_and_then_dropped(tmp_path: Path
 
 def test_a_user_without_a_home_has_a_place_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
+    monkeypatch.delenv("TIDEGATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     here = configured(io_tmp_dirs=str(tmp_path))
     found = home_of(here)
@@ -88,6 +90,7 @@ def test_a_user_without_a_home_has_a_place_all_the_same(tmp_path: Path, monkeypa
 
 
 def test_other_users_see_nothing_of_it_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     before = os.umask(0)
     try:

@@ -16,6 +16,14 @@ class SecurityOptions:
         "TLS with a certificate at both ends on gRPC, which the command line speaks, too, and on data and control connections by TCP. "
         "Who has no certificate of the truststore's authorities is not let in.",
     )
+    INSECURE = option(
+        "tidegate.security.insecure",
+        BOOL,
+        "false",
+        "Ports without TLS may listen beyond loopback, and processes of a cluster speak plain text: who reaches them runs programs as the owner of the "
+        "cluster. All processes and commands of a cluster have the same value. Without it, processes of one user on one machine know each other by a key "
+        "in `tidegate.home`, and other users are not let in.",
+    )
     DATA_ENABLED = option(
         "taskmanager.data.ssl.enabled",
         BOOL,

@@ -9,6 +9,7 @@ from tidegate.model.configuration import Configuration
 
 USERS = "tidegate.security.users.file"
 ANYWHERE = {"jobmanager.bind-host": "0.0.0.0", "rest.bind-address": "0.0.0.0"}
+INSECURE = {"tidegate.security.insecure": "true"}
 TLS = {"security.ssl.internal.enabled": "true", "security.ssl.rest.enabled": "true"}
 
 
@@ -16,8 +17,9 @@ TLS = {"security.ssl.internal.enabled": "true", "security.ssl.rest.enabled": "tr
     ("options", "count"),
     [
         (ANYWHERE, 0),
-        ({USERS: "/users"}, 1),
-        ({USERS: "/users", **ANYWHERE}, 3),
+        ({USERS: "/users"}, 0),
+        ({USERS: "/users", **INSECURE}, 1),
+        ({USERS: "/users", **INSECURE, **ANYWHERE}, 3),
         ({USERS: "/users", **ANYWHERE, **TLS}, 0),
     ],
 )

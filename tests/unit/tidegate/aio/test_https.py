@@ -51,7 +51,7 @@ async def served(options: Mapping[str, str]) -> AsyncIterator[int]:
     application.router.add_get("/", answer)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    tls = https_server(Configuration.from_strings(options))
+    tls = https_server(Configuration.from_strings(options), "127.0.0.1")
     try:
         yield await serve_http(runner, "127.0.0.1", 0, "a port", tls=tls)
     finally:
@@ -140,12 +140,12 @@ async def test_pins_narrow_whom_a_client_believes(tmp_path: Path) -> None:
 
 def test_without_the_option_there_is_plain_http() -> None:
     nothing = Configuration.from_strings({})
-    assert https_server(nothing) is None
+    assert https_server(nothing, "127.0.0.1") is None
     assert https_client(nothing) is None
     assert rest_url(nothing, "::1", 8081) == "http://[::1]:8081"
 
 
 def test_a_missing_keystore_is_named_in_flinks_words() -> None:
     with pytest.raises(ConfigurationError) as told:
-        https_server(Configuration.from_strings({"security.ssl.rest.enabled": "true"}))
+        https_server(Configuration.from_strings({"security.ssl.rest.enabled": "true"}), "0.0.0.0")
     assert told.value.message == "The config option security.ssl.rest.keystore or security.ssl.keystore is missing."

@@ -186,3 +186,51 @@ async def test_a_probe_of_a_server_by_tls_hears_an_answer(tmp_path: Path) -> Non
             await asyncio.wait_for(probe, 2.5)
     assert silences == []
     assert await asyncio.wait_for(until_refused(address, hello=by.hello()), LIMIT_S)
+
+
+def of_user(home: Path) -> Transport:
+    return transport({"tidegate.home": str(home)})
+
+
+async def test_processes_of_one_user_talk_without_a_word_in_their_configuration(tmp_path: Path) -> None:
+    async with served(of_user(tmp_path)) as address:
+        assert await ask(address, of_user(tmp_path)) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "why"),
+    [
+        (of_user, lambda _: PLAIN, "speaks TLS: set security.ssl.internal.enabled"),
+        (lambda _: PLAIN, of_user, "speaks plain text: it was started with tidegate.security.insecure"),
+        (of_user, lambda at: of_user(at / "other"), "does not have the key of this user"),
+        (believed, of_user, "does not have the key of this user"),
+    ],
+    ids=["plain client", "plain server", "other user", "certificates of a cluster"],
+)
+async def test_another_user_of_the_machine_is_neither_let_in_nor_listened_to(
+    server: Callable[[Path], Transport],
+    client: Callable[[Path], Transport],
+    why: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with served(server(tmp_path)) as address:
+        by = client(tmp_path)
+        details = await failure(address, by)
+        assert why in await asyncio.to_thread(by.diagnose, address, details)
+    assert "Handshake failed" not in capfd.readouterr().err  # of gRPC itself, for each connection
+
+
+async def test_no_port_without_tls_is_opened_beyond_this_machine_but_where_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"gRPC on 0\.0\.0\.0 would have no TLS.*--insecure"):
+        await start_server("0.0.0.0", 0, register, "a server", transport=of_user(tmp_path))
+    insecure = transport({"tidegate.security.insecure": "true"})
+    server, port = await start_server("0.0.0.0", 0, register, "a server", transport=insecure)
+    assert "has no TLS: who reaches it runs programs as this user" in caplog.text
+    assert await ask(f"127.0.0.1:{port}", insecure) == b"hello"
+    await server.stop(None)
+    certain = transport(write_stores(tmp_path / "tls"))
+    server, _ = await start_server("0.0.0.0", 0, register, "a server", transport=certain)
+    await server.stop(None)

@@ -1,0 +1,44 @@
+"""Where a user's files are: clusters with their logs and checkpoints, and the key that their processes know each other by."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from tidegate.aio.settings import variable_of
+from tidegate.aio.working_directories import temporary_root
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import FileOptions
+
+
+def home_of(configuration: Configuration) -> Path:
+    """Returns the directory of the configuration or of ``$TIDEGATE_HOME``, else ``~/.tidegate``; where that cannot be written, as for a service account,
+    one below the temporary directory. Raises ``ExternalError`` when that belongs to another user."""
+    home = Path(configuration.get(FileOptions.HOME))
+    if configuration.is_set(FileOptions.HOME):
+        return home.expanduser()
+    said = os.environ.get(variable_of(FileOptions.HOME.key))  # which a configuration that a program made does not have
+    if said:
+        return Path(said).expanduser()
+    with contextlib.suppress(OSError, RuntimeError):
+        home = home.expanduser()
+        home.mkdir(parents=True, exist_ok=True)
+        own_only(home)
+        if os.access(home, os.W_OK):
+            return home
+    instead = temporary_root(configuration) / f"tidegate-home-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        instead.mkdir(mode=0o700)
+    if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
+        raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
+    return instead
+
+
+def own_only(directory: Path) -> None:
+    """Lets this user alone into a directory, whatever the umask: programs, logs and state below it can hold secrets. Raises ``OSError``."""
+    found = directory.stat()
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
+        directory.chmod(stat.S_IRWXU)
