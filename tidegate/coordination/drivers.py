@@ -9,7 +9,9 @@ from tidegate.coordination.filesystem import FileElection, FileRetrieval
 from tidegate.coordination.port import Election, Retrieval
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
+from tidegate.model.masking import SECRETS
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+from tidegate.model.options.high_availability import ZooKeeperAcl
 
 if TYPE_CHECKING:
     from tidegate.coordination.object_store.election import BucketSettings
@@ -66,13 +68,37 @@ def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
         raise ConfigurationError(
             "high-availability.type is zookeeper, and high-availability.zookeeper.quorum is not set; set it to host:port,host:port"
         )
+    authorization = get(options.ZOOKEEPER_AUTHORIZATION)
+    digest = None if authorization is None else _digest(authorization)
+    is_for_creator = get(options.ZOOKEEPER_ACL) is ZooKeeperAcl.CREATOR
+    if is_for_creator and digest is None:
+        raise ConfigurationError(
+            f"{options.ZOOKEEPER_ACL.key} is creator, and {options.ZOOKEEPER_AUTHORIZATION.key} is not set, without which nodes in ZooKeeper have no "
+            "creator; set it to digest:user:password"
+        )
     return ZooKeeperSettings(
         quorum,
         f"/{get(options.ZOOKEEPER_ROOT).strip('/')}/{cluster_name(configuration)}",
         f"/{get(options.ZOOKEEPER_EXECUTION_PLANS).strip('/')}",
         get(options.ZOOKEEPER_SESSION_TIMEOUT),
         get(options.ZOOKEEPER_CONNECTION_TIMEOUT),
+        digest,
+        is_for_creator,
     )
+
+
+def _digest(authorization: str) -> str:
+    """Returns ``user:password``. Flink takes the value in quotes, too. Raises ``ConfigurationError``."""
+    scheme, _, value = authorization.partition(":")
+    digest = value.strip().strip("'\"")
+    user, _, password = digest.partition(":")
+    if scheme.strip() != "digest" or not user or not password:
+        raise ConfigurationError(
+            f"{HighAvailabilityOptions.ZOOKEEPER_AUTHORIZATION.key} has the scheme {scheme!r} or lacks a part: ZooKeeper is told who asks by "
+            "digest:user:password; other schemes, SASL among them, are not supported"
+        )
+    SECRETS.learn_values([password])
+    return digest
 
 
 def _bucket(configuration: Configuration) -> BucketSettings:

@@ -17,7 +17,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import Any
 
@@ -32,12 +32,21 @@ from tidegate.coordination.port import (
 )
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost, Suspended
+from tidegate.model.options import HighAvailabilityOptions
 
 try:
     from kazoo.client import KazooClient, KazooState
-    from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, RolledBackError, SessionExpiredError
+    from kazoo.exceptions import (
+        KazooException,
+        NoAuthError,
+        NodeExistsError,
+        NoNodeError,
+        RolledBackError,
+        SessionExpiredError,
+    )
     from kazoo.handlers.threading import KazooTimeoutError
     from kazoo.retry import KazooRetry
+    from kazoo.security import CREATOR_ALL_ACL
 except ImportError as error:
     raise ConfigurationError(
         f"high-availability.type zookeeper needs kazoo: pip install 'tidegate[zookeeper]' ({error})"
@@ -50,13 +59,16 @@ _ANSWER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """``quorum``: ``host:port,...``; ``root``: of this cluster. Times are milliseconds."""
+    """``quorum``: ``host:port,...``; ``root``: of this cluster. Times are milliseconds. ``digest``: ``user:password`` that a client proves itself with.
+    ``is_for_creator``: nodes that are made are for this user alone."""
 
     quorum: str
     root: str
     execution_plans: str = "/execution-plans"
     session_timeout_ms: int = 5_000
     connection_timeout_ms: int = 15_000
+    digest: str | None = field(default=None, repr=False)
+    is_for_creator: bool = False
 
     def connect(self) -> KazooClient:
         """A client that is not started yet, and that never gives up to connect again."""
@@ -65,6 +77,8 @@ class ZooKeeperSettings:
             timeout=self.session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
             command_retry=KazooRetry(max_tries=0),
+            auth_data=[] if self.digest is None else [("digest", self.digest)],
+            default_acl=CREATOR_ALL_ACL if self.is_for_creator else None,
         )
 
     def start(self, client: KazooClient) -> None:
@@ -105,10 +119,14 @@ class ZooKeeperElection:
         return self._settings.session_timeout_ms
 
     def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
-        """Raises ``Unavailable`` when no server answers."""
+        """Raises ``Unavailable`` when no server answers, and when the nodes of the cluster are for another user."""
         self._contact, self._tell = contact, tell
         self._client.add_listener(self._on_state)
         self._settings.start(self._client)
+        latch = self._settings.path(_LATCH)
+        with _answers(f"make and list {latch}"):  # the thread that waits in line could tell its failure to none
+            self._client.ensure_path_async(latch).get(timeout=_ANSWER_S)
+            self._client.get_children_async(latch).get(timeout=_ANSWER_S)
 
     def wait_for_turn(self, session: int) -> None:
         self.give_up()
@@ -320,10 +338,17 @@ def _answers(what: str) -> Iterator[None]:
         yield
     except SessionExpiredError:
         raise Deposed("this JobManager leads no longer: its session with ZooKeeper is over") from None
+    except NoAuthError as error:
+        raise _failure(what, error) from None
     except (KazooTimeoutError, KazooException) as error:
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         raise Unavailable(f"ZooKeeper was asked to {what}, and did not answer ({reason})") from None
 
 
 def _failure(what: str, error: Exception) -> ExternalError:
+    if isinstance(error, NoAuthError):
+        return Unavailable(
+            f"ZooKeeper does not let this user {what}: another one made the node for itself; give that one's name and password by "
+            f"{HighAvailabilityOptions.ZOOKEEPER_AUTHORIZATION.key}"
+        )
     return Unavailable(f"ZooKeeper could not {what}: {type(error).__name__} {error}")

@@ -28,7 +28,7 @@ MOST_VALUES = 4096
 
 _SENSITIVE = (
     "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
-    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
+    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential", "zookeeper.client.authorization",
 )  # fmt: skip
 """Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
 

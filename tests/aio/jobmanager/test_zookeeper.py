@@ -7,12 +7,13 @@ import os
 import queue
 import secrets
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from tests.aio.jobmanager.cluster import (
     JOB,
@@ -217,6 +218,62 @@ async def test_the_configuration_is_enough_for_a_client_to_find_the_leader(
         await asyncio.to_thread(address_of, configuration, None)
 
 
+OWNED = {
+    "high__availability_zookeeper_client_acl": "creator",
+    "high__availability_zookeeper_client_authorization": "digest:'one:first word'",
+}
+ANOTHER = {**OWNED, "high__availability_zookeeper_client_authorization": "digest:two:second word"}
+
+
+async def test_nodes_of_a_creator_are_for_that_user_alone(zookeeper: ZooKeeperServers, tmp_path: Path) -> None:
+    settings = kept_by(zookeeper, tmp_path)
+    settings["high__availability_zookeeper_path_root"] = f"/flink-{secrets.token_hex(4)}"
+    root = settings["high__availability_zookeeper_path_root"]
+    async with running_job_manager(**settings, **OWNED), _asking(zookeeper) as stranger:
+        owned = await asyncio.to_thread(_with_digest, zookeeper, "one:first word", root)
+        assert len(owned) > 5
+        for path in owned:
+            with pytest.raises(NoAuthError):
+                await asyncio.to_thread(stranger.get, path)
+        for other in (settings, {**settings, **ANOTHER}):
+            refused = r"ZooKeeper does not let this user make and list .*/leader/latch: another one made the node"
+            with pytest.raises(TidegateError, match=refused):
+                async with running_job_manager(**other):
+                    pass
+            client = Configuration.from_strings(
+                {key.replace("__", "-").replace("_", "."): text for key, text in other.items()}
+            )
+            with pytest.raises(TidegateError, match=r"does not let this user read who leads.*client\.authorization"):
+                await asyncio.to_thread(address_of, client, None)
+    async with running_job_manager(**settings, **OWNED):
+        pass  # the next one with the same name and password goes on
+
+
+@asynccontextmanager
+async def _asking(zookeeper: ZooKeeperServers) -> AsyncIterator[KazooClient]:
+    client = KazooClient(zookeeper.quorum)
+    await asyncio.to_thread(client.start, 60)
+    try:
+        yield client
+    finally:
+        await asyncio.to_thread(client.stop)
+        client.close()
+
+
+def _with_digest(zookeeper: ZooKeeperServers, digest: str, root: str) -> list[str]:
+    """Returns the paths of all nodes below a root, with itself."""
+    client = KazooClient(zookeeper.quorum, auth_data=[("digest", digest)])
+    client.start(60)
+    try:
+        found = [root]
+        for path in found:
+            found += [f"{path}/{child}" for child in client.get_children(path)]
+        return found
+    finally:
+        client.stop()
+        client.close()
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
@@ -232,6 +289,12 @@ async def test_the_configuration_is_enough_for_a_client_to_find_the_leader(
             "set high-availability.storageDir to a directory that can be written",
         ),
         ({"high__availability_storageDir": "s3://bucket/ha"}, "mount"),
+        (
+            {"high__availability_zookeeper_client_acl": "creator"},
+            r"high-availability\.zookeeper\.client\.authorization is not set .* digest:user:password",
+        ),
+        ({"high__availability_zookeeper_client_authorization": "sasl:one:secret"}, "SASL among them, are not supported"),
+        ({"high__availability_zookeeper_client_authorization": "digest:one"}, "has the scheme 'digest' or lacks a part"),
     ],
 )
 async def test_bad_settings_are_refused_at_the_start(

@@ -17,6 +17,13 @@ class HighAvailabilityType(Enum):
     OBJECT_STORE = "object-store"
 
 
+class ZooKeeperAcl(Enum):
+    """Flink's names."""
+
+    OPEN = "open"
+    CREATOR = "creator"
+
+
 class HighAvailabilityOptions:
     """Flink's keys; ``filesystem`` and ``object-store`` are types of ours."""
 
@@ -58,6 +65,18 @@ class HighAvailabilityOptions:
         "/execution-plans",
         "Node of a cluster below which its jobs are.",
         "high-availability.zookeeper.path.jobgraphs",
+    )
+    ZOOKEEPER_AUTHORIZATION = optional(
+        "high-availability.zookeeper.client.authorization",
+        STRING,
+        "How JobManagers, TaskManagers and commands prove to ZooKeeper who they are, `digest:user:password`.",
+    )
+    ZOOKEEPER_ACL = option(
+        "high-availability.zookeeper.client.acl",
+        choice(ZooKeeperAcl),
+        "open",
+        "Who may read and change the nodes that JobManagers make in ZooKeeper. open: who reaches it. creator: who proves to be the same, by "
+        "`high-availability.zookeeper.client.authorization`.",
     )
     ZOOKEEPER_SESSION_TIMEOUT = option(
         "high-availability.zookeeper.client.session-timeout",
