@@ -28,6 +28,7 @@ import grpc
 import psutil
 
 from tests.accounting import STARTS
+from tests.e2e.all_on import security_of
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
@@ -164,9 +165,10 @@ class Cluster:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
-        self.settings = dict(settings or {})
+        security = security_of(directory / "security")
+        self.settings = {**security.settings, **(settings or {})}
         self._transport = transport_of(Configuration.from_strings(self.settings))
-        self._of_clients = {
+        self._of_clients = security.of_commands | {
             variable_of(key): text
             for key, text in self.settings.items()
             if key.startswith(("security.", "tidegate.security."))
