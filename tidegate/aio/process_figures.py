@@ -7,8 +7,11 @@ import gc
 import math
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 import psutil
+
+from tidegate.security.expiry import EXPIRIES
 
 _NANOS_PER_S = 1_000_000_000
 _LOOK_AGAIN_MS = 1_000.0
@@ -17,7 +20,8 @@ _FLINK = "Status.JVM"
 
 
 def process_figures(process: psutil.Process | None = None) -> Mapping[str, float]:
-    """Resident bytes, CPU time in nanoseconds, threads; of this process by default. Empty when it is gone."""
+    """Resident bytes, CPU time in nanoseconds, threads; of this process by default, and then with the seconds for which its certificates are still valid.
+    Empty when it is gone."""
     try:
         found = process if process is not None else psutil.Process()
         with found.oneshot():
@@ -26,6 +30,7 @@ def process_figures(process: psutil.Process | None = None) -> Mapping[str, float
                 "Status.Process.Memory.Resident": float(found.memory_info().rss),
                 "Status.Process.CPU.Time": (times.user + times.system) * _NANOS_PER_S,
                 "Status.Process.Threads.Count": float(found.num_threads()),
+                **(EXPIRIES.figures(datetime.now(UTC)) if process is None else {}),
             }
     except psutil.Error:
         return {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import stat
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +20,12 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import SecurityOptions
 from tidegate.model.options.option import ConfigOption
+from tidegate.security.expiry import EXPIRIES
 from tidegate.security.handshakes import parse_pins
 from tidegate.security.keystores import Credentials, Passwords, read_keystore, read_truststore
 from tidegate.security.reloading import Reloaded
 from tidegate.security.tls import Material
 
-EXPIRES_SOON = timedelta(days=30)
-"""Chosen: a warning comes so long before a certificate expires."""
 _Text = ConfigOption[str | None]
 
 _log = logging.getLogger(__name__)
@@ -119,14 +118,7 @@ def _warn(path: Path, credentials: Credentials, now: datetime) -> None:
     with contextlib.suppress(OSError):  # it was there when it was read
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             _log.warning("other users of this machine can read the keystore %s; chmod 600 keeps its key", path)
-    if credentials.expires < now:
-        _log.warning("the certificate in %s has expired at %s: peers refuse it", path, _moment(credentials.expires))
-    elif credentials.expires < now + EXPIRES_SOON:
-        _log.warning("the certificate in %s expires at %s", path, _moment(credentials.expires))
-
-
-def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    EXPIRIES.note(path, credentials.expires, now)
 
 
 def _on_problem(error: ConfigurationError) -> None:

@@ -293,8 +293,14 @@ def _with_digest(zookeeper: ZooKeeperServers, digest: str, root: str) -> list[st
             {"high__availability_zookeeper_client_acl": "creator"},
             r"high-availability\.zookeeper\.client\.authorization is not set .* digest:user:password",
         ),
-        ({"high__availability_zookeeper_client_authorization": "sasl:one:secret"}, "SASL among them, are not supported"),
-        ({"high__availability_zookeeper_client_authorization": "digest:one"}, "has the scheme 'digest' or lacks a part"),
+        (
+            {"high__availability_zookeeper_client_authorization": "sasl:one:secret"},
+            "SASL among them, are not supported",
+        ),
+        (
+            {"high__availability_zookeeper_client_authorization": "digest:one"},
+            "has the scheme 'digest' or lacks a part",
+        ),
     ],
 )
 async def test_bad_settings_are_refused_at_the_start(
