@@ -1,4 +1,4 @@
-"""Another user of the machine gets nothing from a cluster with the defaults, and nothing of ours by taking a port before it."""
+"""Another user of the machine, or another machine, gets nothing from a cluster with the defaults, and nothing of ours by taking a port before it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.e2e.another_network import another_network, missing
 from tests.e2e.cluster import REPOSITORY, Cluster, run_cli
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.waiting import HANG_LIMIT_S
@@ -23,14 +24,16 @@ from tidegate.aio.local_users import LocalUsers
 from tidegate.model.configuration import Configuration
 from tidegate.security.own import own_key
 
-pytestmark = pytest.mark.skipif(
+becomes_another = pytest.mark.skipif(
     os.geteuid() != 0 or not LocalUsers.can_tell(),
     reason="only root can become another user, and only Linux tells users",
 )
+NO_NETWORK = missing()
 HELLO = b"\x16\x03"
 """How TLS begins: a client says this before the server has proved anything."""
 
 
+@becomes_another
 def test_no_port_and_no_file_answers_another_user(cluster: Cluster, tmp_path: Path) -> None:
     run = CountsRun(tmp_path, seconds=8, rows=20_000)
     watch = run.submit(cluster)
@@ -76,6 +79,20 @@ def listening(cluster: Cluster) -> set[int]:
 def tells_nothing(answer: str) -> bool:
     """Nothing, a refusal, an alert of TLS, or that the words were not understood, which py4j says with a `!`."""
     return not answer or " 403 " in answer or " 400 " in answer or answer.startswith(("\x15\x03", "!"))
+
+
+@pytest.mark.skipif(bool(NO_NETWORK), reason=NO_NETWORK)
+def test_no_port_is_reached_from_another_network(cluster: Cluster, tmp_path: Path) -> None:
+    run = CountsRun(tmp_path, seconds=3, rows=3_000)
+    watch = run.submit(cluster)
+    watch.wait_checkpoints(1)
+    with another_network() as elsewhere, socket.create_server(("0.0.0.0", 0)) as open_to_all:
+        ours = open_to_all.getsockname()[1]
+        found = elsewhere.scan([ours, *listening(cluster)])
+    assert found.pop(ours) == "connected", "it could reach ports of this machine"
+    assert len(found) >= 6
+    assert found == dict.fromkeys(found, "ConnectionRefusedError")
+    watch.wait_finished(HANG_LIMIT_S)
 
 
 def test_who_takes_the_port_first_hears_how_tls_begins_and_no_program(tmp_path: Path) -> None:
