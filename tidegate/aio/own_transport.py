@@ -54,8 +54,8 @@ class OwnTransport(Transport):
                 f"with -D {_INSECURE}=true this one speaks plain text, too, and others can read it and answer"
             )
         return (
-            f"the process at {address} does not have the key of this user ({self._own.path}): it is another user's, was started with another tidegate.home, "
-            "or has TLS of its own (security.ssl.internal.enabled)"
+            f"the process at {address} does not have the key of this user ({self._own.path}): it is another user's, who can let others in by TLS, "
+            "was started with another tidegate.home, or has TLS of its own (security.ssl.internal.enabled)"
         )
 
     def hello(self) -> bytes:
