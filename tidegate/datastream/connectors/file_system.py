@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
@@ -29,7 +30,7 @@ from tidegate.datastream.connectors.bulk_writers import EncodedBulkWriterFactory
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.model.errors import InvalidJob
 
-_JAVA = "FileCompactStrategy FileCompactor StreamingFileSink"
+_JAVA = "FileCompactStrategy FileCompactor"
 
 __all__ = [
     *_JAVA.split(),
@@ -43,11 +44,14 @@ __all__ = [
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
+    "StreamingFileSink",
 ]
 
 _WHOLE_FILE_BYTES = 2**62
 """More than any file has."""
 _UTF_8 = ("utf-8", "utf8")
+_DEPRECATED = "Deprecated in 1.15. Use FileSink instead."
+"""PyFlink's words."""
 
 
 @dataclass(frozen=True)
@@ -327,6 +331,47 @@ class FileSink(OurFileSink):
                 f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
             )
         return _BulkFormatBuilder(base_path, writer_factory=writer_factory)
+
+
+class _StreamingBuilder(_BaseBuilder):
+    """What ``StreamingFileSink`` names otherwise than ``FileSink``."""
+
+    def with_rolling_policy(self, policy: OurRollingPolicy) -> Self:
+        """Sets when a part file ends, besides at every checkpoint."""
+        return super().with_rolling_policy(policy)
+
+
+@dataclass(frozen=True)
+class _StreamingRowFormatBuilder(_StreamingBuilder, _RowFormatBuilder):
+    """PyFlink: ``StreamingFileSink.DefaultRowFormatBuilder``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StreamingBulkFormatBuilder(_StreamingBuilder, _BulkFormatBuilder):
+    """PyFlink: ``StreamingFileSink.DefaultBulkFormatBuilder``."""
+
+
+class StreamingFileSink(OurFileSink):
+    """Builds what ``FileSink`` builds, for ``DataStream.add_sink``. Flink has deprecated it since 1.15, and with its default policy leaves the last part file
+    of a stream that ends hidden, which is committed here."""
+
+    BaseBuilder: TypeAlias = _StreamingBuilder
+    DefaultRowFormatBuilder: TypeAlias = _StreamingRowFormatBuilder
+    DefaultBulkFormatBuilder: TypeAlias = _StreamingBulkFormatBuilder
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> _StreamingRowFormatBuilder:
+        """As ``FileSink.for_row_format``."""
+        warnings.warn(_DEPRECATED, DeprecationWarning, stacklevel=2)
+        FileSink.for_row_format(base_path, encoder)
+        return _StreamingRowFormatBuilder(base_path)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> _StreamingBulkFormatBuilder:
+        """As ``FileSink.for_bulk_format``."""
+        warnings.warn(_DEPRECATED, DeprecationWarning, stacklevel=2)
+        made = FileSink.for_bulk_format(base_path, writer_factory)
+        return _StreamingBulkFormatBuilder(base_path, writer_factory=made.writer_factory)
 
 
 __getattr__ = finding(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import pickle
+from pathlib import Path
 
 import pytest
 
-from tidegate.common import Types
+from tidegate.common import Encoder, Types
 from tidegate.common.constants import MAX_LONG_VALUE, MIN_LONG_VALUE
 from tidegate.common.typeinfo import (
     BasicType,
@@ -19,8 +21,11 @@ from tidegate.common.typeinfo import (
 )
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors import FileSink, KafkaSource
+from tidegate.datastream.connectors.file_system import BucketAssigner, OutputFileConfig, RollingPolicy, StreamingFileSink
 from tidegate.datastream.connectors.file_system import FileSink as SameFileSink
+from tidegate.datastream.formats.parquet import ParquetBulkWriters
 from tidegate.model.errors import InvalidJob
+from tidegate.table.types import DataTypes
 
 
 @pytest.mark.parametrize(
@@ -49,11 +54,29 @@ def test_a_name_that_never_was_is_reported_as_python_does() -> None:
     assert not hasattr(importlib.import_module("tidegate.common"), "Nothing")
 
 
-@pytest.mark.parametrize("name", ["FlinkKafkaConsumer", "FlinkKafkaProducer", "StreamingFileSink"])
+@pytest.mark.parametrize("name", ["FlinkKafkaConsumer", "FlinkKafkaProducer"])
 def test_connectors_of_flink_1_import_and_say_what_to_use(name: str) -> None:
     found = getattr(importlib.import_module("tidegate.datastream.connectors"), name)
-    with pytest.raises(TypeError, match=rf"{name} .*use (Kafka|File)Source and (Kafka|File)Sink"):
+    with pytest.raises(TypeError, match=rf"{name} .*use KafkaSource and KafkaSink"):
         found()
+
+
+def test_the_file_sink_of_flink_1_writes_what_the_newer_one_writes(tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="Use FileSink instead"):
+        rows = StreamingFileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+    policy, names = RollingPolicy.default_rolling_policy(part_size=10), OutputFileConfig("words", ".txt")
+    flat = BucketAssigner.base_path_bucket_assigner()
+    older = rows.with_rolling_policy(policy=policy).with_bucket_check_interval(1000).with_bucket_assigner(flat)
+    newer = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).with_rolling_policy(policy)
+    sinks = older.with_output_file_config(names).build(), (
+        newer.with_bucket_assigner(flat).with_output_file_config(names).build()
+    )
+    assert pickle.dumps(sinks[0]) == pickle.dumps(sinks[1])
+    kind = DataTypes.ROW([DataTypes.FIELD("n", DataTypes.INT())])
+    with pytest.warns(DeprecationWarning):
+        bulk = StreamingFileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(kind)).build()
+    parquet = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(kind)).build()
+    assert pickle.dumps(bulk) == pickle.dumps(parquet)
 
 
 def test_names_of_other_modules_are_the_same_objects() -> None:
