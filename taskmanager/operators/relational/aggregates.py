@@ -11,6 +11,7 @@ from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, adds
 from tidegate.functions.sql.rows import Change, Row
 from tidegate.taskmanager.operators.relational.base import RelationalOperator, differs
+from tidegate.taskmanager.operators.relational.kept_counts import KeptCounts
 
 
 class GroupAggregate(RelationalOperator):
@@ -40,6 +41,21 @@ class GroupAggregate(RelationalOperator):
         self._shown: dict[Any, tuple[Any, ...]] = {}
         """The values that were shown last, by keys of a batch."""
 
+    def open_states(self) -> None:
+        super().open_states()
+        self._counts = KeptCounts(self._aggregates, self, self._ttl_ms) if self._aggregates.counts_at else None
+
+    def read(self, group: int, key: Any, now_ms: int) -> Any:
+        acc = self._state.read(group, key, now_ms)
+        if acc is not None and self._counts is not None:
+            self._counts.attach(acc, group, key, now_ms)
+        return acc
+
+    def write(self, group: int, key: Any, state: Any, now_ms: int) -> None:
+        if state is not None and self._counts is not None:
+            self._counts.detach(state, group, key, now_ms)
+        self._state.write(group, key, state, now_ms)
+
     def begin_batch(self) -> None:
         self._shown.clear()
         self._touched.clear()
@@ -58,6 +74,7 @@ class GroupAggregate(RelationalOperator):
         before = None if is_first else self._shown.get(key) or aggregates.values(state)
         aggregates.change(state, row, added)
         if self._retracts and state[0] == 0:
+            self._remove_counts(state)
             self._shown.pop(key, None)
             self._tell(group, before, None, out)
             return None
@@ -77,9 +94,15 @@ class GroupAggregate(RelationalOperator):
             self._shown[key] = self._aggregates.values(state)
         self._aggregates.change(state, row, added)
         if self._retracts and state[0] == 0:
+            self._remove_counts(state)
             state = None
         self._touched[key] = group, state
         return state
+
+    def _remove_counts(self, state: Any) -> None:
+        """No row of an accumulator is left."""
+        if self._counts is not None:
+            self._counts.remove(state)
 
     def _tell(self, group: Row, before: Row | None, now: Row | None, out: list[Change]) -> None:
         if self._aggregates.emits_rows:

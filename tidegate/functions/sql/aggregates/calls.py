@@ -33,6 +33,10 @@ class _Call:
         self._distinct: Final = call.distinct
         self._keeps: Final = keeps
         self.function: Final = function
+        self.counts_at: Final = [(False, 0)] if call.distinct else []
+        """Where counts of values stand: whether in the function's accumulator within that of a distinct call, and the index."""
+        if function.counts_at is not None:
+            self.counts_at.append((call.distinct, function.counts_at))
 
     def create(self) -> Accumulator:
         created = self.function.create()
@@ -80,6 +84,9 @@ class CompiledAggregates:
         self._calls = tuple(calls)
         self.emits_rows: Final = any(call.function.emits_rows for call in calls)
         """Whether the one value is a tuple of rows."""
+        self.counts_at: Final = [(number, *place) for number, call in enumerate(calls) for place in call.counts_at]
+        """Where counts stand that grow with the number of different values: the number of the call, whether in the function's accumulator within that of a
+        distinct call, and the index."""
 
     def create(self) -> Accumulator:
         """Returns the accumulator of no rows."""

@@ -32,6 +32,8 @@ class SqlAggregate(ABC):
     can_retract = True
     emits_rows = False
     """Whether its value is a tuple of rows."""
+    counts_at: int | None = None
+    """Where in its accumulator the counts of all its values stand, by value; ``None``: nowhere."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[LogicalType]) -> None:
         self.call = call
@@ -228,6 +230,7 @@ class Extreme(SqlAggregate):
         super().__init__(call, arguments)
         self._best = best
         self._keeps_all = keeps_all
+        self.counts_at = 1 if keeps_all else None
 
     def create(self) -> Accumulator:
         return [None, {}] if self._keeps_all else [None]

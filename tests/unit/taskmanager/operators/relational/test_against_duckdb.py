@@ -28,6 +28,7 @@ from tidegate.plan.specs import (
     StateMetadata,
     TableSink,
 )
+from tidegate.taskmanager.operators.relational import kept_counts
 
 INT, BIGINT = LogicalType(TypeRoot.INTEGER), LogicalType(TypeRoot.BIGINT)
 STRING, BOOLEAN = LogicalType(TypeRoot.VARCHAR, length=2147483647), LogicalType(TypeRoot.BOOLEAN)
@@ -104,9 +105,14 @@ def _whole_average(rows: Sequence[Row], position: int) -> list[Row]:
     return [tuple(int(v) if i == position and v is not None else v for i, v in enumerate(row)) for row in rows]
 
 
+@pytest.mark.parametrize("most", [64, 1])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("seed", range(2))
-def test_aggregates_of_groups_at_every_prefix(seed: int, backend: str) -> None:
+def test_aggregates_of_groups_at_every_prefix(
+    seed: int, backend: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``most``: counts that stand in an accumulator, at most."""
+    monkeypatch.setattr(kept_counts, "MOST_IN_ACCUMULATOR", most)
     rng = random.Random(seed)
     rows = list(itertools.product(("a", "b", "ü", None), (-7, 2, 3, None), (True, False, None)))
     subtasks = Subtasks(group_aggregate((0,)), [ROWS], [[0]], 2, {"state.backend.type": backend})

@@ -29,7 +29,7 @@ from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.plan import nodes
-from tidegate.plan.expressions import CurrentRow, UnboundedPreceding
+from tidegate.plan.expressions import AggregateCall, CurrentRow, UnboundedPreceding
 from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.specs import (
     ConstantRange,
@@ -44,15 +44,22 @@ from tidegate.plan.specs import (
     Retract,
     SortField,
     SortSpec,
+    StateMetadata,
     TableSink,
     TumblingWindow,
     WindowAttachedWindowing,
 )
 from tidegate.taskmanager.keyed_state.heap.backend import KeyedStateBackend
+from tidegate.taskmanager.operators.relational import kept_counts
 
 ROWS_OF_KEY = 20_000
 MOST_BYTES = 8_000
 """Bytes that a checkpoint may write after one row: a file of Arrow's with some rows."""
+
+
+@pytest.fixture(autouse=True)
+def _few_counts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_counts, "MOST_IN_ACCUMULATOR", 64)
 
 
 @dataclass
@@ -131,7 +138,36 @@ def window_join() -> nodes.WindowJoin1:
     )
 
 
+def aggregate(*calls: AggregateCall, ttl_ms: int = 0) -> nodes.GroupAggregate1:
+    """Of rows that may go, by ``k``; of each batch one change is emitted."""
+    names = [Field(f"a{i}", made.type) for i, made in enumerate(calls)]
+    return nodes.GroupAggregate1(
+        id=1,
+        output_type=LogicalType(TypeRoot.ROW, fields=(ROWS.fields[0], *names)),
+        description="GroupAggregate",
+        grouping=(0,),
+        agg_calls=calls,
+        agg_call_need_retractions=(True,) * len(calls),
+        generate_update_before=True,
+        need_retraction=True,
+        configuration={"table.exec.mini-batch.enabled": "true"},
+        state=(StateMetadata(index=0, ttl=f"{ttl_ms} ms", name="groupAggregateState"),),
+    )
+
+
+DISTINCT, EXTREMES = call("$COUNT$1", BIGINT, 1, distinct=True), (call("$MIN$1", INT, 1), call("$MAX$1", INT, 1))
+
 CASES = {
+    "distinct values": Case(
+        aggregate(DISTINCT), [ROWS], [[0]], lambda i: ("a", i, 5), [(0, (0, ("a", -1, 5))), (0, (3, ("a", 7, 5)))]
+    ),
+    "MIN and MAX of rows that go": Case(
+        aggregate(*EXTREMES),
+        [ROWS],
+        [[0]],
+        lambda i: ("a", i, 5),
+        [(0, (0, ("a", -1, 5))), (0, (3, ("a", -1, 5)))],
+    ),
     "join without keys": Case(
         join("INNER", has_keys=False), [LEFT, RIGHT], [[], []], lambda i: (i, "p"), [(0, (0, (-1, "p")))]
     ),
@@ -209,7 +245,20 @@ def _held(*rows: Any) -> dict[Any, list[Any]]:
 
 P, Q = (1, "p"), (1, "q")
 A, B = ("a", 1, 5_000), ("a", 2, 6_000)
+MANY = range(100)
 BEFORE: dict[str, tuple[Any, dict[str, Any], Sequence[tuple[int, Change]], Sequence[tuple[int, Change]]]] = {
+    "distinct values": (
+        "a",
+        {"state": [101, [[{(i,): 1 + (i == 3) for i in MANY}, [100]]]]},
+        [(0, (0, ("a", i, 5))) for i in (*MANY, 3)],
+        [(0, (3, ("a", 3, 5))), (0, (0, ("a", 7, 5))), (0, (3, ("a", 3, 5))), (0, (0, ("a", 100, 5)))],
+    ),
+    "MIN and MAX of rows that go": (
+        "a",
+        {"state": [100, [[0, dict.fromkeys(MANY, 1)], [99, dict.fromkeys(MANY, 1)]]]},
+        [(0, (0, ("a", i, 5))) for i in MANY],
+        [(0, (3, ("a", i, 5))) for i in (0, 99, 50, 1, *range(2, 50))],
+    ),
     "outer join of one key": (
         1,
         {"left": _held((P, 2, 1), (Q, 1, 0)), "right": _held((Q, 1, 2))},
@@ -321,4 +370,71 @@ def test_nan_is_larger_than_all_numbers_and_a_row_with_it_is_found_again() -> No
     assert fold([(kind, (str(row),)) for kind, row in subtasks.changes]) == [("(1, 3.0)",), ("(1, -inf)",)]
     subtasks.feed([(3, (1, 3.0)), (3, (1, float("nan"))), (3, (1, float("inf")))])
     assert fold([(kind, (str(row),)) for kind, row in subtasks.changes]) == [("(1, -inf)",)]
+    subtasks.close()
+
+
+def counted(subtasks: Subtasks, *changes: tuple[int, int]) -> Any:
+    """Feeds values of one key with their kinds; returns what is shown last."""
+    return subtasks.feed([(kind, ("a", value, 5)) for kind, value in changes])[-1][1][1:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_entries_of_counts_go_with_their_accumulator_and_live_as_long_as_it(backend: str) -> None:
+    node = aggregate(DISTINCT, *EXTREMES, ttl_ms=100)
+    subtasks = Subtasks(node, [ROWS], [[0]], 1, {"state.backend.type": backend})
+    assert counted(subtasks, *((0, i) for i in MANY)) == (100, 0, 99)
+    for now_ms in (60, 120, 210):  # of values that do not come again all are remembered
+        subtasks.set_clock(now_ms)
+        assert counted(subtasks, (0, 200)) == (101, 0, 200)
+    subtasks.rescale(2)
+    subtasks.set_clock(300)
+    assert counted(subtasks, (0, 5), (3, 0), (3, 200), (3, 200), (3, 200)) == (99, 1, 99)
+    subtasks.set_clock(400)  # expired, though its entries live
+    assert counted(subtasks, *((0, i) for i in range(50))) == (50, 0, 49)
+    assert counted(subtasks, *((0, i) for i in range(100, 150))) == (100, 0, 149)
+    assert counted(subtasks, (0, 60)) == (101, 0, 149)
+    subtasks.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_entries_of_counts_are_gone_when_no_row_is_left(backend: str) -> None:
+    subtasks = Subtasks(aggregate(DISTINCT), [ROWS], [[0]], 1, {"state.backend.type": backend})
+    for _ in range(2):
+        subtasks.feed([(0, ("a", i, 5)) for i in MANY])
+        subtasks.rescale(2)
+        assert subtasks.feed([(3, ("a", i, 5)) for i in MANY]) == [(3, ("a", 100))]
+        assert not any(running.snapshot().keyed for running in subtasks.running)
+    subtasks.close()
+
+
+def states_of(subtasks: Subtasks) -> set[str]:
+    return {segment.state_name for running in subtasks.running for segment in running.snapshot().keyed}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_counts_of_few_rows_stand_in_their_accumulator_again(backend: str) -> None:
+    subtasks = Subtasks(aggregate(DISTINCT, *EXTREMES), [ROWS], [[0]], 1, {"state.backend.type": backend})
+    counted(subtasks, *((0, i) for i in MANY))
+    assert states_of(subtasks) == {"state", "counts-0", "counts-1", "counts-2"}
+    assert counted(subtasks, *((3, i) for i in range(70))) == (30, 70, 99)
+    assert states_of(subtasks) == {"state"}
+    subtasks.rescale(2)
+    assert counted(subtasks, (3, 70), (3, 99)) == (28, 71, 98)
+    subtasks.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_that_python_finds_equal_and_unequal_are_counted_as_java_does(backend: str) -> None:
+    """NaN is one value, zeros of different signs are two, in entries as in an accumulator."""
+    kind = LogicalType(TypeRoot.ROW, fields=(ROWS.fields[0], Field("x", LogicalType(TypeRoot.DOUBLE))))
+    node = aggregate(call("$COUNT$1", BIGINT, 1, distinct=True), call("$MAX$1", kind.fields[1].type, 1))
+    subtasks = Subtasks(node, [kind], [[0]], 1, {"state.backend.type": backend})
+    odd = (float("nan"), 0.0, -0.0, float("inf"))
+    found = [str(row) for _, row in subtasks.feed([(0, ("a", x)) for x in (*odd, *map(float, range(1, 100)))])]
+    assert found[-1] == "('a', 103, nan)"
+    subtasks.rescale(1)
+    found = [str(row) for _, row in subtasks.feed([(0, ("a", x)) for x in odd])]
+    assert found[-1] == "('a', 103, nan)"  # a row with NaN is an update of itself
+    found = [str(row) for _, row in subtasks.feed([(3, ("a", x)) for x in (*odd, *odd)])]
+    assert found[-1] == "('a', 99, 99.0)"
     subtasks.close()
