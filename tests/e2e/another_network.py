@@ -60,7 +60,10 @@ def missing() -> str:
 def another_network() -> Iterator[AnotherNetwork]:
     """It ends, and the cable with it, with the process in it."""
     number = os.getpid()
-    third, fourth = number // 64 % 256, number % 64 * 4  # of a network of four addresses that no other process of these tests has
+    third, fourth = (
+        number // 64 % 256,
+        number % 64 * 4,
+    )  # of a network of four addresses that no other process of these tests has
     ours, theirs = f"10.231.{third}.{fourth + 1}", f"10.231.{third}.{fourth + 2}"
     here, there = f"tg{number % 100_000_000}a", f"tg{number % 100_000_000}b"
     inside = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -77,7 +80,8 @@ def another_network() -> Iterator[AnotherNetwork]:
     finally:
         inside.kill()
         inside.wait(LIMIT_S)
-        assert inside.stdin is not None and inside.stdout is not None
+        assert inside.stdin is not None
+        assert inside.stdout is not None
         inside.stdin.close()
         inside.stdout.close()
 

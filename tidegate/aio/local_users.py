@@ -72,7 +72,7 @@ class LocalUsers:
 
 
 def _place(text: str) -> Place:
-    """Of ``0100007F:1F91``: words of the address in the byte order of the machine."""
+    """Returns the place of ``0100007F:1F91``: words of the address in the byte order of the machine."""
     address, _, port = text.partition(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     packed = b"".join(struct.pack(_WORDS, word) for word in words)

@@ -10,7 +10,7 @@ from pathlib import Path
 SOON = timedelta(days=30)
 """Chosen: a warning comes so long before a certificate expires."""
 REMAINING = "Status.Security.Certificate.RemainingSeconds"
-"""Of the certificate that expires first; negative when it has expired. Flink has none."""
+"""The metric of the certificate that expires first; negative when it has expired. Flink has none."""
 _log = logging.getLogger(__name__)
 
 

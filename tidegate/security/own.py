@@ -66,7 +66,7 @@ def _check(path: Path, is_kind: Callable[[int], bool]) -> None:
 
 
 def _make(path: Path) -> None:
-    """Of two processes that make one at once, the first has made it."""
+    """Writes a new key, unless another process did so meanwhile."""
     content = _self_signed()
     descriptor, name = tempfile.mkstemp(dir=path.parent)  # for the user alone
     try:

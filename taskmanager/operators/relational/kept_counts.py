@@ -53,7 +53,7 @@ class EntryCounts:
         self._changed[self._name if form is self._form else name_of(form)] = count
 
     def items(self) -> Iterator[tuple[Any, int]]:
-        """Of all values, as they are now."""
+        """Returns the form and the count of each value, as they are now."""
         self.flush()
         for name, count in list(self._entries.all().items()):
             yield decode_form(name)[0] if name.__class__ is bytes else name, count
@@ -124,7 +124,9 @@ class KeptCounts:
                 self._attached -= 1
                 holder[at] = self._put_back(held, acc[0], now_ms)
             elif len(held) > self._most and acc[0] > self._few:
-                EntryCounts(state.of(group, key, now_ms), now_ms).take_over(held)  # in place of those of an accumulator that expired
+                EntryCounts(state.of(group, key, now_ms), now_ms).take_over(
+                    held
+                )  # in place of those of an accumulator that expired
                 holder[at] = now_ms
 
     def remove(self, acc: Any) -> None:

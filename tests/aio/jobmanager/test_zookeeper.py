@@ -291,7 +291,7 @@ def _with_digest(zookeeper: ZooKeeperServers, digest: str, root: str) -> list[st
         ({"high__availability_storageDir": "s3://bucket/ha"}, "mount"),
         (
             {"high__availability_zookeeper_client_acl": "creator"},
-            r"high-availability\.zookeeper\.client\.authorization is not set .* digest:user:password",
+            r"high-availability\.zookeeper\.client\.authorization is not set, .* digest:user:password",
         ),
         (
             {"high__availability_zookeeper_client_authorization": "sasl:one:secret"},

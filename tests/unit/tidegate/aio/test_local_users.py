@@ -1,4 +1,4 @@
-"""Of which user a connection over loopback is: read from the kernel's tables, never guessed."""
+"""The user of a connection over loopback is read from the kernel's tables, never guessed."""
 
 from __future__ import annotations
 

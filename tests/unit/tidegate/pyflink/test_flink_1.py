@@ -21,7 +21,12 @@ from tidegate.common.typeinfo import (
 )
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors import FileSink, KafkaSource
-from tidegate.datastream.connectors.file_system import BucketAssigner, OutputFileConfig, RollingPolicy, StreamingFileSink
+from tidegate.datastream.connectors.file_system import (
+    BucketAssigner,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamingFileSink,
+)
 from tidegate.datastream.connectors.file_system import FileSink as SameFileSink
 from tidegate.datastream.formats.parquet import ParquetBulkWriters
 from tidegate.model.errors import InvalidJob
@@ -68,12 +73,13 @@ def test_the_file_sink_of_flink_1_writes_what_the_newer_one_writes(tmp_path: Pat
     flat = BucketAssigner.base_path_bucket_assigner()
     older = rows.with_rolling_policy(policy=policy).with_bucket_check_interval(1000).with_bucket_assigner(flat)
     newer = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).with_rolling_policy(policy)
-    sinks = older.with_output_file_config(names).build(), (
-        newer.with_bucket_assigner(flat).with_output_file_config(names).build()
+    sinks = (
+        older.with_output_file_config(names).build(),
+        (newer.with_bucket_assigner(flat).with_output_file_config(names).build()),
     )
     assert pickle.dumps(sinks[0]) == pickle.dumps(sinks[1])
     kind = DataTypes.ROW([DataTypes.FIELD("n", DataTypes.INT())])
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="Use FileSink instead"):
         bulk = StreamingFileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(kind)).build()
     parquet = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(kind)).build()
     assert pickle.dumps(bulk) == pickle.dumps(parquet)

@@ -139,7 +139,7 @@ def window_join() -> nodes.WindowJoin1:
 
 
 def aggregate(*calls: AggregateCall, ttl_ms: int = 0) -> nodes.GroupAggregate1:
-    """Of rows that may go, by ``k``; of each batch one change is emitted."""
+    """Returns the aggregate of rows that may go, by ``k``, which emits one change for each batch."""
     names = [Field(f"a{i}", made.type) for i, made in enumerate(calls)]
     return nodes.GroupAggregate1(
         id=1,
