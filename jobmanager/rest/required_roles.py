@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.routes import Router, reads
 from tidegate.security.users import Role
 
 _JOB, _VERTEX = "/jobs/:jobid", "/jobs/:jobid/vertices/:vertexid"
@@ -68,3 +70,18 @@ REST_ROLES: Mapping[tuple[str, str], Role] = {
 OPEN_PATHS = ("/", "/web/session", "/web/{name:.+}", "/docs", "/docs/{name:.*}", "/flink", "/flink/{path:.*}")
 """Paths of the page without a role: its files, which say nothing of the cluster, and how one signs in.
 What is below ``/flink`` and no file is a path of the REST API."""
+
+
+class ReadingRoles:
+    """The roles of paths as they come, by the table, for a server that has no handlers of their patterns."""
+
+    def __init__(self) -> None:
+        self._router = Router(reads(pattern, lambda _: None) for method, pattern in REST_ROLES if method == "GET")
+
+    def of(self, raw_path: str) -> Role:
+        """The least one for a path that is none of the REST API."""
+        try:
+            route, _ = self._router.find("GET", raw_path)
+        except RestError:
+            return Role.VIEW
+        return REST_ROLES["GET", route.pattern]

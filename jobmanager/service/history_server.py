@@ -15,16 +15,19 @@ from pathlib import Path
 
 from aiohttp import web
 
+from tidegate.aio.admission import CHALLENGE, Admission
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_server
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
+from tidegate.jobmanager.rest.http.admission import RestAdmission
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.own_user import own_user_alone
 from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
+from tidegate.jobmanager.rest.required_roles import ReadingRoles
 from tidegate.jobmanager.rest.responses.cluster import dashboard_config
 from tidegate.jobmanager.rest.routes import plain_path
 from tidegate.jobmanager.web.files import INDEX, FileAnswers, open_files
@@ -37,6 +40,7 @@ from tidegate.store.job_archives import JobArchives
 AnswerOf = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ALL = -1
 """Flink's value of `historyserver.archive.retained-jobs` for no limit."""
+_ABOUT_JOBS = ("config", "jobs", "applications")
 _JSON = {"content-type": "application/json; charset=UTF-8"}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Jobs that are over</title>
 <style>body{{font:16px system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0}}</style>
@@ -46,9 +50,11 @@ _log = logging.getLogger("historyserver")
 
 
 class HistoryServer:
-    """Reads only."""
+    """Reads only. ``admission``: ``None`` where there are no users."""
 
-    def __init__(self, configuration: Configuration, history: History) -> None:
+    def __init__(self, configuration: Configuration, history: History, admission: RestAdmission | None) -> None:
+        self._admission = admission
+        self._roles = ReadingRoles()
         self._configuration = configuration
         self._history = history
         self._guard = OriginGuard((configuration.get(HistoryOptions.ADDRESS), *own_names(configuration)))
@@ -60,7 +66,7 @@ class HistoryServer:
 
     def application(self) -> web.Application:
         host = self._configuration.get(HistoryOptions.ADDRESS)
-        first = own_user_alone(self._configuration, host, asks_users=False)
+        first = own_user_alone(self._configuration, host, asks_users=self._admission is not None)
         application = web.Application(middlewares=[*first, self._to_whom_it_may_be_shown])
         application.router.add_get("/{path:.*}", self._answer)
         return application
@@ -69,14 +75,23 @@ class HistoryServer:
     async def _to_whom_it_may_be_shown(self, request: web.Request, handler: AnswerOf) -> web.StreamResponse:
         try:
             self._guard.check_host(request.headers)
+            response = await handler(request)
         except RestError as error:
-            return _json({"errors": list(error.messages)}, error.status)
-        response = await handler(request)
+            response = _json({"errors": list(error.messages)}, error.status)
+            response.headers.update(CHALLENGE if error.status == 401 else {})
+            return response
         response.headers.extend(self._allowed)
         return response
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        """Files of the dashboard say nothing of jobs. What else there is, asks for the role that the same path of a JobManager has. Raises ``RestError`` 401
+        or 403."""
         path = plain_path(request.rel_url.raw_path)
+        name = path.removeprefix("/") or INDEX
+        if self._dashboard is not None and name.partition("/")[0] not in _ABOUT_JOBS and self._dashboard.has(name):
+            return self._dashboard.answer(request, name)
+        if self._admission is not None:
+            self._admission.admit(request, self._roles.of(path))
         match path.split("/")[1:]:
             case ["config"]:
                 return _json(self._config())
@@ -89,9 +104,6 @@ class HistoryServer:
                 return _json({"applications": self._history.items(APPLICATIONS)})
             case ["jobs" | "applications", job_id, *_]:
                 return await self._of_job(JobId(job_id), path)
-        name = path.removeprefix("/") or INDEX
-        if self._dashboard is not None and self._dashboard.has(name):
-            return self._dashboard.answer(request, name)
         return self._page() if name == INDEX else _not_found(path)
 
     async def _of_job(self, job_id: JobId, path: str) -> web.Response:
@@ -160,7 +172,8 @@ async def start_history_server(configuration: Configuration, services: Services)
         _refresh(history, option(HistoryOptions.REFRESH_INTERVAL), None if retained == ALL else retained)
     )
     services.started("refresh: runs", lambda: _end(refreshing))
-    runner = runner_of(HistoryServer(configuration, history).application())
+    admission = RestAdmission.of(Admission.of(configuration), configuration)
+    runner = runner_of(HistoryServer(configuration, history, admission).application())
     await runner.setup()
     services.started("history server: up", runner.cleanup)
     bound = await serve_http(runner, host, port, "history server", tls=tls)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from tidegate.aio.admission import CHALLENGE
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_server
@@ -31,7 +32,7 @@ from tidegate.jobmanager.rest.handlers.rescaling import RescalingHandlers
 from tidegate.jobmanager.rest.handlers.snapshots import SnapshotHandlers
 from tidegate.jobmanager.rest.handlers.unsupported_routes import UnsupportedRoutes
 from tidegate.jobmanager.rest.handlers.vertices import VertexHandlers
-from tidegate.jobmanager.rest.http.admission import CHALLENGE, RestAdmission
+from tidegate.jobmanager.rest.http.admission import RestAdmission
 from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES, Upload, drain, read_body
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names

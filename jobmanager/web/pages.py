@@ -21,8 +21,9 @@ from pathlib import Path
 
 from aiohttp import web
 
+from tidegate.aio.admission import CHALLENGE
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.http.admission import CHALLENGE, RestAdmission
+from tidegate.jobmanager.rest.http.admission import RestAdmission
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found
 from tidegate.jobmanager.rest.required_roles import OPEN_PATHS, REST_ROLES
 from tidegate.jobmanager.web.archived import found_parts

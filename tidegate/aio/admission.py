@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tidegate.security.reloading import Reloaded
 
 AUTHORIZATION = "authorization"
+CHALLENGE = {"www-authenticate": 'Bearer realm="tidegate"'}
+"""With each answer 401 by HTTP."""
 _BEARER = "Bearer "
 _SUBJECTS = ("job_id", "path", "target_directory", "task_manager_id", "key", "name")
 CLUSTER = User("(process of the cluster)", Role.DEPLOY)
@@ -58,6 +60,20 @@ class Admission:
         """``None``: there are no users. Raises ``ConfigurationError``."""
         users = users_of(configuration)
         return None if users is None else Admission(users, Audit.of(configuration), own_token)
+
+    def admit_bearer(self, header: str | None, needed: Role, what: str, source: str) -> None:
+        """``header``: ``Authorization`` of a request by HTTP. Raises ``NotAuthenticated`` or ``NotPermitted``, which the audit log tells as well."""
+        user = None
+        try:
+            if header is None:
+                raise NotAuthenticated("this cluster has users: send the token of one as `Authorization: Bearer`")
+            user = self.of_token(bearer_of(header))
+            if user is None:
+                raise NotAuthenticated("the token is not one of a user of this cluster")
+            check_role(user, needed, what)
+        except TidegateError as error:
+            self.audit.write(user, source, what, "", f"refused: {error.message}")
+            raise
 
     def of_token(self, token: str) -> User | None:
         if self.own_token and _same(token, self.own_token):

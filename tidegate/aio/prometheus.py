@@ -3,7 +3,7 @@
     scope taskmanager_job_task, name numRecordsIn  ─▶  flink_taskmanager_job_task_numRecordsIn{host=...,job_name=...} 5.0
 
 Everything is a gauge, as there: what a counter counts begins again with each attempt. Figures are gathered when they are asked
-for, on the loop of the process, so nothing is gathered without a reader.
+for, on the loop of the process, so nothing is gathered without a reader. Where there are users, a reader is one of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.errors import ConfigurationError, ExternalError, NotAuthenticated, NotPermitted
 from tidegate.model.options import MetricOptions
+from tidegate.security.users import Role
 
 FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 NAME = "prom"
+METRICS_ROLES: Mapping[str, Role] = {"/metrics": Role.VIEW, "/": Role.VIEW}
+"""The role that each path needs where there are users."""
 _log = logging.getLogger(__name__)
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9:_]")
 _PORT_MAX = 65_535
@@ -110,14 +113,25 @@ async def serve_metrics(configuration: Configuration, host: str, gather: Gather)
         return None
     from aiohttp import web  # a TaskManager that serves nothing imports no web server: 0.2 s of each start
 
+    from tidegate.aio.admission import CHALLENGE, Admission
     from tidegate.aio.http_server import serve_http
 
+    admission = Admission.of(configuration)
+
     async def answer(request: web.Request) -> web.Response:
+        if admission is not None:
+            header, source = request.headers.get("Authorization"), request.remote or ""
+            try:
+                admission.admit_bearer(header, METRICS_ROLES[request.path], f"GET {request.path}", source)
+            except NotAuthenticated as error:
+                return web.Response(status=401, text=f"{error.message}\n", headers=CHALLENGE)
+            except NotPermitted as error:
+                return web.Response(status=403, text=f"{error.message}\n")
         return web.Response(body=exposition(gather()), headers={"content-type": CONTENT_TYPE_LATEST})
 
     application = web.Application()
-    application.router.add_get("/metrics", answer)
-    application.router.add_get("/", answer)
+    for path in METRICS_ROLES:
+        application.router.add_get(path, answer)
     ports = ports_of(configuration.get(MetricOptions.PROM_PORT))
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()

@@ -1,8 +1,8 @@
 """gRPC by TLS with a certificate at both ends.
 
 gRPC looks at the name in a certificate, Flink's internal connections do not: each peer is known by the authority that issued its certificate. So a client asks
-for the name in its own certificate; all certificates of a cluster have one name in common. A server takes certificates that were renewed for its next
-connections, a client for its next channel.
+for the name in its own certificate; all certificates of a cluster have one name in common. A user's has another, and its configuration names the cluster's. A
+server takes certificates that were renewed for its next connections, a client for its next channel.
 """
 
 from __future__ import annotations
@@ -17,20 +17,25 @@ from cryptography.x509.oid import ExtensionOID, NameOID
 
 from tidegate.aio.transport import ChannelOptions, Transport, first_message, is_of_handshake
 from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.options import SecurityOptions
 from tidegate.security.handshakes import check_pins, reason_of
 from tidegate.security.keystores import Credentials, pem_of
 from tidegate.security.reloading import Reloaded
 from tidegate.security.sockets import try_handshake
 from tidegate.security.tls import Material, believed, client_context
 
+_WRONG_NAME = ("is not in peer certificate", "Hostname Verification Check failed")
+"""What gRPC says where the certificate of a server is for another name."""
+
 
 class TlsTransport(Transport):
     """Threads may share it."""
 
-    def __init__(self, tls: Reloaded[Material]) -> None:
-        """``tls``: with credentials. Raises ``ConfigurationError`` for a certificate without a name, and for pins of certificates that are in
-        neither store."""
+    def __init__(self, tls: Reloaded[Material], cluster: str = "") -> None:
+        """``tls``: with credentials. ``cluster``: the name that servers have; empty for that of our own certificate. Raises ``ConfigurationError`` for a
+        certificate without a name, and for pins of certificates that are in neither store."""
         self.tls = self._tls = tls
+        self._cluster = cluster
         believed(tls.get())
         name_of(_credentials(tls.get()).certificate)
 
@@ -58,9 +63,11 @@ class TlsTransport(Transport):
         return secured
 
     def diagnose(self, address: str, details: str) -> str:
+        material = self._tls.get()
+        if any(text in details for text in _WRONG_NAME):
+            return self._of_another_name(address, name_of(_credentials(material).certificate))
         if not is_of_handshake(details):
             return ""
-        material = self._tls.get()
         context = client_context(material, checks_name=False)
         context.set_alpn_protocols(["h2"])
         expired = _credentials(material).expires
@@ -72,11 +79,20 @@ class TlsTransport(Transport):
     def hello(self) -> bytes:
         return first_message(client_context(self._tls.get(), checks_name=False))
 
+    def _of_another_name(self, address: str, own: str) -> str:
+        key = SecurityOptions.CLUSTER_NAME.key
+        if self._cluster:
+            return f"the certificate of the process at {address} is not for {self._cluster!r}, as {key} has it"
+        return (
+            f"the certificate of the process at {address} is not for {own!r}, the first name in ours: where ours is that of a user, set {key} to the first "
+            "name in the certificates of the cluster"
+        )
+
     def _client(self) -> tuple[grpc.ChannelCredentials, tuple[str, str]]:
         material = self._tls.get()
         own = _credentials(material)
         credentials = grpc.ssl_channel_credentials(pem_of(believed(material)), own.key_pem(), own.chain_pem())
-        return credentials, ("grpc.ssl_target_name_override", name_of(own.certificate))
+        return credentials, ("grpc.ssl_target_name_override", self._cluster or name_of(own.certificate))
 
     def _server(self) -> grpc.ServerCredentials:
         def current() -> grpc.ServerCertificateConfiguration:

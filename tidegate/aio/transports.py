@@ -21,7 +21,7 @@ def transport_of(configuration: Configuration) -> Transport:
     from tidegate.aio.tls_transport import TlsTransport  # its imports take as long as those of gRPC
     from tidegate.security.settings import internal_tls
 
-    return TlsTransport(internal_tls(configuration))
+    return TlsTransport(internal_tls(configuration), configuration.get(SecurityOptions.CLUSTER_NAME) or "")
 
 
 def ways_of(configuration: Configuration) -> dict[str, str]:

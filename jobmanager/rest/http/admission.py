@@ -16,8 +16,6 @@ from tidegate.security.proxy import TrustedProxy
 from tidegate.security.users import Role, User
 
 COOKIE = "tidegate-token"
-CHALLENGE = {"www-authenticate": 'Bearer realm="tidegate"'}
-"""With each answer 401."""
 
 
 class RestAdmission:

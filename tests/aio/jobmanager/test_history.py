@@ -22,6 +22,8 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.ids import JobId, hex_id
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.security.user_file import add_user
+from tidegate.security.users import Role
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.job_archives import JobArchives
 
@@ -256,3 +258,33 @@ async def test_an_archive_that_cannot_be_written_is_logged_and_nothing_else(
         told = await run_a_job(tmp_path, blocked / "archive", await_archive=False)
     assert told[f"/jobs/{JOB}"]["state"] == "CANCELED"
     assert "the job is not archived" in caplog.text
+
+
+async def test_where_there_are_users_the_history_server_asks_for_one(tmp_path: Path) -> None:
+    job_id = end_of(JobArchives(str(tmp_path / "archive")), 5)
+    users = tmp_path / "users"
+    bearer = {"Authorization": f"Bearer {add_user(users, 'ada', Role.VIEW)}"}
+    settings = {
+        "historyserver.archive.fs.dir": str(tmp_path / "archive"),
+        "historyserver.web.port": "0",
+        "historyserver.web.address": "127.0.0.1",
+        "tidegate.security.users.file": str(users),
+        "env.log.dir": str(tmp_path),
+    }
+    services = Services()
+    try:
+        port = await start_history_server(Configuration.from_strings(settings), services)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            for path in ("/", "/config", "/jobs", "/jobs/overview", f"/jobs/{job_id}", "/nothing"):
+                async with session.get(path) as answer:
+                    assert (answer.status, "Bearer" in answer.headers["www-authenticate"]) == (401, True), path
+                    assert list(await answer.json()) == ["errors"]
+                async with session.get(path, headers={"Authorization": "Bearer tgu_wrong"}) as answer:
+                    assert answer.status == 401, path
+                async with session.get(path, headers=bearer) as answer:
+                    assert answer.status in (200, 404), path
+                    assert job_id in await answer.text() or path != "/jobs"
+            async with session.get("/jobs", headers={"Cookie": f"tidegate-token={bearer['Authorization'][7:]}"}) as answer:
+                assert answer.status == 200, "a browser that has signed in at the JobManager of this host"
+    finally:
+        await services.stop_all()

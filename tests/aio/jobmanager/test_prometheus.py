@@ -14,6 +14,8 @@ from tests.ports import free_port
 from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
+from tidegate.security.user_file import add_user, remove_user
+from tidegate.security.users import Role
 
 
 async def scraped(port: int) -> dict[str, tuple[dict[str, str], float]]:
@@ -44,6 +46,33 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
     assert found["flink_jobmanager_job_lastCheckpointDuration"][1] >= 0
     assert found["flink_jobmanager_numRunningJobs"][1] == 1
     assert found["flink_jobmanager_job_lastCheckpointExternalPath"][1] == 0, "as Flink's reporter writes a text"
+
+
+async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Path) -> None:
+    port, users = free_port(), tmp_path / "users"
+    token = add_user(users, "prometheus", Role.VIEW)
+    text = {"metrics.reporter.prom.factory.class": FACTORY, "metrics.reporter.prom.port": str(port)}
+    configuration = Configuration.from_strings(
+        {**text, "tidegate.security.users.file": str(users), "env.log.dir": str(tmp_path)}
+    )
+    serving = await serve_metrics(configuration, "127.0.0.1", lambda: ())
+    assert serving is not None
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def status_with(**headers: str) -> int:
+                async with session.get(f"http://127.0.0.1:{port}/metrics", headers=headers) as answer:
+                    assert answer.status != 401 or "Bearer" in answer.headers["www-authenticate"]
+                    return answer.status
+
+            assert await status_with() == 401
+            assert await status_with(Authorization="Bearer tgu_wrong") == 401
+            assert await status_with(Authorization=f"Bearer {token}") == 200
+            remove_user(users, "prometheus")
+            assert await status_with(Authorization=f"Bearer {token}") == 401
+    finally:
+        await serving[1]()
+    assert next(tmp_path.glob("*.audit")).read_text().count('"what": "GET /metrics"') == 3
 
 
 def test_of_flinks_171_names_140_are_here() -> None:

@@ -101,6 +101,12 @@ class SecurityOptions:
         STRING,
         "File with that token, which its owner alone can read.",
     )
+    CLUSTER_NAME = optional(
+        "tidegate.security.cluster-name",
+        STRING,
+        "The first name in the certificates of a cluster's processes, for a client whose own certificate is that of a user and so has another name. Not set: "
+        "that of its own certificate.",
+    )
     PROXY_FINGERPRINT = optional(
         "tidegate.security.proxy.fingerprint",
         STRING,

@@ -104,6 +104,33 @@ async def test_who_may_call_what(tmp_path: Path) -> None:
         assert [await call(port, method, ADA) for method in (INTERNAL, VIEWS)] == ["UNAUTHENTICATED"] * 2
 
 
+async def test_a_command_line_shows_the_certificate_of_its_user(tmp_path: Path) -> None:
+    """It is the keystore of its configuration, which names the cluster, too: a user's certificate is for another name."""
+    own = tmp_path / "ada.pem"
+    own.write_bytes(ADA.key_pem() + ADA.chain_pem())
+    own.chmod(0o600)
+    async with served(tmp_path) as (port, _, _):
+        texts = {
+            "security.ssl.internal.enabled": "true",
+            "security.ssl.internal.keystore": str(own),
+            "security.ssl.internal.truststore": str(tmp_path / "trusted.pem"),
+        }
+
+        async def asked(method: str, **more: str) -> str:
+            transport = transport_of(Configuration.from_strings({**texts, **more}))
+            async with transport.open_channel(f"127.0.0.1:{port}", ()) as channel:
+                try:
+                    await _calls(channel, method)(b"", timeout=20)
+                except grpc.aio.AioRpcError as error:
+                    return error.code().name
+            return "OK"
+
+        named = {"tidegate.security.cluster-name": certificates.CLUSTER_NAME}
+        assert await asked(CANCELS, **named) == "OK"
+        assert await asked(INTERNAL, **named) == "PERMISSION_DENIED"
+        assert await asked(CANCELS) == "UNAVAILABLE", "the certificate of the cluster is not for ada"
+
+
 async def test_a_method_that_no_table_knows_is_for_nobody_but_the_cluster(tmp_path: Path) -> None:
     async with served(tmp_path) as (port, _, token):
         assert await call(port, "tidegate.pb.Unknown/Method", ADA) == "PERMISSION_DENIED"

@@ -113,6 +113,14 @@ def believed(at: Path) -> Transport:
     return transport(write_stores(at))
 
 
+def of_ada(at: Path) -> Transport:
+    """Of a user's certificate, whose configuration does not name the cluster."""
+    options = write_stores(at)
+    own = issue(AUTHORITY, ["ada"], NOW, DAY, is_user=True)
+    Path(options["security.ssl.keystore"]).write_bytes(own.key_pem() + own.chain_pem())
+    return transport(options)
+
+
 NOT_TRUSTED = "its certificate is of an authority that is not in the truststore"
 
 
@@ -125,8 +133,9 @@ NOT_TRUSTED = "its certificate is of an authority that is not in the truststore"
         (of_strangers, believed, NOT_TRUSTED),
         (believed, expired, "our certificate has expired at "),
         (expired, believed, "its certificate has expired"),
+        (believed, of_ada, "is not for 'ada', the first name in ours: where ours is that of a user, set tidegate.security.cluster-name"),
     ],
-    ids=["plain client", "plain server", "strange client", "strange server", "expired client", "expired server"],
+    ids=["plain client", "plain server", "strange client", "strange server", "expired client", "expired server", "a user"],
 )
 async def test_who_is_not_believed_gets_no_answer(
     server: Callable[[Path], Transport], client: Callable[[Path], Transport], why: str, tmp_path: Path
