@@ -28,6 +28,7 @@ Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Fl
 
 from __future__ import annotations
 
+import hmac
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -335,7 +336,7 @@ class TaskTable:
         task = self._tasks.get(event.attempt)
         if task is None:
             return (RefuseStream(event.attempt, ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} is not here"))),)
-        if event.token != task.token:
+        if not hmac.compare_digest(event.token.encode(), task.token.encode()):
             return (RefuseStream(event.attempt, ErrorInfo.of(Fenced(f"wrong token for attempt {event.attempt}"))),)
         if task.phase is not TaskPhase.STARTING:
             why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
