@@ -12,22 +12,25 @@ A generation is public, and proves nothing. A process of the cluster has a certi
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from tidegate.aio.audit import DONE, Audit, without_secrets
+from tidegate.aio.handlers import Call, wrapped
+from tidegate.aio.rpc import abort
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ErrorInfo, NotAuthenticated, NotPermitted, TidegateError
+from tidegate.model.errors import NotAuthenticated, NotPermitted, TidegateError
 from tidegate.model.options import SecurityOptions
 from tidegate.security.rpc_roles import READING, RPC_ROLES
 from tidegate.security.user_file import token_of, users_of
 from tidegate.security.users import Role, User, Users
-from tidegate.wire.convert_errors import status_of_error
 
 if TYPE_CHECKING:
     from tidegate.aio.transport import Transport
@@ -153,7 +156,14 @@ class _Admitting(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         method = handler_call_details.method.removeprefix("/")
         metadata = {str(key): value for key, value in handler_call_details.invocation_metadata or ()}
-        return None if handler is None else _checking(handler, lambda context: self._begin(method, metadata, context))
+
+        @asynccontextmanager
+        async def admitted(request: Any, context: Any) -> AsyncIterator[Call]:
+            call, tell = Call(request), await self._begin(method, metadata, context)
+            yield call
+            tell(request, call.answer)
+
+        return None if handler is None else wrapped(handler, admitted)
 
     async def _begin(self, method: str, metadata: Mapping[str, object], context: Any) -> Callable[[Any, Any], None]:
         """Ends the call where it is refused. Returns the function that writes its request and answer into the audit log."""
@@ -168,9 +178,7 @@ class _Admitting(grpc.aio.ServerInterceptor):
                 check_role(user, needed, method.rpartition("/")[2])
         except TidegateError as error:
             audit.write(user, source, method, "", f"refused: {error.message}")
-            number, text, trailing = status_of_error(ErrorInfo.of(error))
-            code = next(code for code in grpc.StatusCode if code.value[0] == number)
-            await context.abort(code, text, trailing)
+            await abort(context, error)
         is_told = user is not None and method not in READING and RPC_ROLES.get(method) is not None
 
         def tell(request: Any, answer: Any) -> None:
@@ -202,43 +210,9 @@ class _Admitting(grpc.aio.ServerInterceptor):
         raise NotAuthenticated(f"this cluster has users, and the call names none: {HOW_TO}")
 
 
-def _checking(handler: Any, begin: Callable[[Any], Any]) -> Any:
-    async def answer(request: Any, context: Any) -> Any:
-        tell = await begin(context)
-        found = await handler.unary_unary(request, context)
-        tell(request, found)
-        return found
-
-    async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
-        tell = await begin(context)
-        async for one in handler.unary_stream(request, context):
-            yield one
-        tell(request, None)
-
-    async def answer_all(requests: AsyncIterable[Any], context: Any) -> Any:
-        tell = await begin(context)
-        found = await handler.stream_unary(requests, context)
-        tell(None, found)
-        return found
-
-    async def answers_to_all(requests: AsyncIterable[Any], context: Any) -> AsyncIterator[Any]:
-        tell = await begin(context)
-        async for one in handler.stream_stream(requests, context):
-            yield one
-        tell(None, None)
-
-    if handler.unary_unary is not None:
-        return handler._replace(unary_unary=answer)
-    if handler.unary_stream is not None:
-        return handler._replace(unary_stream=answers)
-    if handler.stream_unary is not None:
-        return handler._replace(stream_unary=answer_all)
-    return handler._replace(stream_stream=answers_to_all)
-
-
 def _subject(request: Any) -> str:
-    """Ids and paths that a request names."""
-    names = () if request is None else tuple(field.name for field in request.DESCRIPTOR.fields)
+    """Ids and paths that a request names; nothing of a stream of them."""
+    names = tuple(field.name for field in request.DESCRIPTOR.fields) if isinstance(request, Message) else ()
     found = [without_secrets(str(getattr(request, name))) for name in _SUBJECTS if name in names]
     if "graph" in names:
         found.append(request.graph.job_id)

@@ -7,18 +7,19 @@ gRPC   ─▶ calls in flight, by peer      ─╯
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 import stat
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
+
+from tidegate.aio.handlers import Call, wrapped
 
 Peer: TypeAlias = tuple[str, int]
 """The address and port of a client."""
@@ -72,7 +73,7 @@ class GrpcConnections(grpc.aio.ServerInterceptor):
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
-        return None if handler is None else _counting(handler, self._call)
+        return None if handler is None else wrapped(handler, self._call)
 
     def watch(self, server: grpc.aio.Server, port: int) -> None:
         """Closes what is too much, until the server has stopped."""
@@ -99,12 +100,12 @@ class GrpcConnections(grpc.aio.ServerInterceptor):
         while await server.wait_for_termination(LOOK_S):  # it is "whether time was up"
             self.close_surplus(port)
 
-    @contextmanager
-    def _call(self, context: Any) -> Iterator[None]:
+    @asynccontextmanager
+    async def _call(self, request: Any, context: Any) -> AsyncIterator[Call]:
         peer = peer_of(context.peer())
         self._calls[peer] += 1
         try:
-            yield
+            yield Call(request)
         finally:
             self._calls[peer] -= 1
             if not self._calls[peer]:
@@ -166,28 +167,3 @@ def _peer(one: socket.socket, port: int) -> Peer | None:
     except OSError:
         return None
     return str(host).removeprefix(_MAPPED), int(number)
-
-
-def _counting(handler: Any, call: Callable[[Any], Any]) -> Any:
-    """The handler, whose calls are entered into ``call(context)``."""
-
-    async def answer(request: Any, context: Any) -> Any:
-        with call(context):
-            return await (handler.unary_unary or handler.stream_unary)(request, context)
-
-    async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
-        with call(context):
-            found = (handler.unary_stream or handler.stream_stream)(request, context)
-            if inspect.isawaitable(found):  # it writes its answers itself, or only refuses
-                await found
-                return
-            async for one in found:
-                yield one
-
-    if handler.unary_unary is not None:
-        return handler._replace(unary_unary=answer)
-    if handler.unary_stream is not None:
-        return handler._replace(unary_stream=answers)
-    if handler.stream_unary is not None:
-        return handler._replace(stream_unary=answer)
-    return handler._replace(stream_stream=answers)

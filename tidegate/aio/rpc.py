@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ import grpc.aio
 
 from tidegate.aio.connections import GrpcConnections
 from tidegate.aio.descriptors import grpc_connections
+from tidegate.aio.handlers import Call, wrapped
 from tidegate.aio.listening import listen, port_error
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, Misuse, TidegateError
@@ -154,41 +156,19 @@ async def _start_server(
     return server, addresses[0][1]
 
 
-def _refusing(handler: Any) -> Any:
-    """The handler, which ends a call whose request was refused with the reason."""
+@asynccontextmanager
+async def _unless_too_long(request: Any, context: ServerContext) -> AsyncIterator[Call]:
+    """Ends a call whose request was refused with the reason."""
+    if isinstance(request, Misuse):
+        await abort(context, request)
+    yield Call(_until_too_long(request, context) if isinstance(request, AsyncIterable) else request)
 
-    async def answer(request: Any, context: ServerContext) -> Any:
-        return await (abort(context, request) if isinstance(request, Misuse) else handler.unary_unary(request, context))
 
-    async def answers(request: Any, context: ServerContext) -> AsyncIterator[Any]:
-        if isinstance(request, Misuse):
-            await abort(context, request)
-        async for one in handler.unary_stream(request, context):
-            yield one
-
-    def checked(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
-        async def until_refused() -> AsyncIterator[Any]:
-            async for one in requests:
-                if isinstance(one, Misuse):
-                    await abort(context, one)
-                yield one
-
-        return until_refused()
-
-    async def answer_all(requests: AsyncIterable[Any], context: ServerContext) -> Any:
-        return await handler.stream_unary(checked(requests, context), context)
-
-    async def answers_to_all(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
-        async for one in handler.stream_stream(checked(requests, context), context):
-            yield one
-
-    if handler.unary_unary is not None:
-        return handler._replace(unary_unary=answer)
-    if handler.unary_stream is not None:
-        return handler._replace(unary_stream=answers)
-    if handler.stream_unary is not None:
-        return handler._replace(stream_unary=answer_all)
-    return handler._replace(stream_stream=answers_to_all)
+async def _until_too_long(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
+    async for one in requests:
+        if isinstance(one, Misuse):
+            await abort(context, one)
+        yield one
 
 
 class _BoundedRequests(grpc.aio.ServerInterceptor):
@@ -213,7 +193,7 @@ class _BoundedRequests(grpc.aio.ServerInterceptor):
                 return parse(data)
             return Misuse(f"a request to {method} has {len(data)} bytes; at most {most} are taken")
 
-        return _refusing(handler)._replace(request_deserializer=bounded)  # type: ignore[no-any-return]
+        return wrapped(handler, _unless_too_long)._replace(request_deserializer=bounded)  # type: ignore[no-any-return]
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:
@@ -256,21 +236,12 @@ class _Refusal(grpc.aio.ServerInterceptor):
         if error is None or handler is None:
             return handler
 
-        async def refused(_request: object, context: ServerContext) -> NoReturn:
+        @asynccontextmanager
+        async def refused(request: Any, context: ServerContext) -> AsyncIterator[Call]:
             await abort(context, error)
+            yield Call(request)
 
-        async def refused_stream(_request: object, context: ServerContext) -> AsyncIterator[NoReturn]:
-            await abort(context, error)
-            yield
-
-        of_streams = {
-            (False, False): (grpc.unary_unary_rpc_method_handler, refused),
-            (True, False): (grpc.stream_unary_rpc_method_handler, refused),
-            (False, True): (grpc.unary_stream_rpc_method_handler, refused_stream),
-            (True, True): (grpc.stream_stream_rpc_method_handler, refused_stream),
-        }
-        make, behavior = of_streams[handler.request_streaming, handler.response_streaming]
-        return make(behavior, handler.request_deserializer, handler.response_serializer)
+        return wrapped(handler, refused)
 
 
 async def collect(chunks: AsyncIterable[BlobChunk]) -> bytes:
