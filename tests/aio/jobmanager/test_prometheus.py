@@ -8,13 +8,14 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.aio.jobmanager.callers import NOBODY, answers_by_role, bearer, one_of_each
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tests.contract.metrics.flink_names import recorded, served, unused_reasons
 from tests.ports import free_port
-from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
+from tidegate.aio.prometheus import FACTORY, METRICS_ROLES, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-from tidegate.security.user_file import add_user, remove_user
+from tidegate.security.user_file import remove_user
 from tidegate.security.users import Role
 
 
@@ -50,7 +51,7 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
 
 async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Path) -> None:
     port, users = free_port(), tmp_path / "users"
-    token = add_user(users, "prometheus", Role.VIEW)
+    tokens = one_of_each(users)
     text = {"metrics.reporter.prom.factory.class": FACTORY, "metrics.reporter.prom.port": str(port)}
     configuration = Configuration.from_strings(
         {**text, "tidegate.security.users.file": str(users), "env.log.dir": str(tmp_path)}
@@ -58,21 +59,19 @@ async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Pat
     serving = await serve_metrics(configuration, "127.0.0.1", lambda: ())
     assert serving is not None
     try:
-        async with aiohttp.ClientSession() as session:
-
-            async def status_with(**headers: str) -> int:
-                async with session.get(f"http://127.0.0.1:{port}/metrics", headers=headers) as answer:
-                    assert answer.status != 401 or "Bearer" in answer.headers["www-authenticate"]
-                    return answer.status
-
-            assert await status_with() == 401
-            assert await status_with(Authorization="Bearer tgu_wrong") == 401
-            assert await status_with(Authorization=f"Bearer {token}") == 200
-            remove_user(users, "prometheus")
-            assert await status_with(Authorization=f"Bearer {token}") == 401
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            for path, needed in METRICS_ROLES.items():
+                assert set((await answers_by_role(session, path, needed, tokens)).values()) == {200}
+            async with session.get("/nothing") as answer:
+                assert answer.status == 404
+            remove_user(users, "the-view")
+            async with session.get("/metrics", headers=bearer(tokens[Role.VIEW])) as answer:
+                assert (answer.status, await answer.text()) == (401, "the token is not one of a user of this cluster\n")
     finally:
         await serving[1]()
-    assert next(tmp_path.glob("*.audit")).read_text().count('"what": "GET /metrics"') == 3
+    told = next(tmp_path.glob("*.audit")).read_text()
+    assert told.count('"what": "GET /metrics"') == len(NOBODY) + 1
+    assert not any(token in told for token in tokens.values())
 
 
 def test_of_flinks_171_names_140_are_here() -> None:

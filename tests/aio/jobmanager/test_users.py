@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import stat
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from tests.aio.jobmanager.callers import NOBODY, bearer, filled, one_of_each
 from tests.aio.jobmanager.cluster import JOB, running_job_manager
 from tests.own import own_transport
 from tidegate.aio.rpc import open_blocking_channel, open_channel
@@ -25,7 +25,7 @@ from tidegate.model.errors import NotAuthenticated, NotPermitted, TidegateError
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
 from tidegate.security.rpc_roles import RPC_ROLES
-from tidegate.security.user_file import add_user, remove_user
+from tidegate.security.user_file import remove_user
 from tidegate.security.users import Role
 from tidegate.wire.convert_errors import error_of_status
 
@@ -35,14 +35,10 @@ _ENDS_IT = {("DELETE", "/cluster"), ("tidegate.pb.JobManagerClientService/Shutdo
 @asynccontextmanager
 async def with_users(directory: Path, **settings: str) -> AsyncIterator[tuple[Listening, dict[Role, str], Path]]:
     file = directory / "users"
-    tokens = {role: add_user(file, f"the-{role.value}", role) for role in Role}
+    tokens = one_of_each(file)
     options = {"tidegate_security_users_file": str(file), "env_log_dir": str(directory), **settings}
     async with running_job_manager(**options) as listening:
         yield listening, tokens, file
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def audit_files(directory: Path) -> list[Path]:
@@ -64,21 +60,12 @@ async def ask(
         return answer.status, json.loads(said) if is_json and said else said, answer.headers
 
 
-def filled(pattern: str) -> str:
-    return re.sub(r":\w+", lambda found: JOB if "id" in found[0] else "0", pattern)
-
-
 async def test_each_path_needs_its_role(tmp_path: Path) -> None:
     """The matrix: no token, a wrong one, and each role, at each path."""
     async with with_users(tmp_path) as (listening, tokens, _):
         for (method, pattern), needed in REST_ROLES.items():
             path = filled(pattern)
-            for headers in (
-                {},
-                bearer("tgu_wrong"),
-                {"Cookie": "tidegate-token=tgu_wrong"},
-                {"Authorization": "Basic eDp5"},
-            ):
+            for headers in NOBODY:
                 status, said, answered = await ask(listening.rest_port, method, path, headers)
                 assert (status, list(said)) == (401, ["errors"]), (method, path, headers)
                 assert answered["www-authenticate"] == 'Bearer realm="tidegate"'

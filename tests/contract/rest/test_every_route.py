@@ -12,6 +12,7 @@ from tests.architecture.source import ROOT
 from tests.contract.rest.asking import endpoint_of, serving
 from tests.contract.rest.scene import Scene, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
+from tidegate.jobmanager.rest.required_roles import OPEN_PATHS, REST_ROLES
 from tidegate.model.ids import hex_id
 
 GOOD = {
@@ -41,6 +42,14 @@ def test_the_readme_says_how_many_routes_are_implemented() -> None:
     told = re.search(r"(\d+) routes of its", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert told is not None
     assert int(told[1]) == len(routes) - len(refused) < len(routes)
+
+
+def test_every_path_has_a_role_and_there_is_none_of_a_path_that_is_gone() -> None:
+    routes = endpoint_of(recorded_scene()).application().router.routes()
+    served = {(route.method, route.resource.canonical) for route in routes if route.resource is not None}
+    everything, is_open = "/{path}", {re.sub(r":[^}]+", "", path) for path in OPEN_PATHS}
+    of_page = {(method, path) for method, path in served if path not in {everything, *is_open} and method != "HEAD"}
+    assert {*route_keys(), *of_page} == set(REST_ROLES)
 
 
 @pytest.mark.parametrize(("method", "pattern"), route_keys())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 
 from tests import certificates
 from tests.certificates import issue, make_authority
+from tests.own import own_transport
 from tidegate.aio.admission import Admission, checks_of
 from tidegate.aio.audit import Audit, without_secrets
 from tidegate.aio.rolling import Rolling
@@ -23,8 +24,9 @@ from tidegate.model.configuration import Configuration
 from tidegate.pb.common_pb2 import Ack
 from tidegate.pb.jobmanager_pb2 import JobRequest
 from tidegate.security.keystores import Credentials, fingerprint_of, pem_of
+from tidegate.security.rpc_roles import RPC_ROLES
 from tidegate.security.user_file import add_user, remove_user
-from tidegate.security.users import Role, User
+from tidegate.security.users import Required, Role, User
 
 NOW, DAY = datetime.now(UTC), timedelta(days=1)
 AUTHORITY = make_authority(NOW, DAY)
@@ -43,20 +45,20 @@ class _Anything(grpc.GenericRpcHandler):
 
 
 @asynccontextmanager
-async def served(directory: Path) -> AsyncIterator[tuple[int, Path, str]]:
+async def served(directory: Path, *, has_certificates: bool = True) -> AsyncIterator[tuple[int, Path, str]]:
     """The port, the file of users, and the token of one who may view. Ada may operate, by her certificate."""
-    keystore, truststore = certificates.write_stores(directory, AUTHORITY, AUTHORITY, NOW, DAY)
     users = directory / "users"
     token = add_user(users, "bob", Role.VIEW)
     users.write_text(f"{users.read_text()}ada operate cert:{fingerprint_of(ADA.certificate)}\n")
-    configuration = Configuration.from_strings(
-        {
+    settings = {"tidegate.security.users.file": str(users), "env.log.dir": str(directory)}
+    if has_certificates:
+        keystore, truststore = certificates.write_stores(directory, AUTHORITY, AUTHORITY, NOW, DAY)
+        settings |= {
             "security.ssl.internal.enabled": "true",
             "security.ssl.keystore": str(keystore),
             "security.ssl.internal.truststore": str(truststore),
-            "tidegate.security.users.file": str(users),
         }
-    )
+    configuration = Configuration.from_strings(settings)
     admission, transport = Admission.of(configuration), transport_of(configuration)
     server, port = await start_server(
         "127.0.0.1",
@@ -77,16 +79,58 @@ def _calls(channel: Any, method: str) -> Any:
     return channel.unary_unary(f"/{method}")
 
 
-async def call(port: int, method: str, by: Credentials, token: str = "") -> str:
+def channel_of(port: int, by: Credentials) -> grpc.aio.Channel:
     credentials = grpc.ssl_channel_credentials(pem_of([AUTHORITY.certificate]), by.key_pem(), by.chain_pem())
     names = (("grpc.ssl_target_name_override", "localhost"),)
-    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options=names) as channel:
-        metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        try:
-            await _calls(channel, method)(b"", metadata=metadata, timeout=20)
-        except grpc.aio.AioRpcError as error:
-            return error.code().name
+    return grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options=names)
+
+
+async def call(port: int, method: str, by: Credentials, token: str = "") -> str:
+    async with channel_of(port, by) as channel:
+        return await status_of(channel, method, token)
+
+
+async def status_of(channel: grpc.aio.Channel, method: str, token: str = "") -> str:
+    metadata = (("authorization", f"Bearer {token}"),) if token else ()
+    try:
+        await _calls(channel, method)(b"", metadata=metadata, timeout=20)
+    except grpc.aio.AioRpcError as error:
+        return error.code().name
     return "OK"
+
+
+async def statuses_of(channel: grpc.aio.Channel, method: str, tokens: Mapping[Role, str]) -> dict[Role | None, str]:
+    """With a token of each role, and with one that is none."""
+    found: dict[Role | None, str] = {role: await status_of(channel, method, token) for role, token in tokens.items()}
+    return found | {None: await status_of(channel, method, "tgu_wrong")}
+
+
+def expected(needed: Required) -> dict[Role | None, str]:
+    """What the table says of a method."""
+    allowed = [role for role in Role if needed is not None and role.includes(needed)]
+    return {role: "OK" if role in allowed else "PERMISSION_DENIED" for role in Role} | {None: "UNAUTHENTICATED"}
+
+
+async def test_each_call_of_each_service_needs_its_role(tmp_path: Path) -> None:
+    """The matrix, with certificates: of services that no JobManager has, too."""
+    async with served(tmp_path) as (port, users, _):
+        tokens = {role: add_user(users, f"the-{role.value}", role) for role in Role}
+        async with channel_of(port, STRANGER) as strange, channel_of(port, CLUSTER) as own:
+            for method, needed in RPC_ROLES.items():
+                assert await status_of(strange, method) == "UNAUTHENTICATED", method
+                assert await statuses_of(strange, method, tokens) == expected(needed), method
+                assert await status_of(own, method) == "OK", method
+
+
+async def test_each_call_needs_its_role_where_processes_have_the_key_of_their_user(tmp_path: Path) -> None:
+    """There a process of the cluster proves nothing but its user, so what processes alone call is let in without a token."""
+    async with served(tmp_path, has_certificates=False) as (port, users, _):
+        tokens = {role: add_user(users, f"the-{role.value}", role) for role in Role}
+        async with own_transport().open_channel(f"127.0.0.1:{port}", ()) as channel:
+            for method, needed in RPC_ROLES.items():
+                is_of_processes = needed is None or method.endswith("/GetBlob")
+                assert await status_of(channel, method) == ("OK" if is_of_processes else "UNAUTHENTICATED"), method
+                assert await statuses_of(channel, method, tokens) == expected(needed), method
 
 
 async def test_who_may_call_what(tmp_path: Path) -> None:
