@@ -65,8 +65,13 @@ class HistoryServer:
         )
 
     def application(self) -> web.Application:
-        host = self._configuration.get(HistoryOptions.ADDRESS)
-        first = own_user_alone(self._configuration, host, asks_users=self._admission is not None)
+        option = self._configuration.get
+        first = own_user_alone(
+            self._configuration,
+            option(HistoryOptions.ADDRESS),
+            asks_users=self._admission is not None,
+            has_https=option(HistoryOptions.SSL_ENABLED),
+        )
         application = web.Application(middlewares=[*first, self._to_whom_it_may_be_shown])
         application.router.add_get("/{path:.*}", self._answer)
         return application

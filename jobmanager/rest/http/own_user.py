@@ -25,13 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 def own_user_alone(
-    configuration: Configuration, host: str, *, asks_users: bool, local_users: LocalUsers | None = None
+    configuration: Configuration,
+    host: str,
+    *,
+    asks_users: bool,
+    has_https: bool = True,
+    local_users: LocalUsers | None = None,
 ) -> list[Middleware]:
     """Returns what an application of a port at ``host`` looks at first: nothing where it asks users for tokens or clients for certificates, where
-    ``tidegate.security.insecure`` lets all users of the machine in, and where the kernel does not tell users."""
+    ``tidegate.security.insecure`` lets all users of the machine in, and where the kernel does not tell users. ``has_https``: whether the port has it where
+    the REST port has it."""
     option = configuration.get
-    has_certificates = option(SecurityOptions.REST_ENABLED) and option(SecurityOptions.REST_AUTHENTICATION_ENABLED)
-    if asks_users or has_certificates or option(SecurityOptions.INSECURE):
+    of_rest = option(SecurityOptions.REST_ENABLED) and option(SecurityOptions.REST_AUTHENTICATION_ENABLED)
+    if asks_users or (has_https and of_rest) or option(SecurityOptions.INSECURE):
         return []
     if not is_loopback(host) or not LocalUsers.can_tell():
         return []

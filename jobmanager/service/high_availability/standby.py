@@ -120,7 +120,7 @@ class Forwarder:
 
     async def start(self, host: str, port: int) -> int:
         """Returns the port, 0 when it could not be had."""
-        asks_users = self._configuration.is_set(SecurityOptions.USERS_FILE)  # the leader does
+        asks_users = bool(self._configuration.get(SecurityOptions.USERS_FILE))  # the leader does
         first = own_user_alone(self._configuration, host, asks_users=asks_users)
         application = web.Application(client_max_size=self._largest, middlewares=first)
         application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)

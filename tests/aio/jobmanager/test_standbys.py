@@ -26,12 +26,15 @@ from tests.ports import free_port
 from tidegate.cli.client import JobManagerClient
 from tidegate.coordination.drivers import make_retrieval
 from tidegate.jobmanager.service.app import Listening
-from tidegate.jobmanager.service.high_availability.standby import NO_LEADER, Standby
+from tidegate.jobmanager.service.high_availability import standby as standby_module
+from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
+from tidegate.jobmanager.service.high_availability.standby import NO_LEADER, Forwarder, Standby
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import Unreachable
 from tidegate.model.ids import JobId
 from tidegate.model.leadership import Contact, Leader
+from tidegate.model.options import SecurityOptions
 from tidegate.pb import jobmanager_pb2 as pb
 
 LIMIT_S = 60
@@ -226,3 +229,19 @@ async def test_ports_of_the_leader_of_the_same_machine_are_left_to_it(tmp_path: 
         await standby.start()
         assert (await place.get("/overview"))["taskmanagers"] == 0, "the leader's own answer"
         await standby.stop()
+
+
+@pytest.mark.parametrize(("file", "asks"), [("", False), ("/etc/tidegate/users", True)])
+async def test_a_standby_serves_its_own_user_alone_unless_there_are_users(
+    file: str, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is empty names no file, for the leader neither."""
+    asked: list[object] = []
+    monkeypatch.setattr(standby_module, "own_user_alone", lambda *_, asks_users: asked.append(asks_users) or [])
+    configuration = Configuration.from_strings({SecurityOptions.USERS_FILE.key: file})
+    lookup = LeaderLookup(Nowhere())
+    forwarder = Forwarder(configuration, lookup)
+    await forwarder.start("127.0.0.1", 0)
+    await forwarder.stop()
+    await lookup.close()
+    assert asked == [asks]

@@ -38,13 +38,15 @@ class Silent(LocalUsers):
 
 @asynccontextmanager
 async def served(
-    users: LocalUsers | None, asks_users: bool = False, **settings: str
+    users: LocalUsers | None, asks_users: bool = False, has_https: bool = True, **settings: str
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({})
 
     configuration = Configuration.from_strings({key.replace("_", "."): text for key, text in settings.items()})
-    first = own_user_alone(configuration, "127.0.0.1", asks_users=asks_users, local_users=users)
+    first = own_user_alone(
+        configuration, "127.0.0.1", asks_users=asks_users, has_https=has_https, local_users=users
+    )
     application = web.Application(middlewares=first)
     application.router.add_route("*", "/", answer)
     runner = runner_of(application)
@@ -92,15 +94,20 @@ async def test_the_kernel_is_asked_once_for_a_connection() -> None:
     assert users.asked == 1
 
 
+CERTIFICATES = {"security_ssl_rest_enabled": "true", "security_ssl_rest_authentication-enabled": "true"}
+
+
 @pytest.mark.parametrize(
     ("asks_users", "settings"),
-    [
-        (True, {}),
-        (False, {"tidegate_security_insecure": "true"}),
-        (False, {"security_ssl_rest_enabled": "true", "security_ssl_rest_authentication-enabled": "true"}),
-    ],
+    [(True, {}), (False, {"tidegate_security_insecure": "true"}), (False, CERTIFICATES)],
     ids=["tokens", "insecure", "certificates"],
 )
 async def test_it_is_not_asked_where_something_else_says_who_may(asks_users: bool, settings: dict[str, str]) -> None:
     async with served(Told(4711), asks_users, **settings) as (session, url), session.get(url) as answer:
         assert answer.status == 200
+
+
+async def test_certificates_of_the_rest_port_let_nobody_in_at_a_port_without_https() -> None:
+    """As the history server's, which has HTTPS by an option of its own."""
+    async with served(Told(4711), has_https=False, **CERTIFICATES) as (session, url), session.get(url) as answer:
+        assert answer.status == 403
