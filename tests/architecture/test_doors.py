@@ -49,6 +49,4 @@ def _has_checks(call: ast.Call) -> bool:
 
 
 def _imported(path: Path) -> set[str]:
-    return {
-        alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    return {alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) for alias in node.names}

@@ -44,9 +44,7 @@ async def served(
         return web.json_response({})
 
     configuration = Configuration.from_strings({key.replace("_", "."): text for key, text in settings.items()})
-    first = own_user_alone(
-        configuration, "127.0.0.1", asks_users=asks_users, has_https=has_https, local_users=users
-    )
+    first = own_user_alone(configuration, "127.0.0.1", asks_users=asks_users, has_https=has_https, local_users=users)
     application = web.Application(middlewares=first)
     application.router.add_route("*", "/", answer)
     runner = runner_of(application)

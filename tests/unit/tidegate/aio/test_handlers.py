@@ -65,7 +65,10 @@ async def test_it_sees_the_request_before_the_handler_and_the_answer_behind_it(k
         story.append(call.answer)
 
     found = wrapped(handler, around)
-    assert (found.request_streaming, found.response_streaming) == (handler.request_streaming, handler.response_streaming)
+    assert (found.request_streaming, found.response_streaming) == (
+        handler.request_streaming,
+        handler.response_streaming,
+    )
     assert await called(found, kind, given, "a context") == expected
     assert story == ["begins in a context", None if kind.endswith("stream") else expected]
 

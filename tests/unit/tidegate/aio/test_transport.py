@@ -133,9 +133,21 @@ NOT_TRUSTED = "its certificate is of an authority that is not in the truststore"
         (of_strangers, believed, NOT_TRUSTED),
         (believed, expired, "our certificate has expired at "),
         (expired, believed, "its certificate has expired"),
-        (believed, of_ada, "is not for 'ada', the first name in ours: where ours is that of a user, set tidegate.security.cluster-name"),
+        (
+            believed,
+            of_ada,
+            "is not for 'ada', the first name in ours: where ours is that of a user, set tidegate.security.cluster-name",
+        ),
     ],
-    ids=["plain client", "plain server", "strange client", "strange server", "expired client", "expired server", "a user"],
+    ids=[
+        "plain client",
+        "plain server",
+        "strange client",
+        "strange server",
+        "expired client",
+        "expired server",
+        "a user",
+    ],
 )
 async def test_who_is_not_believed_gets_no_answer(
     server: Callable[[Path], Transport], client: Callable[[Path], Transport], why: str, tmp_path: Path
