@@ -15,14 +15,14 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tidegate.aio.admission import CHALLENGE, Admission
+from tidegate.aio.admission import Admission
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.https import https_server
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
-from tidegate.jobmanager.rest.http.admission import RestAdmission
+from tidegate.jobmanager.rest.http.admission import BROWSER_CHALLENGE, RestAdmission
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.own_user import own_user_alone
@@ -83,7 +83,7 @@ class HistoryServer:
             response = await handler(request)
         except RestError as error:
             response = _json({"errors": list(error.messages)}, error.status)
-            response.headers.update(CHALLENGE if error.status == 401 else {})
+            response.headers.update(BROWSER_CHALLENGE if error.status == 401 else {})
             return response
         response.headers.extend(self._allowed)
         return response
@@ -177,7 +177,7 @@ async def start_history_server(configuration: Configuration, services: Services)
         _refresh(history, option(HistoryOptions.REFRESH_INTERVAL), None if retained == ALL else retained)
     )
     services.started("refresh: runs", lambda: _end(refreshing))
-    admission = RestAdmission.of(Admission.of(configuration), configuration)
+    admission = RestAdmission.of(Admission.of(configuration), configuration, takes_passwords=True)
     runner = runner_of(HistoryServer(configuration, history, admission).application())
     await runner.setup()
     services.started("history server: up", runner.cleanup)

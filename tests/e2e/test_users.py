@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from tests import certificates
 from tests.certificates import issue, make_authority
 from tests.e2e.cluster import JOBS, Cluster
@@ -71,12 +73,10 @@ def test_a_user_runs_the_main_job_with_a_token_and_nobody_without(tmp_path: Path
         run.assert_exact()
 
         url = f"http://localhost:{cluster.rest_port}/jobs/{watch.job_id}"
-        try:
+        with pytest.raises(urllib.error.HTTPError) as nobody:
             urllib.request.urlopen(url, timeout=LIMIT_S)
-        except urllib.error.HTTPError as error:
-            assert error.code == 401
-        else:
-            raise AssertionError("REST answers everybody")
+        assert nobody.value.code == 401
+        nobody.value.close()
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {tokens[Role.VIEW]}"})
         with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
             assert json.load(answer)["state"] == "FINISHED"

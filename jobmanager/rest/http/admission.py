@@ -5,6 +5,8 @@ proxy that is trusted ─▶ Authorization: Bearer <token> ─▶ cookie of the 
 
 from __future__ import annotations
 
+import base64
+
 from aiohttp import web
 
 from tidegate.aio.admission import Admission, bearer_of, check_role
@@ -16,17 +18,28 @@ from tidegate.security.proxy import TrustedProxy
 from tidegate.security.users import Role, User
 
 COOKIE = "tidegate-token"
+BROWSER_CHALLENGE = {
+    "www-authenticate": 'Bearer realm="tidegate", Basic realm="tidegate (password: a token)", charset="UTF-8"'
+}
+"""By which a browser asks its user for a name and a password, for pages that have no sign-in of their own."""
 
 
 class RestAdmission:
-    def __init__(self, admission: Admission, proxy: TrustedProxy | None = None) -> None:
-        self._admission, self._proxy = admission, proxy
+    """``takes_passwords``: a token may come as the password of whatever name, as browsers send it, which answer ``BROWSER_CHALLENGE``. They send it with each
+    request from then on, whichever page causes it, so a port that takes them changes nothing."""
+
+    def __init__(
+        self, admission: Admission, proxy: TrustedProxy | None = None, *, takes_passwords: bool = False
+    ) -> None:
+        self._admission, self._proxy, self._takes_passwords = admission, proxy, takes_passwords
 
     @staticmethod
-    def of(admission: Admission | None, configuration: Configuration) -> RestAdmission | None:
+    def of(
+        admission: Admission | None, configuration: Configuration, *, takes_passwords: bool = False
+    ) -> RestAdmission | None:
         """``None``: there are no users. Raises ``ConfigurationError``."""
         proxy = TrustedProxy.of(configuration)
-        return None if admission is None else RestAdmission(admission, proxy)
+        return None if admission is None else RestAdmission(admission, proxy, takes_passwords=takes_passwords)
 
     def who(self, request: web.BaseRequest) -> User | None:
         """The user; ``None`` where the request names none. Raises ``RestError`` 401 for a token that is not one and for headers of a proxy from another
@@ -43,13 +56,17 @@ class RestAdmission:
             if user is not None:
                 return user
         header = request.headers.get("Authorization")
-        token = request.cookies.get(COOKIE, "") if header is None else bearer_of(header)
+        token = request.cookies.get(COOKIE, "") if header is None else self._token_in(header)
         if header is not None or token:
             user = self._admission.of_token(token)
             if user is None:
                 raise RestError(401, "The token is not one of a user of this cluster.")
             return user
         return self._admission.users.get().of_certificate(certificate) if certificate else None
+
+    def _token_in(self, header: str) -> str:
+        """Empty where there is none."""
+        return bearer_of(header) or (_password_in(header) if self._takes_passwords else "")
 
     def admit(self, request: web.BaseRequest, needed: Role) -> User:
         """Raises ``RestError`` 401 or 403, which the audit log tells as well."""
@@ -92,3 +109,14 @@ class RestAdmission:
 
     def _tell(self, user: User | None, request: web.BaseRequest, result: str) -> None:
         self._admission.audit.write(user, request.remote or "", request.method, request.path, result)
+
+
+def _password_in(header: str) -> str:
+    """Of an ``Authorization`` header; empty for another scheme, and for what is no text of it (RFC 7617)."""
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(text, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""

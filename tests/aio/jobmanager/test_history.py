@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import time
@@ -291,12 +292,16 @@ async def test_where_there_are_users_each_path_of_the_history_server_needs_its_r
             assert await answers_by_role(session, flames, Role.DATA, tokens) == dict.fromkeys(
                 (Role.DATA, Role.OPERATE, Role.DEPLOY), 200
             )
-            with_cookie = {"Cookie": f"tidegate-token={tokens[Role.VIEW]}"}
-            async with session.get("/jobs", headers=with_cookie) as answer:
-                assert answer.status == 200, "a browser that has signed in at the JobManager of this host"
+            said = base64.b64encode(f"whoever:{tokens[Role.VIEW]}".encode()).decode()
+            of_browser = {"Authorization": f"Basic {said}"}
+            async with session.get("/", headers=of_browser) as answer:
+                assert answer.status == 200, await answer.text()
+            for odd in ("Basic", "Basic !!!", "Basic /w==", "Basic eA=="):
+                async with session.get("/", headers={"Authorization": odd}) as answer:
+                    assert answer.status == 401, odd
             remove_user(users, "the-view")
-            async with session.get("/jobs", headers=with_cookie) as answer:
-                assert answer.status == 401
+            async with session.get("/", headers=of_browser) as answer:
+                assert (answer.status, "Basic realm=" in answer.headers["www-authenticate"]) == (401, True)
     finally:
         await services.stop_all()
 

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.aio.jobmanager.callers import NOBODY, answers_by_role, bearer, one_of_each
+from tests.aio.jobmanager.callers import NOBODY, answers_by_role, audit_files, bearer, one_of_each
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tests.contract.metrics.flink_names import recorded, served, unused_reasons
 from tests.ports import free_port
@@ -69,7 +69,7 @@ async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Pat
                 assert (answer.status, await answer.text()) == (401, "the token is not one of a user of this cluster\n")
     finally:
         await serving[1]()
-    told = next(tmp_path.glob("*.audit")).read_text()
+    [told] = [file.read_text() for file in audit_files(tmp_path)]
     assert told.count('"what": "GET /metrics"') == len(NOBODY) + 1
     assert not any(token in told for token in tokens.values())
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.aio.jobmanager.callers import bearer
+from tests.aio.jobmanager.callers import audit_files, bearer
 from tests.aio.jobmanager.cluster import JOB
-from tests.aio.jobmanager.test_users import ask, audit_files, with_users
+from tests.aio.jobmanager.test_users import ask, with_users
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.users import Role
 

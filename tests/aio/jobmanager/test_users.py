@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.aio.jobmanager.callers import NOBODY, bearer, filled, one_of_each
+from tests.aio.jobmanager.callers import NOBODY, audit_files, bearer, filled, one_of_each
 from tests.aio.jobmanager.cluster import JOB, running_job_manager
 from tests.own import own_transport
 from tidegate.aio.rpc import open_blocking_channel, open_channel
@@ -39,10 +39,6 @@ async def with_users(directory: Path, **settings: str) -> AsyncIterator[tuple[Li
     options = {"tidegate_security_users_file": str(file), "env_log_dir": str(directory), **settings}
     async with running_job_manager(**options) as listening:
         yield listening, tokens, file
-
-
-def audit_files(directory: Path) -> list[Path]:
-    return list(directory.glob("*.audit"))
 
 
 async def ask(
