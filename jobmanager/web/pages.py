@@ -70,7 +70,6 @@ class Pages:
     ) -> None:
         self._backend = backend
         self._admission = admission
-        self._sessions = SignIn(admission, check_change, respond)
         self._respond = respond
         self._api = api
         self.plots = Plots(backend)
@@ -82,6 +81,7 @@ class Pages:
         path = backend.configuration.get(RestOptions.DASHBOARD_DIR)
         key = RestOptions.DASHBOARD_DIR.key
         self._dashboard = FileAnswers(open_files(Path(path), key), {}, keep=False) if path else None
+        self._sessions = SignIn(admission, check_change, respond, DASHBOARD if path else None)
 
     def add_to(self, application: web.Application) -> None:
         """Before the routes of the REST API, which take everything."""

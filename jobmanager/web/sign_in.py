@@ -1,7 +1,7 @@
-"""Signing in on the page: a token is handed over once and stays in a cookie that no script can read.
+"""Signing in on the page, which keeps the token for its tab. Flink's dashboard knows nothing of tokens: it has a cookie, which no script can read.
 
 GET /web/session     who is signed in, and whether that is asked for here
-POST /web/session    {"token": "..."}: the cookie is set, for as long as the browser is open
+POST /web/session    {"token": "..."}: whose it is; the cookie is set where there is a dashboard, for as long as the browser is open
 DELETE /web/session  the cookie goes
 """
 
@@ -19,18 +19,21 @@ from tidegate.security.users import User
 
 
 class SignIn:
-    """``admission``: ``None`` where a cluster has no users. ``check_change`` raises ``RestError`` for what a foreign page may have sent."""
+    """``admission``: ``None`` where a cluster has no users. ``check_change`` raises ``RestError`` for what a foreign page may have sent. ``dashboard``: the
+    path for which the cookie is; ``None``: there is none."""
 
     def __init__(
         self,
         admission: RestAdmission | None,
         check_change: Callable[[str, Mapping[str, str]], None],
         respond: Callable[[int, object], web.Response],
+        dashboard: str | None,
     ) -> None:
         self._admission, self._check_change, self._respond = admission, check_change, respond
+        self._dashboard = dashboard
 
     async def who(self, request: web.Request) -> web.StreamResponse:
-        """Names no user where the token of the cookie was revoked."""
+        """Names no user where the token was revoked."""
         try:
             user = None if self._admission is None else self._admission.who(request)
         except RestError:
@@ -44,14 +47,18 @@ class SignIn:
         if self._admission is None:
             return self._answer(None)
         response = self._answer(self._admission.signed_in(request, token))
-        response.set_cookie(COOKIE, token, path="/", httponly=True, samesite="Strict", secure=request.secure)
+        if self._dashboard is not None:
+            response.set_cookie(
+                COOKIE, token, path=self._dashboard, httponly=True, samesite="Strict", secure=request.secure
+            )
         return response
 
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
         """Raises ``RestError`` 403."""
         self._check_change(request.method, request.headers)
         response = self._answer(None)
-        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict", secure=request.secure)
+        if self._dashboard is not None:
+            response.del_cookie(COOKIE, path=self._dashboard, httponly=True, samesite="Strict", secure=request.secure)
         return response
 
     def _answer(self, user: User | None) -> web.Response:

@@ -1,6 +1,6 @@
 """Who sends a request to the REST API, where a cluster has users, and whether that one may do it.
 
-proxy that is trusted ─▶ Authorization: Bearer <token> ─▶ cookie of the page ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
+proxy that is trusted ─▶ Authorization: Bearer <token> ─▶ cookie of the dashboard ─▶ certificate of the client ─▶ 401; 403 for a role that is too small
 """
 
 from __future__ import annotations

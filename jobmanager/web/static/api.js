@@ -1,9 +1,49 @@
 // The REST API of this port. Every call gives what was answered, or throws an Error that says what was wrong.
 
+import { SignedEvents } from "./events.js";
+
 const POLL_MS = 300;
+const KEPT = "tidegate.token";
+
+// The token of who is signed in. The tab keeps it when it is loaded again; another tab, and another port of this host, do not have it.
+let token = kept();
+
+function kept() {
+  try {
+    return sessionStorage.getItem(KEPT) || "";
+  } catch {
+    return ""; // a browser that keeps nothing
+  }
+}
+
+export function useToken(text) {
+  token = text;
+  try {
+    if (text) sessionStorage.setItem(KEPT, text);
+    else sessionStorage.removeItem(KEPT);
+  } catch {
+    return;
+  }
+}
+
+const identity = () => (token ? { authorization: `Bearer ${token}` } : {});
+
+// A stream of changes.
+export const openEvents = (path) => (token ? new SignedEvents(path, identity()) : new EventSource(path));
+
+// For a link to a text of the API: the browser follows it without the token, so it is asked for and saved where there is one.
+export async function save(event, path, name) {
+  if (!token) return;
+  event.preventDefault();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([await ask("GET", path)], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href));
+}
 
 export async function ask(method, path, body) {
-  const options = { method, headers: {} };
+  const options = { method, headers: identity() };
   if (body instanceof FormData) options.body = body;
   else if (body !== undefined) {
     options.body = JSON.stringify(body);

@@ -5,7 +5,7 @@
 import { patch, h } from "./dom.js";
 import { Live } from "./live.js";
 import { header, keys } from "./shell.js";
-import { look } from "./session.js";
+import { explanation, isKeptFrom, isSignedOut, look } from "./session.js";
 import { clusterView } from "./cluster.js";
 import { jobView } from "./job.js";
 import { submitView } from "./submit.js";
@@ -17,7 +17,7 @@ const top = document.getElementById("top");
 const kept = {}; // what views remember while they are shown: opened parts, texts of filters
 
 let scheduled = false;
-export const live = new Live(render, () => look(signed));
+export const live = new Live(render, () => look(signed), () => !isSignedOut());
 
 function route() {
   const path = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/").filter(Boolean);
@@ -47,12 +47,17 @@ function render() {
     const context = { where, data: live.data, nowMs: live.nowMs(), kept, render, signed };
     document.documentElement.dataset.live = live.state;
     patch(top, header(context, live.state));
-    const { title, content } = VIEWS[where.name](context);
+    const { title, content } = isKeptFrom(where.name) ? keptFrom(where.name) : VIEWS[where.name](context);
     if (document.title !== `${title} · tidegate`) document.title = `${title} · tidegate`;
     patch(main, [content, footer(live.data.hello)]);
     showTab();
     performance.measure("tg-update", "tg-render");
   });
+}
+
+function keptFrom(name) {
+  const title = name === "submit" ? "Submit a job" : "Logs";
+  return { title, content: [h("h1", { key: "title" }, title), explanation(name)] };
 }
 
 let shownTab;

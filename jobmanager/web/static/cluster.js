@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { bytes, duration, moment, plural, whole } from "./format.js";
+import { may } from "./session.js";
 import { isOver, jobBadge, taskCounts, waitingFor } from "./states.js";
 
 const HUES = ["#0b7285", "#5f3dc4", "#a6401b", "#2b7a3d", "#9c2b6b", "#1864ab", "#7a5c00", "#495057"];
@@ -19,7 +20,7 @@ export function clusterView({ data, nowMs, kept, render }) {
     content: [
       h("h1", { key: "title" }, "Cluster"),
       facts(cluster, running, over, data.hello, nowMs),
-      jobTable("running", "Running jobs", running, nowMs, "No job is running. Submit one here, or with tidegate run job.py."),
+      jobTable("running", "Running jobs", running, nowMs, may("deploy") ? "No job is running. Submit one here, or with tidegate run job.py." : "No job is running."),
       machines(cluster, kept, render, nowMs),
       over.length > 0 && jobTable("over", "Jobs that are over", over, nowMs, ""),
     ],
@@ -126,7 +127,7 @@ function machineCard(machine, cluster, kept, render, nowMs) {
     h("ul", { class: "slots", "aria-label": `Slots of ${machine.id}` }, machine.slots.map((slot) => h("li", { key: slot.index }, slotSquare(slot, cluster, look(slot), slot === chosen)))),
     h("p", { class: "who", "aria-live": "polite" }, chosen && whoUses(chosen, cluster)),
     worker && h("p", { class: "muted small" }, worker.state === "STOPPING" ? "Is being stopped" : `Started by the JobManager: ${worker.reason}`),
-    h("p", { class: "small" }, h("a", { href: `#/logs/${encodeURIComponent(machine.id)}` }, "Log")),
+    may("data") && h("p", { class: "small" }, h("a", { href: `#/logs/${encodeURIComponent(machine.id)}` }, "Log")),
   );
 }
 

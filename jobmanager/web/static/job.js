@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { duration, moment, plural, whole } from "./format.js";
 import { isOver, jobBadge, waitingFor } from "./states.js";
 import { cancelJob, stopJob, makeFault, takeCheckpoint, takeSavepoint } from "./actions.js";
-import { may } from "./session.js";
+import { explanation, isKeptFrom, may, maySee } from "./session.js";
 import { graphTab, verticesTab } from "./vertices.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { travelTab } from "./travel.js";
@@ -29,6 +29,7 @@ export function jobView(context) {
 
 function tab(context) {
   const { where } = context;
+  if (isKeptFrom(where.tab)) return explanation(where.tab);
   if (where.tab === "checkpoints") return where.item === undefined ? checkpointsTab(context) : travelTab(context);
   if (where.tab === "flames") return flamesTab(context);
   if (where.tab === "plots") return plotsTab(context);
@@ -95,6 +96,6 @@ function tabs(job, where, checkpoints, exceptions) {
   return h(
     "nav",
     { key: "tabs", class: "tabs", "aria-label": "Parts of the job" },
-    items.map(([name, path, text, count]) => h("a", { href: `#/jobs/${job.id}${path}`, "aria-current": where.tab === name && "page" }, text, count > 0 && h("span", { class: "count" }, whole(count)))),
+    items.filter(([name]) => maySee(name)).map(([name, path, text, count]) => h("a", { href: `#/jobs/${job.id}${path}`, "aria-current": where.tab === name && "page" }, text, count > 0 && h("span", { class: "count" }, whole(count)))),
   );
 }

@@ -1,12 +1,15 @@
 // The stream of changes: one for the page, opened anew when it shows something else, closed while nobody looks.
 
+import { openEvents } from "./api.js";
+
 const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoints", "checkpoint", "exceptions", "accumulators", "gone"];
 const AGAIN_MS = 3000;
 
 export class Live {
-  constructor(changed, refused) {
+  constructor(changed, refused, mayAsk) {
     this.changed = changed;
     this.refused = refused; // called when no stream is given
+    this.mayAsk = mayAsk; // false while nobody is signed in
     this.data = {};
     this.state = "connecting"; // connecting | live | lost
     this.url = null;
@@ -37,8 +40,8 @@ export class Live {
   }
 
   open() {
-    if (this.source !== null || this.url === null || document.hidden) return;
-    const source = new EventSource(this.url);
+    if (this.source !== null || this.url === null || document.hidden || !this.mayAsk()) return;
+    const source = openEvents(this.url);
     this.source = source;
     for (const name of PARTS) source.addEventListener(name, (event) => this.take(source, name, event.data));
     source.onerror = () => {

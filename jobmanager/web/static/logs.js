@@ -1,7 +1,7 @@
 // Log files of the JobManager and of TaskManagers, by the same paths that Flink's dashboard uses.
 
 import { h } from "./dom.js";
-import { ask } from "./api.js";
+import { ask, save } from "./api.js";
 import { bytes, moment } from "./format.js";
 
 const SHOWN_BYTES = 400000;
@@ -97,6 +97,7 @@ function files(state, base, render) {
 
 function file(state, base, render) {
   const wanted = state.filter.toLowerCase();
+  const whole = `${base}/logs/${encodeURIComponent(state.file)}`;
   const text = wanted ? state.text.split("\n").filter((line) => line.toLowerCase().includes(wanted)).join("\n") : state.text;
   return h(
     "section",
@@ -110,7 +111,7 @@ function file(state, base, render) {
         { class: "filters" },
         h("input", { type: "search", "aria-label": "Only lines with", placeholder: "Only lines with …", value: state.filter, oninput: (event) => ((state.filter = event.target.value), render()) }),
         h("button", { type: "button", onclick: () => open(state, base, state.file, render) }, "Read again"),
-        h("a", { class: "button", href: `${base}/logs/${encodeURIComponent(state.file)}`, target: "_blank", rel: "noreferrer" }, "Whole file"),
+        h("a", { class: "button", href: whole, target: "_blank", rel: "noreferrer", onclick: (event) => save(event, whole, state.file).catch((error) => ((state.note = error.message), render())) }, "Whole file"),
       ),
     ),
     h("pre", { class: "log", tabindex: 0, "aria-label": `Content of ${state.file}` }, text || "Nothing here."),

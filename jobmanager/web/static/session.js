@@ -1,7 +1,7 @@
-// Who is signed in, where the cluster has users, and what that one may do. The token stays in a cookie that no script can read.
+// Who is signed in, where the cluster has users, and what that one may do.
 
 import { h } from "./dom.js";
-import { ask } from "./api.js";
+import { ask, useToken } from "./api.js";
 import { openDialog } from "./actions.js";
 
 const ROLES = ["view", "data", "operate", "deploy"];
@@ -10,6 +10,12 @@ let isAsking = false;
 
 // What the server lets a user do; this only says what to show.
 export const may = (role) => !session.users || ROLES.indexOf(session.role) >= ROLES.indexOf(role);
+
+// Views and tabs that need more than the least role.
+const NEEDS = { submit: "deploy", logs: "data", flames: "data", state: "data" };
+export const maySee = (name) => may(NEEDS[name] || "view");
+export const isKeptFrom = (name) => NEEDS[name] !== undefined && !isSignedOut() && !may(NEEDS[name]);
+export const explanation = (name) => h("p", { key: "needs", class: "note" }, `This needs the role ${NEEDS[name]}; ${session.name} has the role ${session.role}.`);
 export const isSignedOut = () => session.users && !session.role;
 
 // Looks who is signed in, asks for a token where nobody is, and calls `changed` when that is another than before.
@@ -20,6 +26,7 @@ export async function look(changed) {
   } catch {
     return; // the JobManager is away, and the page says so
   }
+  if (!session.role) useToken("");
   if (JSON.stringify(session) !== before) changed();
   if (isSignedOut()) signIn(changed);
 }
@@ -32,6 +39,7 @@ export function signIn(changed) {
   const send = async (close, update) => {
     try {
       session = await ask("POST", "web/session", { token: token.trim() });
+      useToken(token.trim());
       close();
       changed();
     } catch (error) {
@@ -54,6 +62,7 @@ export function signIn(changed) {
 
 async function signOut(changed) {
   session = await ask("DELETE", "web/session");
+  useToken("");
   changed();
   signIn(changed);
 }

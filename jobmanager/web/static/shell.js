@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { openDialog } from "./actions.js";
-import { button, may } from "./session.js";
+import { button, maySee } from "./session.js";
 
 const PLACES = [
   ["cluster", "#/", "Cluster", "c"],
@@ -10,7 +10,6 @@ const PLACES = [
   ["configuration", "#/configuration", "Configuration", "o"],
   ["logs", "#/logs", "Logs", "l"],
 ];
-const NEEDS = { submit: "deploy", logs: "data" };
 const TABS = ["", "/vertices", "/checkpoints", "/plots", "/flames", "/state", "/exceptions", "/configuration"];
 const THEMES = ["auto", "light", "dark"];
 const SAYS = { live: "live", lost: "connection lost", connecting: "connecting" };
@@ -27,7 +26,7 @@ export function header({ where, signed }, state) {
     h(
       "nav",
       { "aria-label": "Main" },
-      PLACES.filter(([name]) => may(NEEDS[name] || "view")).map(([name, href, text]) => h("a", { href, "aria-current": (where.name === name || (name === "cluster" && where.name === "job")) && "page" }, text)),
+      places().map(([name, href, text]) => h("a", { href, "aria-current": (where.name === name || (name === "cluster" && where.name === "job")) && "page" }, text)),
     ),
     h(
       "div",
@@ -41,6 +40,8 @@ export function header({ where, signed }, state) {
   );
 }
 
+const places = () => PLACES.filter(([name]) => maySee(name));
+
 let redraw = () => {};
 
 export function keys({ route, render }) {
@@ -51,7 +52,7 @@ export function keys({ route, render }) {
     if (event.key === "?") return help();
     if (!areKeysOn) return undefined;
     if (event.key === "t") return nextTheme();
-    const place = PLACES.find(([, , , key]) => key === event.key);
+    const place = places().find(([, , , key]) => key === event.key);
     if (place) location.hash = place[1];
     const where = route();
     const tab = TABS[Number(event.key) - 1];
@@ -73,7 +74,7 @@ function applyTheme() {
 }
 
 function help() {
-  const rows = [...PLACES.map(([, , text, key]) => [key, text]), ["1 – 8", "Tabs of a job"], ["t", "Light, dark, or as the system"], ["?", "This list"]];
+  const rows = [...places().map(([, , text, key]) => [key, text]), ["1 – 8", "Tabs of a job"], ["t", "Light, dark, or as the system"], ["?", "This list"]];
   openDialog("Keys", (close, update) => [
     h("dl", {}, rows.map(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
     h(

@@ -5,6 +5,7 @@ import { bytes, clock, duration, percent, perSecond, plural, short, watermark, w
 import { attempts } from "./attempts.js";
 import { graph } from "./graph.js";
 import { rescales } from "./rescales.js";
+import { maySee } from "./session.js";
 import { badge, colour, isOver, meter, taskCounts } from "./states.js";
 import { windowTable } from "./window.js";
 
@@ -184,7 +185,7 @@ function subtasks({ data, nowMs, kept, render }, vertex) {
       {},
       h("div", {}, h("h2", { id: "subtasks-title" }, `Subtasks of ${vertex.name}`), h("p", { class: "muted small" }, `${plural(vertex.operators.length, "operator")}: ${vertex.operators.join(" → ")} · at most ${whole(vertex.max_parallelism)} subtasks · slot sharing group ${vertex.group}`)),
       skew > SKEWED && h("span", { class: "badge warn", title: "Mean deviation of the subtasks' input rates from their mean" }, `uneven input: ${skew} %`),
-      h("div", { class: "actions" }, h("a", { class: "button", href: `#/jobs/${job.id}/plots/${vertex.id}` }, "Plots"), h("a", { class: "button", href: `#/jobs/${job.id}/flames/${vertex.id}` }, "Flames"), h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close")),
+      h("div", { class: "actions" }, h("a", { class: "button", href: `#/jobs/${job.id}/plots/${vertex.id}` }, "Plots"), maySee("flames") && h("a", { class: "button", href: `#/jobs/${job.id}/flames/${vertex.id}` }, "Flames"), h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close")),
     ),
     rows === null ? h("p", { class: "empty" }, "Asking the JobManager …") : windowTable({ key: `table-${vertex.id}`, label: `Table of subtasks of ${vertex.name}`, columns, rows, kept, render }),
   );

@@ -94,8 +94,24 @@ async def test_an_answer_that_is_kept_goes_to_nobody_else(tmp_path: Path) -> Non
         assert (await ask(listening.rest_port, "GET", "/jobs/overview"))[0] == 401
 
 
-async def test_signing_in_sets_a_cookie_that_scripts_and_foreign_pages_do_not_have(tmp_path: Path) -> None:
+async def test_signing_in_sets_no_cookie_where_there_is_no_dashboard(tmp_path: Path) -> None:
+    """The page keeps the token for its tab."""
     async with with_users(tmp_path) as (listening, tokens, file):
+        body = {"token": tokens[Role.DATA]}
+        status, said, headers = await ask(listening.rest_port, "POST", "/web/session", body=body)
+        assert (status, said["role"], "set-cookie" in headers) == (200, "data", False)
+        signed = bearer(tokens[Role.DATA])
+        assert (await ask(listening.rest_port, "GET", "/web/session", signed))[1] == said
+        assert "set-cookie" not in (await ask(listening.rest_port, "DELETE", "/web/session", signed))[2]
+        remove_user(file, "the-data")
+        assert (await ask(listening.rest_port, "GET", "/web/session", signed))[1] == {"users": True}
+
+
+async def test_the_dashboard_has_a_cookie_that_scripts_and_foreign_pages_do_not_have(tmp_path: Path) -> None:
+    dashboard = tmp_path / "dashboard"
+    dashboard.mkdir()
+    (dashboard / "index.html").write_text("<title>dashboard</title>")
+    async with with_users(tmp_path, rest_dashboard_dir=str(dashboard)) as (listening, tokens, file):
         port = listening.rest_port
         body = {"token": tokens[Role.DATA]}
         assert (await ask(port, "POST", "/web/session", {"Origin": "http://evil.example"}, body))[0] == 403
@@ -104,13 +120,16 @@ async def test_signing_in_sets_a_cookie_that_scripts_and_foreign_pages_do_not_ha
         status, said, headers = await ask(port, "POST", "/web/session", body=body)
         assert (status, said) == (200, {"users": True, "name": "the-data", "role": "data"})
         cookie = headers["set-cookie"]
-        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+        assert {"HttpOnly", "SameSite=Strict", "Path=/flink"} <= set(cookie.split("; "))
         with_cookie = {"Cookie": cookie.partition(";")[0]}
-        assert (await ask(port, "GET", "/overview", with_cookie))[0] == 200
+        assert (await ask(port, "GET", "/flink/overview"))[0] == 401
+        assert (await ask(port, "GET", "/flink/overview", with_cookie))[0] == 200
         assert (await ask(port, "GET", "/web/session", with_cookie))[1]["role"] == "data"
-        assert (await ask(port, "PATCH", f"/jobs/{JOB}", {**with_cookie, "Origin": "http://evil.example"}))[0] == 403
+        assert (await ask(port, "PATCH", f"/flink/jobs/{JOB}", {**with_cookie, "Origin": "http://evil.example"}))[
+            0
+        ] == 403
         remove_user(file, "the-data")
-        assert (await ask(port, "GET", "/overview", with_cookie))[0] == 401
+        assert (await ask(port, "GET", "/flink/overview", with_cookie))[0] == 401
         assert (await ask(port, "GET", "/web/session", with_cookie))[1] == {"users": True}
         assert 'tidegate-token=""' in (await ask(port, "DELETE", "/web/session", with_cookie))[2]["set-cookie"]
 

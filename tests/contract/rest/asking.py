@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.contract.rest.scene import Scene
+from tidegate.aio.admission import Admission
 from tidegate.jobmanager.rest.surroundings import Surroundings
 from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 
@@ -14,8 +15,15 @@ Client = TestClient[Any, Any]
 
 
 def endpoint_of(scene: Scene) -> RestEndpoint:
+    """With users, where the settings of the scene name a file of them."""
     outside = Surroundings(
-        scene.shut_down, scene.dispose, scene.inspector, scene.programs, history=None, faults=scene.faults
+        scene.shut_down,
+        scene.dispose,
+        scene.inspector,
+        scene.programs,
+        history=None,
+        faults=scene.faults,
+        admission=Admission.of(scene.configuration),
     )
     return RestEndpoint(scene, outside, scene.now_ms)
 
