@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import pytest
 
 from tests import certificates
 from tests.certificates import issue, make_authority
-from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.cluster import CLI_LIMIT_S, JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART, CountsRun
 from tests.e2e.pool import made_ready
 from tests.e2e.waiting import HANG_LIMIT_S
@@ -53,8 +54,11 @@ def test_a_user_runs_the_main_job_with_a_token_and_nobody_without(tmp_path: Path
         command += [f"-D{key}={text}" for key, text in QUICK_RESTART.items()]
         command += [f"-Dexecution.checkpointing.dir={run.checkpoints}", str(JOBS / "counts.py"), *run.arguments]
 
+        def told(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+            return cluster.cli(*arguments, limit_s=CLI_LIMIT_S, **environment)
+
         def refused(environment: Mapping[str, str]) -> str:
-            done = cluster.cli(*command, **environment)
+            done = told(environment, *command)
             assert done.returncode != 0, done.stdout
             return done.stderr
 
@@ -63,10 +67,10 @@ def test_a_user_runs_the_main_job_with_a_token_and_nobody_without(tmp_path: Path
         assert "the token is not one of a user of this cluster" in refused(wrong)
         viewing = {**of_client, "TIDEGATE_SECURITY_TOKEN": tokens[Role.VIEW]}
         assert "who-may-view has the role view" in refused(viewing)
-        assert cluster.cli("list", "--jobmanager", cluster.address, **viewing).returncode == 0
+        assert told(viewing, "list", "--jobmanager", cluster.address).returncode == 0
 
         deploying = {**of_client, "TIDEGATE_SECURITY_TOKEN": tokens[Role.DEPLOY]}
-        done = cluster.cli(*command, **deploying)
+        done = told(deploying, *command)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{cluster.logs()}"
         watch = cluster.watch(re.findall(r"\b[0-9a-f]{32}\b", done.stdout)[-1])
         watch.wait_for(lambda moment: moment.status.state == "FINISHED", HANG_LIMIT_S, "the job is FINISHED")

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.typedefs import Middleware
 
 from tests.aio.jobmanager.cluster import (
     JOB,
@@ -237,7 +238,12 @@ async def test_a_standby_serves_its_own_user_alone_unless_there_are_users(
 ) -> None:
     """A name that is empty names no file, for the leader neither."""
     asked: list[object] = []
-    monkeypatch.setattr(standby_module, "own_user_alone", lambda *_, asks_users: asked.append(asks_users) or [])
+
+    def nothing_first(configuration: Configuration, host: str, *, asks_users: bool) -> list[Middleware]:
+        asked.append(asks_users)
+        return []
+
+    monkeypatch.setattr(standby_module, "own_user_alone", nothing_first)
     configuration = Configuration.from_strings({SecurityOptions.USERS_FILE.key: file})
     lookup = LeaderLookup(Nowhere())
     forwarder = Forwarder(configuration, lookup)

@@ -101,11 +101,11 @@ CERTIFICATES = {"security_ssl_rest_enabled": "true", "security_ssl_rest_authenti
     ids=["tokens", "insecure", "certificates"],
 )
 async def test_it_is_not_asked_where_something_else_says_who_may(asks_users: bool, settings: dict[str, str]) -> None:
-    async with served(Told(4711), asks_users, **settings) as (session, url), session.get(url) as answer:
+    async with served(Told(4711), asks_users, True, **settings) as (session, url), session.get(url) as answer:
         assert answer.status == 200
 
 
 async def test_certificates_of_the_rest_port_let_nobody_in_at_a_port_without_https() -> None:
     """As the history server's, which has HTTPS by an option of its own."""
-    async with served(Told(4711), has_https=False, **CERTIFICATES) as (session, url), session.get(url) as answer:
+    async with served(Told(4711), False, False, **CERTIFICATES) as (session, url), session.get(url) as answer:
         assert answer.status == 403
