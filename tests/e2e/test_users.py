@@ -1,4 +1,4 @@
-"""A cluster with users, and TLS inside: a command with a token runs the main job, and one without is told how to get in."""
+"""A cluster with users, and TLS inside: a command with a token runs the main job, and one without says how to get in."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Call:
 
 
 Around: TypeAlias = Callable[[Any, Any], AbstractAsyncContextManager[Call]]
-"""Of a request, or an iterator of them, and the context of the call."""
+"""Is given a request, or an iterator of them, and the context of the call."""
 
 
 def wrapped(handler: Any, around: Around) -> Any:

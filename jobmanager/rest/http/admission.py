@@ -112,7 +112,7 @@ class RestAdmission:
 
 
 def _password_in(header: str) -> str:
-    """Of an ``Authorization`` header; empty for another scheme, and for what is no text of it (RFC 7617)."""
+    """Returns that of an ``Authorization`` header; empty for another scheme, and for what is no text of it (RFC 7617)."""
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "basic":
         return ""

@@ -1,4 +1,4 @@
-"""Who may ask a process by HTTP that has users: nobody, somebody whose token is none, and a user of each role."""
+"""Callers of a process by HTTP that has users: without a token, with one that is none, and a user of each role."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def filled(pattern: str) -> str:
 async def answers_by_role(
     session: aiohttp.ClientSession, path: str, needed: Role, tokens: Mapping[Role, str]
 ) -> dict[Role, int]:
-    """Asks for a path as everybody. Returns the statuses for those who may; all others are refused, which is checked."""
+    """Asks for a path as all of these. Returns the statuses for those who may; all others are refused, which is checked."""
     for headers in NOBODY:
         async with session.get(path, headers=headers) as answer:
             assert answer.status == 401, (path, headers, await answer.text())

@@ -114,7 +114,7 @@ def believed(at: Path) -> Transport:
 
 
 def of_ada(at: Path) -> Transport:
-    """Of a user's certificate, whose configuration does not name the cluster."""
+    """Has the certificate of a user, whose configuration does not name the cluster."""
     options = write_stores(at)
     own = issue(AUTHORITY, ["ada"], NOW, DAY, is_user=True)
     Path(options["security.ssl.keystore"]).write_bytes(own.key_pem() + own.chain_pem())
