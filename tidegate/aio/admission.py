@@ -23,7 +23,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tidegate.aio.audit import DONE, Audit, without_secrets
-from tidegate.aio.handlers import Call, wrapped
+from tidegate.aio.handlers import RpcCall, wrapped
 from tidegate.aio.rpc import abort
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import NotAuthenticated, NotPermitted, TidegateError
@@ -158,8 +158,8 @@ class _Admitting(grpc.aio.ServerInterceptor):
         metadata = {str(key): value for key, value in handler_call_details.invocation_metadata or ()}
 
         @asynccontextmanager
-        async def admitted(request: Any, context: Any) -> AsyncIterator[Call]:
-            call, tell = Call(request), await self._begin(method, metadata, context)
+        async def admitted(request: Any, context: Any) -> AsyncIterator[RpcCall]:
+            call, tell = RpcCall(request), await self._begin(method, metadata, context)
             yield call
             tell(request, call.answer)
 

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from tidegate.aio.handlers import Call, wrapped
+from tidegate.aio.handlers import RpcCall, wrapped
 
 Peer: TypeAlias = tuple[str, int]
 """The address and port of a client."""
@@ -101,11 +101,11 @@ class GrpcConnections(grpc.aio.ServerInterceptor):
             self.close_surplus(port)
 
     @asynccontextmanager
-    async def _call(self, request: Any, context: Any) -> AsyncIterator[Call]:
+    async def _call(self, request: Any, context: Any) -> AsyncIterator[RpcCall]:
         peer = peer_of(context.peer())
         self._calls[peer] += 1
         try:
-            yield Call(request)
+            yield RpcCall(request)
         finally:
             self._calls[peer] -= 1
             if not self._calls[peer]:

@@ -17,14 +17,14 @@ _COUNTED = {False: "unary", True: "stream"}
 
 
 @dataclass(slots=True)
-class Call:
+class RpcCall:
     """``request``: what the handler is given, a message or an iterator of messages. ``answer``: of a unary method that has ended, otherwise ``None``."""
 
     request: Any
     answer: Any = None
 
 
-Around: TypeAlias = Callable[[Any, Any], AbstractAsyncContextManager[Call]]
+Around: TypeAlias = Callable[[Any, Any], AbstractAsyncContextManager[RpcCall]]
 """Is given a request, or an iterator of them, and the context of the call."""
 
 

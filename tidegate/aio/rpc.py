@@ -16,7 +16,7 @@ import grpc.aio
 
 from tidegate.aio.connections import GrpcConnections
 from tidegate.aio.descriptors import grpc_connections
-from tidegate.aio.handlers import Call, wrapped
+from tidegate.aio.handlers import RpcCall, wrapped
 from tidegate.aio.listening import listen, port_error
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, Misuse, TidegateError
@@ -157,11 +157,11 @@ async def _start_server(
 
 
 @asynccontextmanager
-async def _unless_too_long(request: Any, context: ServerContext) -> AsyncIterator[Call]:
+async def _unless_too_long(request: Any, context: ServerContext) -> AsyncIterator[RpcCall]:
     """Ends a call whose request was refused with the reason."""
     if isinstance(request, Misuse):
         await abort(context, request)
-    yield Call(_until_too_long(request, context) if isinstance(request, AsyncIterable) else request)
+    yield RpcCall(_until_too_long(request, context) if isinstance(request, AsyncIterable) else request)
 
 
 async def _until_too_long(requests: AsyncIterable[Any], context: ServerContext) -> AsyncIterator[Any]:
@@ -237,9 +237,9 @@ class _Refusal(grpc.aio.ServerInterceptor):
             return handler
 
         @asynccontextmanager
-        async def refused(request: Any, context: ServerContext) -> AsyncIterator[Call]:
+        async def refused(request: Any, context: ServerContext) -> AsyncIterator[RpcCall]:
             await abort(context, error)
-            yield Call(request)
+            yield RpcCall(request)
 
         return wrapped(handler, refused)
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tidegate.aio.handlers import Call, wrapped
+from tidegate.aio.handlers import RpcCall, wrapped
 
 
 async def several(*items: int) -> AsyncIterator[int]:
@@ -58,9 +58,9 @@ async def test_it_sees_the_request_before_the_handler_and_the_answer_behind_it(k
     story: list[object] = []
 
     @asynccontextmanager
-    async def around(request: Any, context: object) -> AsyncIterator[Call]:
+    async def around(request: Any, context: object) -> AsyncIterator[RpcCall]:
         story.append(f"begins in {context}")
-        call = Call(request)
+        call = RpcCall(request)
         yield call
         story.append(call.answer)
 
@@ -76,9 +76,9 @@ async def test_it_sees_the_request_before_the_handler_and_the_answer_behind_it(k
 @pytest.mark.parametrize("kind", HANDLERS)
 async def test_what_it_raises_ends_the_call_without_the_handler(kind: str) -> None:
     @asynccontextmanager
-    async def around(request: Any, context: object) -> AsyncIterator[Call]:
+    async def around(request: Any, context: object) -> AsyncIterator[RpcCall]:
         raise PermissionError
-        yield Call(request)
+        yield RpcCall(request)
 
     handler, given, _ = HANDLERS[kind]
     refusing = handler._replace(**{kind: lambda *_: pytest.fail("it was asked")})
@@ -89,8 +89,8 @@ async def test_what_it_raises_ends_the_call_without_the_handler(kind: str) -> No
 @pytest.mark.parametrize("kind", HANDLERS)
 async def test_it_may_give_the_handler_another_request(kind: str) -> None:
     @asynccontextmanager
-    async def around(request: Any, context: object) -> AsyncIterator[Call]:
-        yield Call(several(5) if kind.startswith("stream") else 1)
+    async def around(request: Any, context: object) -> AsyncIterator[RpcCall]:
+        yield RpcCall(several(5) if kind.startswith("stream") else 1)
 
     handler, given, _ = HANDLERS[kind]
     assert await called(wrapped(handler, around), kind, given) in (2, [0], 5, [10])
@@ -100,8 +100,8 @@ async def test_a_handler_may_write_its_answers_itself() -> None:
     ended: list[bool] = []
 
     @asynccontextmanager
-    async def around(request: Any, context: object) -> AsyncIterator[Call]:
-        yield Call(request)
+    async def around(request: Any, context: object) -> AsyncIterator[RpcCall]:
+        yield RpcCall(request)
         ended.append(True)
 
     written: list[int] = []
@@ -114,9 +114,9 @@ async def test_it_sees_the_end_of_a_stream_whose_reader_leaves() -> None:
     ended: list[bool] = []
 
     @asynccontextmanager
-    async def around(request: Any, context: object) -> AsyncIterator[Call]:
+    async def around(request: Any, context: object) -> AsyncIterator[RpcCall]:
         try:
-            yield Call(request)
+            yield RpcCall(request)
         finally:
             ended.append(True)
 
