@@ -40,6 +40,8 @@ class SchemaRegistryServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.versions: list[Version] = []
+        self.authorizations: list[str | None] = []
+        """The header of each request."""
 
     def register(
         self, schema: Any, subject: str = "s", kind: str = "AVRO", references: tuple[tuple[str, str, int], ...] = ()
@@ -78,6 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {"id": self.server.register(told["schema"], subject)})
 
     def _answer(self, status: int, content: Any) -> None:
+        self.server.authorizations.append(self.headers["Authorization"])
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -219,6 +219,10 @@ class SchemaRegistry:
     url: str
     properties: Mapping[str, object] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        """A mapping has none."""
+        return hash((self.url, *sorted(self.properties)))
+
     def schema(self, schema_id: int) -> SchemaText:
         """With what it refers to. Raises ``Unreachable``, ``ExternalError``, ``InvalidJob`` for one that is not of Avro."""
         return self._whole(
@@ -264,15 +268,6 @@ class SchemaRegistry:
             self._asked(f"register a schema for {subject!r}", lambda client: client.register_schema(subject, wanted))
         )
 
-    def _client(self) -> SchemaRegistryClient:
-        """One for the process: to make it reads the certificates of the system, which takes a tenth of a second."""
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-
-        key = (self.url, repr(sorted(self.properties.items())))
-        if key not in _clients:
-            _clients[key] = SchemaRegistryClient({"url": self.url, **self.properties})
-        return _clients[key]
-
     def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], R]) -> R:
         try:
             from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -280,7 +275,7 @@ class SchemaRegistry:
             raise InvalidJob(f"a schema registry {MISSING}") from error
         text = f"cannot {doing} (schema registry at {self.url})"
         try:
-            return ask(self._client())
+            return ask(_client(self))
         except SchemaRegistryError as error:
             raise ExternalError(f"{text}: {error.error_message}") from error
         except ValueError as error:
@@ -289,7 +284,12 @@ class SchemaRegistry:
             raise Unreachable(f"{text}: {error}; is it up, and the address right?") from error
 
 
-_clients: dict[tuple[str, str], SchemaRegistryClient] = {}
+@lru_cache(maxsize=64)
+def _client(registry: SchemaRegistry) -> SchemaRegistryClient:
+    """One for the process: to make it reads the certificates of the system, which takes a tenth of a second."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    return SchemaRegistryClient({"url": registry.url, **registry.properties})
 
 
 class RecordReading:
@@ -358,10 +358,10 @@ class AvroRows(DeserializationSchema):
     references: tuple[str, ...] = ()
 
     def get_produced_type(self) -> TypeInformation:
-        return _reading(self).type
+        return self._reading().type
 
     def decode(self, values: MessageValues) -> pa.RecordBatch:
-        reading = _reading(self)
+        reading = self._reading()
         messages: list[bytes] = []
         for index, value in enumerate(objects(values)):
             if value is None:
@@ -370,6 +370,9 @@ class AvroRows(DeserializationSchema):
             messages.append(value)
         rows = reading.records(messages)
         return _as_batch(rows, reading.type.arrow_schema())
+
+    def _reading(self) -> _Reading:
+        return _reading(self.registry, SchemaText(self.schema, self.references))
 
 
 @dataclass(frozen=True)
@@ -390,7 +393,9 @@ class AvroMessages(SerializationSchema):
 
 def message_header(owner: AvroMessages) -> bytes:
     """What stands in front of each record: with a registry, the id of the schema."""
-    return b"" if owner.registry is None else _HEADER.pack(0, _id_of(owner))
+    if owner.registry is None:
+        return b""
+    return _HEADER.pack(0, _id_of(owner.registry, owner.subject, owner.schema))
 
 
 def record_messages(records: Iterable[Record], schema: ParsedSchema, header: bytes) -> list[bytes]:
@@ -455,16 +460,9 @@ def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:
     return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 
-_readings: dict[tuple[str, tuple[str, ...], object], _Reading] = {}
-_ids: dict[tuple[str, str, str], int] = {}
-
-
-def _reading(owner: AvroRows) -> _Reading:
-    key = (owner.schema, owner.references, owner.registry and owner.registry.url)
-    found = _readings.get(key)
-    if found is None:
-        found = _readings[key] = _Reading(owner.registry, SchemaText(owner.schema, owner.references))
-    return found
+@lru_cache(maxsize=64)
+def _reading(registry: SchemaRegistry | None, schema: SchemaText) -> _Reading:
+    return _Reading(registry, schema)
 
 
 @lru_cache(maxsize=64)
@@ -472,12 +470,9 @@ def _written_schema(schema: SchemaText) -> ParsedSchema:
     return schema.parsed()
 
 
-def _id_of(owner: AvroMessages) -> int:
-    assert owner.registry is not None
-    key = (owner.registry.url, owner.subject, owner.schema)
-    if key not in _ids:
-        _ids[key] = owner.registry.register(owner.subject, owner.schema)
-    return _ids[key]
+@lru_cache(maxsize=64)
+def _id_of(registry: SchemaRegistry, subject: str, schema: str) -> int:
+    return registry.register(subject, schema)
 
 
 def _schema_id(header: bytes, index: int) -> int:

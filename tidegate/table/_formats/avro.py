@@ -85,7 +85,7 @@ class AvroReading:
 
     def _records(self, messages: list[bytes]) -> list[Record]:
         if not self.is_json:
-            return _reading(self).records(messages)
+            return _reading(self.registry, self.schema).records(messages)
         schema, values, found = _parsed(self.schema), TableValues(), []
         for index, message in enumerate(messages):
             try:
@@ -100,15 +100,9 @@ def _parsed(text: str) -> ParsedSchema:
     return parse(text)
 
 
-def _reading(owner: AvroReading) -> RecordReading:
-    registry = owner.registry
-    key = (owner.schema, registry and (registry.url, repr(sorted(registry.properties.items()))))
-    if key not in _readings:
-        _readings[key] = RecordReading(registry, SchemaText(owner.schema), TableValues(), ignores_rest=True)
-    return _readings[key]
-
-
-_readings: dict[object, RecordReading] = {}
+@lru_cache(maxsize=64)
+def _reading(registry: SchemaRegistry | None, schema: str) -> RecordReading:
+    return RecordReading(registry, SchemaText(schema), TableValues(), ignores_rest=True)
 
 
 def _batch(records: list[Record], schema: pa.Schema) -> pa.RecordBatch | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import io
 import json
@@ -101,6 +102,19 @@ def test_each_message_is_read_by_the_schema_that_it_was_written_with(registry: S
     assert rows_of(shipped, *messages) == [{"id": 1, "note": None}, {"id": 2, "note": "x"}]
     with pytest.raises(PoisonRecord, match="written without a registry"):
         latest.decode([b"\x01\x02"])
+
+
+def test_each_user_of_a_registry_asks_for_themselves(registry: SchemaRegistryServer) -> None:
+    for user in ("ann:1", "bob:2", "ann:1"):
+        given: dict[str, Any] = {
+            "avro_schema_string": json.dumps(V1),
+            "schema_registry_url": registry.url,
+            "registry_properties": {"basic.auth.user.info": user},
+        }
+        messages = written(AvroRowSerializationSchema(**given, subject="of-each"), [{"id": 1}])
+        assert rows_of(AvroRowDeserializationSchema(**given), *messages) == [{"id": 1}]
+    ann, bob = (f"Basic {base64.b64encode(user).decode()}" for user in (b"ann:1", b"bob:2"))
+    assert registry.authorizations == [ann, ann, bob, bob]
 
 
 def test_a_registry_that_is_down_or_lacks_the_schema_is_told_apart_from_poison(registry: SchemaRegistryServer) -> None:

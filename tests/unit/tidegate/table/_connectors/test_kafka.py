@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tests.servers.schema_registry import schema_registry
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee
 from tidegate.connectors.formats.messages import decoded_rows, encoded
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import parse_type
 from tidegate.table._connectors.format_options import format_options
@@ -183,6 +186,22 @@ def test_subjects_of_a_schema_registry_are_named_by_the_topic() -> None:
     records = kafka_sink({**registry, "value.avro-confluent.subject": "mine"}, SHAPE, TYPE).schema
     assert (records.key_writing.subject, records.value_writing.subject) == ("t-key", "mine")
     pickle.dumps(kafka_source({**registry, "scan.startup.mode": "earliest-offset"}, SHAPE, TYPE))
+
+
+def test_each_table_asks_a_schema_registry_with_its_own_options() -> None:
+    with schema_registry() as server:
+        for user in ("ann:1", "bob:2", "ann:1"):
+            options = {
+                "avro-confluent.url": server.url,
+                "avro-confluent.subject": "t-value",
+                "avro-confluent.basic-auth.user-info": user,
+            }
+            writing: Any = make_writing("avro-confluent", options, TYPE)
+            reading = make_reading("avro-confluent", options, TYPE)
+            data = batch_of([pa.nulls(1, field.type) for field in arrow_schema(TYPE)], arrow_schema(TYPE), 1)
+            assert reading.read(writing.messages(data))[0] == data
+    ann, bob = (f"Basic {base64.b64encode(user).decode()}" for user in (b"ann:1", b"bob:2"))
+    assert server.authorizations == [ann, ann, bob, bob]
 
 
 def test_what_a_schema_registry_is_asked_with() -> None:
