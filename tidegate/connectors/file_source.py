@@ -9,6 +9,7 @@ Follows Flink's ``FileSource`` (bounded); ``monitor_continuously`` makes it unbo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,7 +167,10 @@ class FileSource(Source):
         """Returns the source without an end: every ``interval_ms`` it looks for new files, and reads them."""
         if interval_ms < 1:
             raise InvalidJob(f"a directory is looked at every {interval_ms} ms: the interval must be 1 ms or more")
-        return FileSource(self._paths, self._format, self._range_bytes, interval_ms)
+        made = copy(self)
+        made._interval_ms = made.discovery_ms = interval_ms
+        made.bounded = False
+        return made
 
     def list_splits(self, parallelism: int) -> list[Split]:
         return self._listed(lambda path: True)

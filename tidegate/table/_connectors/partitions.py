@@ -4,26 +4,20 @@ in it (Flink: ``PartitionPathUtils``, ``RowDataPartitionComputer``)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 
-from tidegate.connectors.file_source import FileSource
-from tidegate.connectors.files.block import Block
 from tidegate.connectors.files.buckets import Buckets
-from tidegate.connectors.files.file_range import FileRange
-from tidegate.connectors.files.formats import FileFormat
-from tidegate.functions.sql.scalar.arrow_types import arrow_schema, time_unit
+from tidegate.functions.sql.scalar.arrow_types import time_unit
 from tidegate.functions.sql.scalar.calendar import UNITS_PER_SECOND
 from tidegate.functions.sql.scalar.texts import date_text, decimal_text, double_text, float_text, time_text
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType, TypeRoot
-from tidegate.records.row_kinds import has_kinds, with_kinds
 from tidegate.table._connectors.shape import TableShape
 
 DEFAULT_NAME: Final = "__DEFAULT_PARTITION__"
@@ -67,6 +61,17 @@ class PartitionColumns(Buckets):
         for path, rows in zip(paths, np.split(order, ends[:-1]), strict=True):
             yield path, rest.take(pa.array(rows))
 
+    def values_of(self, directories: Mapping[str, str | None]) -> Mapping[str, str | None] | None:
+        """Returns the values that columns have by what the directories of a file say, as texts that can be cast to their types; ``None``: not each
+        key has one, so the file is no part of the table."""
+        if not all(key in directories for key in self.keys):
+            return None
+        texts = {key: directories[key] for key in self.keys}
+        return {
+            key: None if text is None or text == self.default_name else _readable(type, text)
+            for (key, text), type in zip(texts.items(), self._types, strict=True)
+        }
+
     @cached_property
     def _types(self) -> Sequence[LogicalType]:
         by_name = {field.name: field.type for field in self.row_type.fields}
@@ -93,43 +98,6 @@ class PartitionColumns(Buckets):
         texts = ["" if value is None else write(value) for value in encoded.dictionary.to_pylist()]
         names = [f"{escaped(key)}={escaped(text or self.default_name)}" for text in texts]
         return names, encoded.indices.to_numpy()
-
-
-@dataclass(frozen=True)
-class PartitionedFormat(FileFormat):
-    """Files that lack the columns of their directories. ``schema``: with them."""
-
-    schema: pa.Schema
-    stored: FileFormat
-
-    def without(self, names: Collection[str]) -> FileFormat:
-        return self.stored
-
-    def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-        return self.stored.ranges(info, uri, range_bytes)
-
-    def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        return self.stored.blocks(part, start, skip)
-
-
-class PartitionedFileSource(FileSource):
-    """The files in directories that have a value for each key; others are no part of the table."""
-
-    def __init__(self, path: str, file_format: PartitionedFormat, columns: PartitionColumns) -> None:
-        super().__init__((path,), file_format)
-        self._columns = columns
-
-    def directory_values(self, root: str, file: pafs.FileInfo) -> Mapping[str, str | None] | None:
-        found = super().directory_values(root, file)
-        assert found is not None
-        if not all(key in found for key in self._columns.keys):
-            return None
-        types = {field.name: field.type for field in self._columns.row_type.fields}
-        default = self._columns.default_name
-        return {
-            key: None if found[key] is None or found[key] == default else _readable(types[key], found[key] or "")
-            for key in self._columns.keys
-        }
 
 
 def partition_columns(shape: TableShape, options: Mapping[str, str], row_type: LogicalType) -> PartitionColumns | None:
@@ -210,20 +178,11 @@ def _readable(type: LogicalType, text: str) -> str:
             return text
 
 
-def partitioned_source(path: str, stored: FileFormat, columns: PartitionColumns) -> PartitionedFileSource:
-    """``stored``: the format of the files, which lack the columns of partitions."""
-    schema = arrow_schema(columns.row_type)
-    whole = with_kinds(schema) if has_kinds(stored.schema) else schema
-    return PartitionedFileSource(path, PartitionedFormat(whole, stored), columns)
-
-
 __all__ = [
     "DEFAULT_NAME",
     "PartitionColumns",
-    "PartitionedFileSource",
     "escaped",
     "partition_columns",
-    "partitioned_source",
     "replaced_directories",
     "stored_type",
 ]

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
 from tidegate.table._connectors import kafka
+from tidegate.table._connectors.file_tables import METADATA, MONITOR_INTERVAL, PATH_PATTERN, check_pattern
 from tidegate.table._connectors.format_options import format_of
 from tidegate.table._connectors.kafka_records import WRITABLE
 from tidegate.table._connectors.shape import TableShape
@@ -85,6 +86,8 @@ CONNECTORS = {
                     "sink.parallelism",
                     "sink.rolling-policy.file-size",
                     "sink.rolling-policy.rollover-interval",
+                    MONITOR_INTERVAL,
+                    PATH_PATTERN,
                 }
             ),
             formats=FILE_FORMATS,
@@ -131,6 +134,11 @@ def _one_of(*words: str) -> Callable[[str], None]:
     return check
 
 
+def _interval(text: str) -> None:
+    if parse_duration_ms(text) < 1:
+        raise ValueError(text)
+
+
 def _sign(text: str) -> None:
     if len(text) != 1 and not (len(text) == 2 and text.startswith("\\")):  # as in \t
         raise ValueError(text)
@@ -147,6 +155,8 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
+    re.escape(MONITOR_INTERVAL): (_interval, "a duration from 1 ms"),
+    re.escape(PATH_PATTERN): (check_pattern, "a regular expression"),
 }
 """How the value of an option is checked, by a regular expression of its key."""
 
@@ -218,6 +228,8 @@ def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
     match options["connector"]:
         case kafka.KAFKA | kafka.UPSERT_KAFKA:
             return kafka.readable_metadata(options)
+        case "filesystem":
+            return METADATA
         case _:
             return {}
 
@@ -238,7 +250,7 @@ def is_bounded(options: Mapping[str, str]) -> bool:
     if options["connector"] in (kafka.KAFKA, kafka.UPSERT_KAFKA):
         return kafka.is_bounded(options)
     if options["connector"] != "datagen":
-        return True
+        return MONITOR_INTERVAL not in options
     return "number-of-rows" in options or any(key.endswith(".end") for key in options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -16,13 +16,15 @@ from tidegate.datastream.stream_execution_environment import StreamExecutionEnvi
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import InvalidJob
+from tidegate.model.units import parse_duration_ms
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
+from tidegate.table._connectors.file_tables import MONITOR_INTERVAL, PATH_PATTERN, TableFileSource
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_source
-from tidegate.table._connectors.partitions import partition_columns, partitioned_source, stored_type
+from tidegate.table._connectors.partitions import partition_columns, stored_type
 from tidegate.table._connectors.registry import ROWS, STREAM, check_table, is_bounded, readable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.streams import StreamTable, read_stream
@@ -116,7 +118,7 @@ def _read(
         case "datagen":
             return generated(env, name, schema, typed_options(type, options))
         case "filesystem":
-            return env.from_source(_files(shape, options, type), WatermarkStrategy.no_watermarks(), name)
+            return env.from_source(_files(shape, options, type, metadata), WatermarkStrategy.no_watermarks(), name)
         case "kafka" | "upsert-kafka":
             source = kafka_source(options, shape, type, metadata)
             stream = env.from_source(source, WatermarkStrategy.no_watermarks(), name)
@@ -137,19 +139,25 @@ def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, opt
     return env.from_source(source, WatermarkStrategy.no_watermarks(), name)
 
 
-def _files(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> FileSource:
-    source = _file_source(shape, options, type)
+def _files(
+    shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str] = ()
+) -> FileSource:
+    source = _file_source(shape, options, type, metadata)
     source.may_be_empty = True
-    return source
+    interval = options.get(MONITOR_INTERVAL)
+    return source if interval is None else source.monitor_continuously(parse_duration_ms(interval))
 
 
-def _file_source(shape: TableShape, options: Mapping[str, str], type: LogicalType) -> FileSource:
+def _file_source(
+    shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str]
+) -> FileSource:
     path = options["path"].removeprefix("file://")
-    partitions = partition_columns(shape, options, type)
+    partitions, pattern = partition_columns(shape, options, type), options.get(PATH_PATTERN)
     stored = stored_type(type, shape)
-    if options["format"] != "parquet":
-        lines = file_format(make_file_reading(*format_options(shape.name, options), stored))
-        return FileSource((path,), lines) if partitions is None else partitioned_source(path, lines, partitions)
-    if partitions is None:
-        return FileSource.for_parquet(path, schema=arrow_schema(type))
-    return partitioned_source(path, ParquetFormat(arrow_schema(stored)), partitions)
+    is_plain = partitions is None and pattern is None and not metadata
+    if options["format"] == "parquet":
+        if is_plain:
+            return FileSource.for_parquet(path, schema=arrow_schema(type))
+        return TableFileSource(path, ParquetFormat(arrow_schema(stored)), type, partitions, metadata, pattern)
+    lines = file_format(make_file_reading(*format_options(shape.name, options), stored))
+    return FileSource((path,), lines) if is_plain else TableFileSource(path, lines, type, partitions, metadata, pattern)
