@@ -29,6 +29,7 @@ from tidegate.table._connectors.file_tables import METADATA
 from tidegate.table._connectors.registry import check_table, is_bounded
 from tidegate.table._connectors.shape import TableShape
 from tidegate.table._connectors.sources import _files as source_of
+from tidegate.table._planner.errors import refusal
 
 RECORDED = json.loads((Path(__file__).parent / "files.json").read_text("utf-8"))
 FILES = {
@@ -197,3 +198,21 @@ def test_what_these_options_do_not_take_is_named(key: str, text: str, said: str)
     options = {"connector": "filesystem", "path": "/x", "format": "csv", key: text}
     with pytest.raises(InvalidJob, match=re.escape(f"Invalid value for option '{key}': '{text}' is not {said}")):
         check_table(PLAIN[0], options, is_source=True)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in RECORDED["legacy"] if "error" in case and "connector.type" not in case["options"]],
+    ids=lambda case: f"{case['statement'].split()[0]} {case['options']}",
+)
+def test_properties_of_old_are_refused_as_flink_refuses_them(case: dict[str, Any]) -> None:
+    """Those with ``connector.type`` are refused by Flink's own planner."""
+    with pytest.raises(InvalidJob) as refused:
+        check_table(PLAIN[0], case["options"], is_source=case["at"] == "SELECT")
+    reason = case["error"][-1].partition(": ")[2]
+    assert refused.value.message.startswith(reason.partition("Supported options")[0].split(".")[0])
+
+
+def test_tables_of_csv_files_with_properties_of_old_are_refused_by_name() -> None:
+    said = "Can not serialize ExecNode with id: 1. Missing type (through JsonPlanGraph[0]->StreamExecLegacyTableSourceScan)"
+    assert "('connector.type', 'format.type', ...) do not run" in refusal([("TableException", said)]).message

@@ -258,7 +258,9 @@ def connector_of(table: str, options: Mapping[str, str]) -> Connector:
     """Raises ``InvalidJob`` without a connector, or for one that is not there."""
     name = options.get("connector")
     if name is None:
-        raise InvalidJob(f"the table {table} has no option 'connector': say WITH ('connector' = '...')")
+        raise InvalidJob(
+            f"Table options do not contain an option key 'connector' for discovering a connector: say WITH ('connector' = '...') of the table {table}"
+        )
     if name not in CONNECTORS:
         offered = sorted(CONNECTORS.keys() - set(_OURS))
         raise InvalidJob(

@@ -68,5 +68,10 @@ def refusal(chain: list[tuple[str, str]], sql: str = "", trace: str = "") -> Inv
     message = message_of(chain)
     if "BatchExecPython" in message:  # Flink has no plan for it
         message = "asynchronous functions, and aggregate functions of windows, of your own, do not run in batch mode yet: use streaming mode"
+    if "ExecLegacy" in message:  # Flink still plans tables of CSV files with these
+        message = (
+            "tables with the connector properties of old ('connector.type', 'format.type', ...) do not run: say WITH ('connector' = 'filesystem', "
+            "'path' = '...', 'format' = 'csv')"
+        )
     marks = underlined(sql, message)
     return InvalidStatement(f"{message}\n{marks}" if marks else message, details=trace)

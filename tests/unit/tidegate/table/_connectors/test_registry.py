@@ -14,7 +14,7 @@ FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
 @pytest.mark.parametrize(
     ("options", "is_source", "said"),
     [
-        ({}, True, "has no option 'connector'"),
+        ({}, True, "do not contain an option key 'connector' for discovering a connector: say WITH"),
         ({"connector": "datagne"}, True, "any connector 'datagne' for the table t; did you mean 'datagen'?"),
         ({"connector": "print"}, True, "'print' can only be used as a sink"),
         ({"connector": "datagen"}, False, "'datagen' can only be used as a source"),
