@@ -183,7 +183,7 @@ class OperatorContext:
     checkpoint_options: CheckpointOptions | None = None
     """What kind of checkpoint is being frozen, and what it may refer to (set before each ``freeze``)."""
     has_ended: bool = False
-    """The operator may emit nothing more: its end of data is behind it, or the job is being stopped."""
+    """The operator may emit nothing more, but a sink reports of its commits: its end of data is behind it, or the job is being stopped."""
     background: BackgroundCalls = field(default_factory=BackgroundCalls)
     coordination: Coordination = field(default_factory=Coordination)
     resources: Resources = field(default_factory=Resources)
@@ -291,6 +291,10 @@ class Operator(ABC):
         """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
         ``context.background.wakeup``."""
         return True
+
+    def takes_reports(self) -> bool:
+        """Whether its input are reports of a sink, which go on behind the end of data. Asked after ``open``."""
+        return False
 
     @property
     def slice_records(self) -> int | None:

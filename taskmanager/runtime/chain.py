@@ -124,6 +124,11 @@ class OperatorChain:
         return not self._keys and not any(operator.works_on_records() for operator in self._operators)
 
     @property
+    def takes_reports(self) -> bool:
+        """Whether records may come behind the end of data."""
+        return self._head.takes_reports()
+
+    @property
     def slice_records(self) -> int | None:
         """The most records that all of its operators take at once."""
         limits = [operator.slice_records for operator in self._operators]

@@ -212,7 +212,8 @@ def _sink(spec: OperatorSpec) -> Operator:
     commits_apart = getattr(
         options, "commits_apart", False
     )  # programs that earlier versions pickled have no such option
-    return SinkOperator(spec.name, options.sink, spec.input_types[0], commits_apart=commits_apart)
+    reports = spec.output_type is not None and not commits_apart
+    return SinkOperator(spec.name, options.sink, spec.input_types[0], commits_apart=commits_apart, reports=reports)
 
 
 _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {

@@ -271,6 +271,9 @@ class SinkWriter(ABC):
     takes_row_kinds: bool = False
     """Whether columns of rows come with the column of their kinds (``tidegate.records.row_kinds``) where some are no inserts."""
 
+    takes_reports: bool = False
+    """Whether its input are the reports of another sink (``tidegate.connectors.commit_reports``), which go on behind the end of data."""
+
     @abstractmethod
     def write(self, batch: Batch) -> None:
         """Takes a batch. It may keep the records until the next checkpoint."""
@@ -289,6 +292,10 @@ class SinkWriter(ABC):
     def holds_rows(self) -> bool:
         """Its state has rows that no vote had yet: the subtask does not finish before a vote has them."""
         return False
+
+    def take_places(self) -> Sequence[str]:
+        """Returns where what was written since the last call will be when it is committed, for a sink that reports it."""
+        return ()
 
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
         """Before every snapshot, and at the end of the input."""

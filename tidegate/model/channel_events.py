@@ -45,7 +45,7 @@ class WatermarkStatus:
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """No more records; barriers may still come. ``drain``: event time was advanced to its end."""
+    """No more records; barriers may still come, and reports of what a sink has committed. ``drain``: event time was advanced to its end."""
 
     drain: bool = True
 

@@ -7,7 +7,8 @@ Laws: nothing becomes visible before the checkpoint that holds it is confirmed. 
 n, skipped checkpoints included; what is committed stays in later snapshots only until then, and committing it twice does
 no harm (``Committer`` is idempotent). A vote that fails, and a commit that fails once more than it may, fail the attempt.
 After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
-runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
+runtime confirms ``COMMIT_EVERYTHING`` then. What is committed is reported to the operator behind it, where there is one
+(``tidegate.connectors.commit_reports``) (Flink: ``CommitterOperator.java``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.commit_reports import commit_report, places_report
 from tidegate.model.checkpoint import OperatorSnapshot
 from tidegate.model.values import Committable, Record
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
@@ -43,9 +45,20 @@ SINK_STATES = frozenset({WRITER_STATE, COMMITTABLES, EPOCHS})
 class SinkOperator(Operator):
     works_on = "any"  # the writer says what it takes, and it is made when the operator is opened
 
-    def __init__(self, name: str, sink: Sink, input_type: TypeInformation, *, commits_apart: bool = False) -> None:
-        """``commits_apart``: what it votes for at its end goes to ``CommitterOperator``, when it has finished."""
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        input_type: TypeInformation,
+        *,
+        commits_apart: bool = False,
+        reports: bool = False,
+    ) -> None:
+        """``commits_apart``: what it votes for at its end goes to ``CommitterOperator``, when it has finished. ``reports``: it has an output, of what it has
+        committed."""
         self._name = name
+        self._reports = reports
+        self._confirmed = self._reported = 0
         self._commits_apart = commits_apart
         self._sink = sink
         self._input_type = input_type
@@ -112,6 +125,12 @@ class SinkOperator(Operator):
         except Exception as error:
             raise batch_error(self._name, error, batch) from error
 
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        assert self._writer is not None
+        places = self._writer.take_places() if self._reports else ()
+        if places:
+            self.context.output.emit(places_report(self.context.subtask_index, self.context.parallelism, places))
+
     def on_watermark(self, timestamp_ms: int) -> None:
         assert self._writer is not None
         self._writer.write_watermark(timestamp_ms)
@@ -124,6 +143,7 @@ class SinkOperator(Operator):
             votes = self._seal(COMMIT_EVERYTHING).committables() if self._commits_apart else ()
         except Exception as error:
             raise user_error(self._name, error) from error
+        self.prepare_snapshot(COMMIT_EVERYTHING)
         if votes:
             self.context.output.emit(RecordsBatch([msgspec.msgpack.encode(vote) for vote in votes], None))
 
@@ -189,6 +209,8 @@ class SinkOperator(Operator):
                 self._user.notify_checkpoint_complete(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
+        self._confirmed = max(self._confirmed, checkpoint_id)
+        self._report()
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         assert self._writer is not None
@@ -201,6 +223,9 @@ class SinkOperator(Operator):
 
     def has_room(self) -> bool:
         return self._writer is None or self._writer.has_room()
+
+    def takes_reports(self) -> bool:
+        return self._writer is not None and self._writer.takes_reports
 
     def ending(self) -> Ending:
         if self._commits is not None and self._commits.is_busy:
@@ -223,6 +248,15 @@ class SinkOperator(Operator):
     def _forget(self, checkpoint_id: int) -> None:
         self._pending.pop(checkpoint_id, None)
         self._voted_ms = {n: at_ms for n, at_ms in self._voted_ms.items() if n in self._pending}
+        self._report()
+
+    def _report(self) -> None:
+        """Up to which checkpoint all is committed, once each."""
+        uncommitted = [n - 1 for n in self._pending if n <= self._confirmed]
+        reached = min(uncommitted, default=self._confirmed)
+        if self._reports and reached > self._reported:
+            self._reported = reached
+            self.context.output.emit(commit_report(self.context.subtask_index, self.context.parallelism, reached))
 
     def _pending_committables(self) -> float:
         return sum(vote.size for vote in self._pending.values())

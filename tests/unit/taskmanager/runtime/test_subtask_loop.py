@@ -273,6 +273,15 @@ def test_records_behind_the_end_of_data_are_a_broken_stream() -> None:
         other.run()
 
 
+def test_reports_of_a_sink_come_behind_the_end_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    subtask = Subtask(channels=1)
+    monkeypatch.setattr(subtask.operator, "takes_reports", lambda: True)
+    subtask.send(0, EndOfData(), numbers(1), EndOfPartition())
+    subtask.settle()
+    calls = [call[1] for call in subtask.operator.calls]
+    assert calls.index("finish") < calls.index("process")
+
+
 @pytest.mark.parametrize(("flush_ms", "flushes"), [(5, [0, 1]), (0, [1, 1]), (None, [0, 0])])
 def test_what_was_emitted_leaves_after_the_buffer_timeout(flush_ms: int | None, flushes: list[int]) -> None:
     subtask = Subtask(channels=1, flush_ms=flush_ms)

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.taskmanager.operators.harness import MemoryStore, Pool, Running, restored_of, spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.commit_reports import REPORTS
 from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
 from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.records.batch import ArrowBatch, Batch, RecordsBatch
@@ -412,3 +413,79 @@ def test_a_commit_that_is_given_up_names_what_it_holds() -> None:
     world.failures = 2
     with pytest.raises(StorageError, match=r"'op'.*checkpoint 5 .*'5-7'.* in 2 attempts: the disk is away"):
         pool.run_one()
+
+
+class PlacingWriter(Writer):
+    def take_places(self) -> list[str]:
+        return [f"place {row}" for row in self.open]
+
+
+class Placing(Journal):
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return PlacingWriter(self, context, state)
+
+
+def reporting(world: World, **more: Any) -> Running:
+    options = {"sink": Placing(world)}
+    made = spec("sink", input_types=(Types.LONG(),), output_type=Types.SCHEMA(REPORTS), options=options)
+    return start(made, subtask=1, parallelism=2, **more)
+
+
+def reports(one: Running) -> list[tuple[Any, Any]]:
+    """Checkpoint and place of each since the last call."""
+    found = one.out.values()
+    one.out.batches.clear()
+    assert all((row["subtask"], row["subtasks"]) == (1, 2) for row in found)
+    return [(row["checkpoint_id"], row["place"]) for row in found]
+
+
+def test_a_sink_reports_where_it_writes_and_what_it_has_committed() -> None:
+    one = reporting(World())
+    one.feed([1, 2])
+    one.operator.prepare_snapshot(1)
+    assert reports(one) == [(None, "place 1"), (None, "place 2")]
+    one.operator.freeze(1)
+    one.operator.notify_checkpoint_complete(1)
+    assert reports(one) == [(1, None)]
+    one.snapshot(2)
+    one.operator.notify_checkpoint_complete(2)
+    assert reports(one) == [(2, None)], "nothing was to be committed"
+    one.feed([3])
+    one.snapshot(3)
+    one.operator.notify_checkpoint_aborted(3)
+    one.operator.finish()
+    one.snapshot(4)
+    one.operator.notify_checkpoint_complete(4)
+    assert reports(one) == [(None, "place 3"), (4, None)], "also behind its end"
+
+
+def test_a_sink_reports_no_checkpoint_that_is_still_being_committed() -> None:
+    pool, world = Pool(), World()
+    one = reporting(world)
+    one.operator.context.background.run_async = pool.submit
+    for n in (1, 2):
+        one.feed([n])
+        one.snapshot(n)
+        one.operator.notify_checkpoint_complete(n)
+    reports(one)
+    assert world.visible == []
+    pool.run_one()
+    assert reports(one) == [(1, None)]
+    pool.run_one()
+    assert reports(one) == [(2, None)]
+
+
+def test_a_sink_reports_all_at_the_end_without_checkpoints() -> None:
+    one = reporting(World())
+    one.feed([1])
+    one.operator.finish()
+    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    assert reports(one) == [(None, "place 1"), (COMMIT_EVERYTHING, None)]
+
+
+def test_a_sink_without_an_operator_behind_it_reports_nothing() -> None:
+    one = start(spec("sink", input_types=(Types.LONG(),), options={"sink": Placing(World())}))
+    one.feed([1])
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    assert one.out.batches == []
