@@ -366,6 +366,9 @@ class Sink(ABC):
     """What is voted for may wait for as long as a job takes. Where its subtasks run stage by stage, one more subtask commits it then,
     when all writers have finished: all or nothing."""
 
+    commits_together: bool = False
+    """Its committer needs all that its subtasks voted for: in BATCH mode one more subtask commits it, also where all run at once."""
+
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
 

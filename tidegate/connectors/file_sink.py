@@ -10,7 +10,7 @@ Hidden files lie in the output path itself, whatever the bucket. Final names are
 ever overwritten. Hidden names tell job, operator, subtask and the last checkpoint before the file was begun: a restored
 attempt removes exactly what is newer than its checkpoint, also of the job from whose checkpoint it was started when that is over (``files/leftovers``).
 A sink that ``replaces`` removes at its commit, in the directories that it replaces, what it did not write itself: its final names have the mark of job
-and operator, and a committable ``[output path, "", directory/beginning of the names, 0]`` says so.
+and operator, and a committable ``[output path, "", directory/beginning of the names, 0]`` says so; one with ``directory/`` alone says that it is whole.
 Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
 """
 
@@ -41,6 +41,7 @@ from tidegate.connectors.files.encoders import (
     opened,
 )
 from tidegate.connectors.files.file_system import (
+    absolute,
     directory_entries,
     is_local,
     resolve,
@@ -49,6 +50,7 @@ from tidegate.connectors.files.file_system import (
     sync_file,
 )
 from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_newest, job_of
+from tidegate.connectors.files.success_files import write_success_files
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 from tidegate.model.values import Committable, StateValue
@@ -73,12 +75,15 @@ class RollingPolicy:
 
 class FileSink(Sink):
     """Writes part files below one directory: into it, or with ``buckets`` into those that they say. ``replaces``: its files replace those of each
-    directory that it writes to and of these, given from the output path, if it writes to them or not; for jobs that end. ``None``: they are added."""
+    directory that it writes to and of these, given from the output path, if it writes to them or not; for jobs that end. ``None``: they are added.
+    ``success``: the name of a file that says of the directories of part files, and of those of ``whole``, that they are whole; for jobs that end."""
 
     commits_apart = True
     _buckets: Buckets | None = None
     """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
     _replaces: Sequence[str] | None = None
+    _success: str | None = None
+    _whole: Sequence[str] = ()
 
     def __init__(
         self,
@@ -88,13 +93,18 @@ class FileSink(Sink):
         prefix: str = "part",
         buckets: Buckets | None = None,
         replaces: Sequence[str] | None = None,
+        success: str | None = None,
+        whole: Sequence[str] = (),
     ) -> None:
-        self._path = path if "://" in path else os.path.abspath(path)
+        self._path = absolute(path)
         self._encoder = encoder
         self._rolling = rolling or RollingPolicy()
         self._prefix = prefix
         self._buckets = buckets
         self._replaces = replaces
+        self._success = success
+        self._whole = whole
+        self.commits_together = success is not None
 
     @staticmethod
     def for_text(path: str, rolling: RollingPolicy | None = None) -> FileSink:
@@ -137,11 +147,19 @@ class FileSink(Sink):
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         schema = input_type.arrow_schema()
         return FileWriter(
-            self._path, self._encoder, self._rolling, self._prefix, context, schema, self._buckets, self._replaces
+            self._path,
+            self._encoder,
+            self._rolling,
+            self._prefix,
+            context,
+            schema,
+            self._buckets,
+            self._replaces,
+            self._whole,
         )
 
     def make_committer(self, context: SinkContext) -> Committer:
-        return FileCommitter(self._path)
+        return FileCommitter(self._path, self._success)
 
 
 def job_mark(job_id: str, operator_id: str) -> str:
@@ -191,6 +209,7 @@ class FileWriter(SinkWriter):
         schema: pa.Schema,
         buckets: Buckets | None = None,
         replaces: Sequence[str] | None = None,
+        whole: Sequence[str] = (),
     ) -> None:
         self._path = path
         self._buckets = buckets
@@ -206,6 +225,8 @@ class FileWriter(SinkWriter):
         self._stem = f"{prefix}-{context.subtask_index:05d}-{attempt}"
         self._replaced = None if replaces is None else dict.fromkeys(replaces)
         """The directories whose files are replaced."""
+        self._whole = [f"{bucket}/" for bucket in whole]
+        """The directories that are whole without part files, too."""
         self._subtask = context.subtask_index
         self._since = context.restored_checkpoint_id or 0
         self._number = 0
@@ -215,6 +236,8 @@ class FileWriter(SinkWriter):
         self._sealed: list[_Part] = []
         """Cut off by a barrier, and not closed yet by the snapshot thread."""
         self._closed: list[list[Committable]] = []
+        self._places: dict[str, None] = {}
+        """Directories of the part files that were opened since the last report."""
         with storage_errors("create the directory", self._root):
             self._filesystem.create_dir(self._root, recursive=True)
 
@@ -252,6 +275,7 @@ class FileWriter(SinkWriter):
         final = f"{bucket}/{name}" if bucket else name
         hidden = f".{name}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
+        self._places[bucket] = None
         if self._replaced is not None:
             self._replaced[bucket] = None
         opened_at = time.monotonic()
@@ -271,10 +295,15 @@ class FileWriter(SinkWriter):
         size = self._filesystem.get_file_info(f"{self._root}/{part.hidden}").size
         return [self._path, part.hidden, part.final, size]
 
+    def take_places(self) -> Sequence[str]:
+        """Directories, from the output path."""
+        places, self._places = self._places, {}
+        return list(places)
+
     def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         """Encoding what was gathered, and syncing, are left to the function that is given back."""
-        parts, closed = list(self._parts.values()), [*self._replacements(), *self._closed]
-        self._parts, self._closed = {}, []
+        parts, closed = list(self._parts.values()), [*self._without_files(), *self._closed]
+        self._parts, self._closed, self._places = {}, [], {}
         self._since = checkpoint_id
         if not parts and not closed:
             return []
@@ -297,11 +326,10 @@ class FileWriter(SinkWriter):
         sealed = self.seal(checkpoint_id)
         return sealed if isinstance(sealed, list) else sealed()
 
-    def _replacements(self) -> list[list[Committable]]:
-        replaced = self._replaced or ()
-        return [
-            [self._path, "", f"{bucket}/{self._prefix}-" if bucket else f"{self._prefix}-", 0] for bucket in replaced
-        ]
+    def _without_files(self) -> list[list[Committable]]:
+        """What is to be done beside the files: directories that are replaced, and those that are whole."""
+        replaced = [f"{bucket}/{self._prefix}-" if bucket else f"{self._prefix}-" for bucket in self._replaced or ()]
+        return [[self._path, "", final, 0] for final in (*replaced, *self._whole)]
 
     def close(self) -> None:
         parts = [*self._sealed, *self._parts.values()]
@@ -323,23 +351,28 @@ class FileWriter(SinkWriter):
 
 
 class FileCommitter(Committer):
-    """Renames pending files to their final names."""
+    """Renames pending files to their final names. ``success``: the name of a file that is written to their directories when all are visible."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, success: str | None = None) -> None:
+        self._path = path
         self._filesystem, self._root = resolve(path)
+        self._success = success
 
     def commit(self, committables: Sequence[Committable]) -> None:
         touched: set[str] = set()
         for directory, hidden, final, size in committables:
             with storage_errors("commit", f"{directory}/{final}"):
-                if not hidden:
+                if not hidden and not final.endswith("/"):
                     _remove_others(directory, final)
-                elif _commit_one(directory, hidden, final, size):
+                elif hidden and _commit_one(directory, hidden, final, size):
                     touched.update(_directories(directory, final))
         for directory in touched:
             filesystem, root = resolve(directory)
             if is_local(filesystem):
                 sync_directory(root)
+        if self._success is not None:
+            places = dict.fromkeys(final.rpartition("/")[0] for _, _, final, _ in committables)
+            write_success_files(self._path, self._success, places)
 
     def all_committed(self, committables: Sequence[Committable]) -> None:
         """Locks go: with hidden files beside them writers have left them there."""

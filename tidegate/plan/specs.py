@@ -223,6 +223,14 @@ class TableSink(PlanPart, frozen=True):
     abilities: tuple[SinkAbility, ...] = ()
     target_columns: tuple[tuple[int, ...], ...] | None = None
 
+    @property
+    def commits_by_time(self) -> bool:
+        """Whether it has to know the event time: readers learn of a partition of a table of files when its time has come."""
+        resolved = self.table.resolved_table
+        options = {} if resolved is None else resolved.options or {}
+        by_time = options.get("sink.partition-commit.trigger", "").lower() == "partition-time"
+        return by_time and "sink.partition-commit.policy.kind" in options and options.get("connector") == "filesystem"
+
 
 class TemporalTableSource(PlanPart, frozen=True):
     """The table of a lookup join."""

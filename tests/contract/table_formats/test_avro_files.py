@@ -27,7 +27,7 @@ from tidegate.plan.logical_types import LogicalType, parse_type
 from tidegate.records.batch import ArrowBatch
 from tidegate.table._connectors.registry import check_table
 from tidegate.table._connectors.shape import TableShape
-from tidegate.table._connectors.sinks import _files as sink_of
+from tidegate.table._connectors.sinks import file_sink
 from tidegate.table._connectors.sources import _files as source_of
 from tidegate.table._formats.formats import AVRO_CODECS
 
@@ -78,7 +78,7 @@ def texts_of(batches: list[pa.RecordBatch], type: LogicalType) -> list[list[str 
 
 
 def written(case: dict[str, Any], batches: list[pa.RecordBatch], folder: Path) -> bytes:
-    sink = sink_of(shape_of(case), options_of(case, folder), row_type(case["columns"]))
+    sink = file_sink(shape_of(case), options_of(case, folder), row_type(case["columns"]))
     context = SinkContext(0, 1, "job", "attempt", "operator")
     writer = sink.make_writer(context, [], Types.SCHEMA(batches[0].schema))
     for batch in batches:
@@ -137,7 +137,7 @@ def test_what_flink_refuses_is_refused(name: str, tmp_path: Path) -> None:
     case = OF_FLINK[name]
     check_table(shape_of(case), options_of(case, tmp_path), is_source=False)
     with pytest.raises(InvalidJob) as raised:
-        sink_of(shape_of(case), options_of(case, tmp_path), row_type(case["columns"]))
+        file_sink(shape_of(case), options_of(case, tmp_path), row_type(case["columns"]))
     reason = case["refused"].partition(": ")[2].replace("Unsupported type", "Unsupported to derive Schema for type")
     assert raised.value.message.startswith(reason)
 

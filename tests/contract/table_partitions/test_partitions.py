@@ -24,7 +24,7 @@ from tidegate.plan.logical_types import LogicalType, parse_type
 from tidegate.records.batch import ArrowBatch
 from tidegate.table._connectors.partitions import partition_columns, stored_type
 from tidegate.table._connectors.shape import TableShape
-from tidegate.table._connectors.sinks import _files as sink_of
+from tidegate.table._connectors.sinks import file_sink
 from tidegate.table._connectors.sources import _files as source_of
 
 RECORDED = json.loads((Path(__file__).parent / "partitions.json").read_text("utf-8"))
@@ -69,7 +69,7 @@ def table(case: dict[str, Any]) -> tuple[LogicalType, pa.RecordBatch]:
 
 
 def written(folder: Path, options: dict[str, str], row_type: LogicalType, data: pa.RecordBatch) -> FileSink:
-    sink = sink_of(SHAPE, {"path": str(folder), **options}, row_type)
+    sink = file_sink(SHAPE, {"path": str(folder), **options}, row_type)
     context = SinkContext(0, 1, "job", "attempt", "operator")
     writer = sink.make_writer(context, [], Types.SCHEMA(data.schema))
     writer.write(ArrowBatch(data))
@@ -151,7 +151,7 @@ def test_files_outside_of_partitions_are_not_read(tmp_path: Path) -> None:
 
 def test_a_partition_has_one_open_file_and_all_are_sealed_at_a_checkpoint(tmp_path: Path) -> None:
     row_type, data = table(next(case for case in RECORDED if case["type"] == "INT"))
-    sink = sink_of(SHAPE, {"path": str(tmp_path), "format": "parquet"}, row_type)
+    sink = file_sink(SHAPE, {"path": str(tmp_path), "format": "parquet"}, row_type)
     context = SinkContext(0, 1, "job", "attempt", "operator")
     writer = sink.make_writer(context, [], Types.SCHEMA(data.schema))
     for _ in range(3):

@@ -35,6 +35,11 @@ def resolve(path: str) -> tuple[pafs.FileSystem, str]:
     return filesystem, inner + path[len(base) :]
 
 
+def absolute(path: str) -> str:
+    """Returns the path as another process, with another working directory, takes it."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 def is_local(filesystem: pafs.FileSystem) -> bool:
     """Tells whether paths of this file system are on the machine itself."""
     return isinstance(filesystem, pafs.LocalFileSystem)

@@ -1,4 +1,5 @@
-"""Sinks of jobs that run stage by stage: those that can wait commit together, when all of their writers have finished.
+"""Sinks of jobs in BATCH mode that commit together, when all of their writers have finished: those that can wait, where a job runs stage by stage, and
+those that must, also where all subtasks run at once.
 
 sink (writers) ── GLOBAL: what they voted for ──▶ committer, alone in a vertex of parallelism 1
 """
@@ -16,11 +17,11 @@ VOTE = Types.PRIMITIVE_ARRAY(Types.BYTE())
 """A committable, encoded."""
 
 
-def add_committers(graph: StreamGraph) -> None:
-    """Behind each sink that can wait."""
+def add_committers(graph: StreamGraph, *, by_stages: bool) -> None:
+    """Behind each sink that must, and, if the job runs stage by stage, that can wait."""
     for node in list(graph.nodes):
         sink = node.options.get("sink")
-        if isinstance(sink, Sink) and sink.commits_apart:
+        if isinstance(sink, Sink) and (sink.commits_together or (by_stages and sink.commits_apart)):
             node.options["commits_apart"] = True
             node.output_type = VOTE
             committer = _committer_of(node, sink, len(graph.nodes))

@@ -65,8 +65,8 @@ class ProgramBuilder(EnvironmentSettings):
         graph = self.stream_graph()
         name = job_name or self._configuration.get_string(JOB_NAME, DEFAULT_JOB_NAME)
         texts = batch_configuration(checked.to_strings(), graph.nodes) if graph.is_batch else checked.to_strings()
-        if blocks_exchanges(texts):
-            add_committers(graph)
+        if graph.is_batch:
+            add_committers(graph, by_stages=blocks_exchanges(texts))
         job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, texts, self._python_files)
         self._transformations.clear()
         return job

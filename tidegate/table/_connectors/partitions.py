@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -107,11 +108,9 @@ def partition_columns(shape: TableShape, options: Mapping[str, str], row_type: L
     return PartitionColumns(row_type, shape.partition_keys, options.get("partition.default-name", DEFAULT_NAME))
 
 
-def replaced_directories(
-    shape: TableShape, columns: PartitionColumns | None, static: Mapping[str, str]
-) -> Sequence[str]:
-    """The directories, from that of the table, whose files a statement replaces even where it writes none: that of the table without partitions, or
-    that of the only one that it can write to. ``static``: the values of partitions that it names."""
+def known_directories(shape: TableShape, columns: PartitionColumns | None, static: Mapping[str, str]) -> Sequence[str]:
+    """The directories, from that of the table, that a statement replaces or makes whole even where it writes no files: that of the table without partitions,
+    or that of the only one that it can write to. ``static``: the values of partitions that it names."""
     if columns is None:
         return ("",)
     if len(static) < len(shape.partition_keys):
@@ -120,6 +119,11 @@ def replaced_directories(
     return (
         "/".join(f"{escaped(key)}={escaped(value)}" for key, value in zip(shape.partition_keys, values, strict=True)),
     )
+
+
+def values_in(path: str) -> list[str]:
+    """Returns the values in the path of a partition."""
+    return [unquote(part.partition("=")[2]) for part in path.split("/")]
 
 
 def stored_type(row_type: LogicalType, shape: TableShape) -> LogicalType:
@@ -182,7 +186,8 @@ __all__ = [
     "DEFAULT_NAME",
     "PartitionColumns",
     "escaped",
+    "known_directories",
     "partition_columns",
-    "replaced_directories",
     "stored_type",
+    "values_in",
 ]

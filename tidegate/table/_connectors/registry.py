@@ -13,6 +13,8 @@ from tidegate.table._connectors import kafka
 from tidegate.table._connectors.file_tables import METADATA, MONITOR_INTERVAL, PATH_PATTERN, check_pattern
 from tidegate.table._connectors.format_options import format_of
 from tidegate.table._connectors.kafka_records import WRITABLE
+from tidegate.table._connectors.partition_commits import DELAY, TRIGGER, TRIGGERS, partition_commits
+from tidegate.table._connectors.partition_commits import OPTIONS as PARTITION_COMMITS
 from tidegate.table._connectors.shape import TableShape
 from tidegate.table._formats.formats import AVRO, AVRO_FORMATS, CHANGELOG_FORMATS, REGISTRY_AVRO
 from tidegate.table._formats.formats import FORMATS as WRITTEN_FORMATS
@@ -88,6 +90,7 @@ CONNECTORS = {
                     "sink.rolling-policy.rollover-interval",
                     MONITOR_INTERVAL,
                     PATH_PATTERN,
+                    *PARTITION_COMMITS,
                 }
             ),
             formats=FILE_FORMATS,
@@ -155,6 +158,8 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
     "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
+    re.escape(DELAY): (parse_duration_ms, "a duration, such as 1 h"),
+    re.escape(TRIGGER): (_one_of(*TRIGGERS), f"one of {' and '.join(TRIGGERS)}"),
     re.escape(MONITOR_INTERVAL): (_interval, "a duration from 1 ms"),
     re.escape(PATH_PATTERN): (check_pattern, "a regular expression"),
 }
@@ -208,6 +213,8 @@ def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: boo
         return options[CHANGES]
     if connector.name in (kafka.KAFKA, kafka.UPSERT_KAFKA):
         kafka.check_kafka(options, shape, is_source=is_source)
+    if connector.name == "filesystem" and not is_source:
+        partition_commits(shape, options)
     return changes
 
 

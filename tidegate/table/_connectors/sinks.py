@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from tidegate.common.row import Row, RowKind
-from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.connectors.commit_reports import REPORTS
 from tidegate.connectors.file_sink import FileSink, RollingPolicy
-from tidegate.connectors.files.encoders import ParquetEncoderFactory
+from tidegate.connectors.files.encoders import EncoderFactory, ParquetEncoderFactory
 from tidegate.connectors.print_sink import printing_place
-from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.data_stream import DataStream, DataStreamSink
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
@@ -23,7 +24,8 @@ from tidegate.plan.specs import Overwrite, Partitioning, WritingMetadata
 from tidegate.records.batch import ArrowBatch, Batch
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_sink
-from tidegate.table._connectors.partitions import partition_columns, replaced_directories, stored_type
+from tidegate.table._connectors.partition_commits import PartitionCommits, PartitionCommitSink, partition_commits
+from tidegate.table._connectors.partitions import known_directories, partition_columns, stored_type
 from tidegate.table._connectors.registry import check_table, writable_metadata
 from tidegate.table._connectors.shape import TableShape, shape_of
 from tidegate.table._connectors.sources import PickedColumns, physical_type
@@ -69,12 +71,15 @@ def write_table(node: Node, stream: DataStream) -> None:
     has_kinds = len(stream.get_type().arrow_schema()) > len(schema)
     if not has_kinds and stream.get_type().arrow_schema() != schema:
         stream = mapped(stream, PickedColumns(list(range(len(schema))), schema), schema)
-    handle = stream.sink_to(_sink(shape, table.options, kind, metadata, static if overwrites else None)).name(
-        node.description
-    )
+    commits = partition_commits(shape, table.options) if table.options["connector"] == "filesystem" else None
+    at_the_end = commits if isinstance(node, plan_nodes.BatchSink1) else None
+    made = _sink(shape, table.options, kind, metadata, static, at_the_end, overwrites=overwrites)
+    handle = stream.sink_to(made).name(node.description)
     follow_input(handle)
     if "sink.parallelism" in table.options:
         handle.set_parallelism(int(table.options["sink.parallelism"]))
+    if isinstance(node, plan_nodes.Sink2) and commits is not None and shape.partition_keys:
+        commit_partitions(stream, handle, table.options, commits)
 
 
 def _sink(
@@ -82,9 +87,13 @@ def _sink(
     options: Mapping[str, str],
     kind: LogicalType,
     metadata: tuple[str, ...],
-    overwrites: Mapping[str, str] | None,
+    static: Mapping[str, str],
+    commits: PartitionCommits | None,
+    *,
+    overwrites: bool,
 ) -> Sink:
-    """``overwrites``: rows replace those that are there; the values of partitions that the statement names."""
+    """``static``: the values of partitions that the statement names. ``commits``: those of a job that ends. ``overwrites``: rows replace those that are
+    there."""
     match options["connector"]:
         case "print":
             to_stderr = options.get("standard-error", "false").lower() == "true"
@@ -94,13 +103,19 @@ def _sink(
         case "kafka" | "upsert-kafka":
             return kafka_sink(options, shape, kind, metadata)
         case _:
-            return _files(shape, options, kind, overwrites)
+            return file_sink(shape, options, kind, static, commits, overwrites=overwrites)
 
 
-def _files(
-    shape: TableShape, options: Mapping[str, str], kind: LogicalType, overwrites: Mapping[str, str] | None = None
+def file_sink(
+    shape: TableShape,
+    options: Mapping[str, str],
+    kind: LogicalType,
+    static: Mapping[str, str] = {},
+    commits: PartitionCommits | None = None,
+    *,
+    overwrites: bool = False,
 ) -> FileSink:
-    path = options["path"].removeprefix("file://")
+    """The sink of a table of files. Arguments are those of ``_sink``."""
     default = RollingPolicy()
     size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
     rolling = RollingPolicy(
@@ -108,17 +123,41 @@ def _files(
         rollover_ms=default.rollover_ms if age is None else parse_duration_ms(age),
     )
     partitions = partition_columns(shape, options, kind)
-    replaces = None if overwrites is None else replaced_directories(shape, partitions, overwrites)
+    known = known_directories(shape, partitions, static)
+    return FileSink(
+        _path(options),
+        _encoder(shape, options, kind),
+        rolling,
+        buckets=partitions,
+        replaces=known if overwrites else None,
+        success=None if commits is None else commits.name,
+        whole=() if commits is None else known,
+    )
+
+
+def _path(options: Mapping[str, str]) -> str:
+    return options["path"].removeprefix("file://")
+
+
+def commit_partitions(
+    stream: DataStream, sink: DataStreamSink, options: Mapping[str, str], commits: PartitionCommits
+) -> None:
+    """Adds what commits the partitions of a table while a job runs, by the reports of the sink of its rows. ``stream``: those rows."""
+    operator = sink._operator("")
+    operator.output_type = Types.SCHEMA(REPORTS)
+    reports = DataStream(stream.get_execution_environment(), operator)
+    committer = reports.global_().sink_to(PartitionCommitSink(_path(options), commits))
+    committer.name("PartitionCommitter").set_parallelism(1).set_max_parallelism(1)
+
+
+def _encoder(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -> EncoderFactory:
     chosen = options["format"]
     if chosen == "parquet":
-        return FileSink(path, ParquetEncoderFactory(), rolling, buckets=partitions, replaces=replaces)
+        return ParquetEncoderFactory()
     writing = make_file_writing(*format_options(shape.name, options), stored_type(kind, shape))
     if isinstance(writing, AvroWriting):
-        return FileSink(
-            path, AvroTableEncoderFactory(writing, avro_codec(options)), rolling, buckets=partitions, replaces=replaces
-        )
-    encoder = TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}"))
-    return FileSink(path, encoder, rolling, buckets=partitions, replaces=replaces)
+        return AvroTableEncoderFactory(writing, avro_codec(options))
+    return TableLinesEncoderFactory(writing, _SUFFIXES.get(chosen, f".{chosen}"))
 
 
 class TablePrintSink(Sink):

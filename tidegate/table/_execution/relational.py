@@ -456,6 +456,8 @@ def asks_for_time(node: Node) -> bool:
         return isinstance(node.windowing.window, SessionWindow)
     if isinstance(node, _OVERS):
         return is_by_time(node)
+    if isinstance(node, plan_nodes.Sink2):
+        return node.dynamic_table_sink.commits_by_time
     return isinstance(node, TIMED) or (isinstance(node, plan_nodes.Deduplicate1) and bool(node.output_insert_only))
 
 

@@ -15,8 +15,9 @@ from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob, RecordingPort, Task
 from tests.unit.taskmanager.runtime.staged_job import StagedJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
-from tidegate.common import Time, Types, WatermarkStrategy
+from tidegate.common import Configuration, Time, Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.files.encoders import TextEncoderFactory
 from tidegate.datastream import (
     CoMapFunction,
     DataStream,
@@ -178,6 +179,21 @@ def test_files_appear_together_when_all_writers_have_finished(directory: Path) -
     job.until(lambda: job.is_over, "the end")
     assert visible(directory) == SUMS
     assert [path.name for path in (directory / "out").iterdir() if path.name.startswith(".")] == []
+
+
+def test_directories_are_whole_when_all_writers_have_finished_also_where_all_run_at_once(directory: Path) -> None:
+    env = batch_env()
+    env.configure(Configuration.from_dict({"execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED"}))
+    sink = FileSink(str(directory / "out"), TextEncoderFactory(), success="_SUCCESS", whole=("",))
+    sums(env).map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING()).sink_to(sink)
+    job = InProcessJob(env.build(), directory)
+    *_, committer = job.tasks.values()
+    assert committer.vertex.name == "Sink: Committer"
+    job.start_failing()
+    job.until(partial(is_over, job), "the end")
+    job.join()
+    assert visible(directory) == SUMS
+    assert (directory / "out" / "_SUCCESS").exists()
 
 
 def test_a_committer_that_runs_again_commits_nothing_twice(directory: Path) -> None:
