@@ -20,7 +20,7 @@ from tidegate.table._connectors.shape import TableShape
 from tidegate.table._connectors.upsert_buffer import BufferedUpsertSink
 from tidegate.table._formats.formats import (
     CHANGELOG_FORMATS,
-    REGISTRY_AVRO,
+    REGISTRY_FORMATS,
     format_metadata,
     make_reading,
     make_writing,
@@ -264,8 +264,8 @@ def kafka_sink(
 
 def _with_subject(name: str, options: Mapping[str, str], topics: Sequence[str], part: str) -> Mapping[str, str]:
     """The options of a format, with the subject of the schema registry that a topic's messages have where none is given."""
-    keys = (f"{REGISTRY_AVRO}.subject", f"{REGISTRY_AVRO}.schema-registry.subject")
-    if name != REGISTRY_AVRO or len(topics) != 1 or any(key in options for key in keys):
+    keys = (f"{name}.subject", f"{name}.schema-registry.subject")
+    if name not in REGISTRY_FORMATS or len(topics) != 1 or any(key in options for key in keys):
         return options
     return {**options, keys[0]: f"{topics[0]}-{part}"}
 

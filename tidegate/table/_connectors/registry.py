@@ -16,7 +16,7 @@ from tidegate.table._connectors.kafka_records import WRITABLE
 from tidegate.table._connectors.partition_commits import DELAY, TRIGGER, TRIGGERS, partition_commits
 from tidegate.table._connectors.partition_commits import OPTIONS as PARTITION_COMMITS
 from tidegate.table._connectors.shape import TableShape
-from tidegate.table._formats.formats import AVRO, AVRO_FORMATS, CHANGELOG_FORMATS, REGISTRY_AVRO
+from tidegate.table._formats.formats import AVRO, AVRO_FORMATS, CHANGELOG_FORMATS, DEBEZIUM_AVRO, REGISTRY_FORMATS
 from tidegate.table._formats.formats import FORMATS as WRITTEN_FORMATS
 
 
@@ -44,7 +44,7 @@ FORMATS: Mapping[str, frozenset[str]] = {**WRITTEN_FORMATS, "parquet": frozenset
 
 MESSAGE_FORMATS = ("json", "csv", "raw", *AVRO_FORMATS, *CHANGELOG_FORMATS)
 """Formats of keys and values of messages."""
-FILE_FORMATS = ("json", "csv", "raw", AVRO, "parquet", *CHANGELOG_FORMATS)
+FILE_FORMATS = ("json", "csv", "raw", AVRO, "parquet", *(one for one in CHANGELOG_FORMATS if one != DEBEZIUM_AVRO))
 """Formats of files."""
 _OF_FILES = frozenset({f"{AVRO}.codec"})
 """Options that a format has in files only."""
@@ -184,7 +184,7 @@ def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: boo
             f"One or more required options are missing.\n\nMissing required options are:\n\n{chr(10).join(missing)}"
         )
     known = {"connector", *connector.required, *connector.optional}
-    patterns = (*connector.patterns, rf"(key\.|value\.)?{REGISTRY_AVRO}\.properties\..+")
+    patterns = (*connector.patterns, rf"(key\.|value\.)?({'|'.join(REGISTRY_FORMATS)})\.properties\..+")
     changes = connector.source_changes if is_source else connector.sink_changes
     if connector.formats:
         chosen, prefix = format_of(table, options)

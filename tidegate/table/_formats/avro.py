@@ -85,7 +85,7 @@ class AvroReading:
 
     def _records(self, messages: list[bytes]) -> list[Record]:
         if not self.is_json:
-            return _reading(self.registry, self.schema).records(messages)
+            return record_reading(self.registry, self.schema).records(messages)
         schema, values, found = _parsed(self.schema), TableValues(), []
         for index, message in enumerate(messages):
             try:
@@ -101,7 +101,8 @@ def _parsed(text: str) -> ParsedSchema:
 
 
 @lru_cache(maxsize=64)
-def _reading(registry: SchemaRegistry | None, schema: str) -> RecordReading:
+def record_reading(registry: SchemaRegistry | None, schema: str) -> RecordReading:
+    """Returns what reads messages as records of a schema, with the values of tables."""
     return RecordReading(registry, SchemaText(schema), TableValues(), ignores_rest=True)
 
 

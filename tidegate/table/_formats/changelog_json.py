@@ -293,13 +293,7 @@ class ChangelogReading:
             yield kinds[-1], row
 
     def _no_row(self, operation: str, place: str) -> str:
-        if place != DIALECTS[self.dialect].before:
-            return f'its "{place}" is null'
-        what = "UPDATE" if operation in ("u", "U") else "DELETE"
-        return (
-            f'The "before" field of {what} message is null, if you are using Debezium Postgres Connector, please check the Postgres table has been '
-            "set REPLICA IDENTITY to FULL level."
-        )
+        return no_row_before(operation) if place == DIALECTS[self.dialect].before else f'its "{place}" is null'
 
     def _before(self, old: dict[str, Any] | None, after: dict[str, Any], given: Any) -> dict[str, Any]:
         dialect = DIALECTS[self.dialect]
@@ -328,6 +322,15 @@ class ChangelogReading:
         elif metadata.read_as == _TEXT and found is not None:
             found = self._tree.microseconds(found)
         return found if found is None or metadata.times == 1 else found * metadata.times
+
+
+def no_row_before(operation: str) -> str:
+    """Returns Flink's words for a change without the row before it."""
+    what = "UPDATE" if operation in ("u", "U") else "DELETE"
+    return (
+        f'The "before" field of {what} message is null, if you are using Debezium Postgres Connector, please check the Postgres table has been '
+        "set REPLICA IDENTITY to FULL level."
+    )
 
 
 def _stands_in(tree: Any, name: str) -> bool:

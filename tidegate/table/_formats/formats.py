@@ -13,6 +13,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._formats.avro import AvroReading, AvroWriting
 from tidegate.table._formats.avro_schema import schema_text, table_type
+from tidegate.table._formats.changelog_avro import ChangelogAvroReading, ChangelogAvroWriting, envelope_of
 from tidegate.table._formats.changelog_json import DIALECTS, ChangelogReading, ChangelogWriting
 from tidegate.table._formats.csv_reading import CsvReading
 from tidegate.table._formats.csv_writing import CsvWriting
@@ -21,8 +22,8 @@ from tidegate.table._formats.json_writing import JsonWriting
 from tidegate.table._formats.raw import RawReading, RawWriting, check_raw
 from tidegate.table._formats.times import TimestampStandard
 
-Reading: TypeAlias = JsonReading | CsvReading | RawReading | AvroReading | ChangelogReading
-Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting | AvroWriting | ChangelogWriting
+Reading: TypeAlias = JsonReading | CsvReading | RawReading | AvroReading | ChangelogReading | ChangelogAvroReading
+Writing: TypeAlias = JsonWriting | CsvWriting | RawWriting | AvroWriting | ChangelogWriting | ChangelogAvroWriting
 
 _CHANGES_IN_JSON = frozenset(
     {
@@ -38,7 +39,11 @@ _CHANGES_IN_JSON = frozenset(
 AVRO: Final = "avro"
 REGISTRY_AVRO: Final = "avro-confluent"
 """Avro with a schema registry."""
+DEBEZIUM_AVRO: Final = "debezium-avro-confluent"
+"""Changes in Avro with a schema registry."""
 AVRO_FORMATS: Final = (AVRO, REGISTRY_AVRO)
+REGISTRY_FORMATS: Final = (REGISTRY_AVRO, DEBEZIUM_AVRO)
+"""Those whose schemas are in a schema registry."""
 _LEGACY: Final = "timestamp_mapping.legacy"
 AVRO_CODECS: Final = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
 _REGISTRY_PROPERTIES: Final = {
@@ -54,6 +59,19 @@ _REGISTRY_PROPERTIES: Final = {
 _STORES: Final = ("ssl.truststore.location", "ssl.keystore.location")
 _PEM: Final = (".pem", ".crt", ".cer")
 
+_WITH_REGISTRY: Final = frozenset(
+    {
+        "url",
+        "schema-registry.url",
+        "subject",
+        "schema-registry.subject",
+        "schema",
+        "schema-registry.schema",
+        "properties",
+        "ssl.truststore.password",
+        *_REGISTRY_PROPERTIES,
+    }
+)
 FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "json": frozenset(
         {
@@ -86,19 +104,8 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "raw": frozenset({"charset"}),
     AVRO: frozenset({"encoding", _LEGACY, "codec"}),
-    REGISTRY_AVRO: frozenset(
-        {
-            "url",
-            "schema-registry.url",
-            "subject",
-            "schema-registry.subject",
-            "schema",
-            "schema-registry.schema",
-            "properties",
-            "ssl.truststore.password",
-            *_REGISTRY_PROPERTIES,
-        }
-    ),
+    REGISTRY_AVRO: _WITH_REGISTRY,
+    DEBEZIUM_AVRO: _WITH_REGISTRY,
     "debezium-json": _CHANGES_IN_JSON | {"schema-include"},
     "canal-json": _CHANGES_IN_JSON | {"database.include", "table.include"},
     "maxwell-json": _CHANGES_IN_JSON,
@@ -107,7 +114,7 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
 """The options of each format, without its name in front."""
 
 
-CHANGELOG_FORMATS: Final = tuple(DIALECTS)
+CHANGELOG_FORMATS: Final = (*DIALECTS, DEBEZIUM_AVRO)
 """Those whose rows are changes."""
 
 
@@ -147,6 +154,8 @@ def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, m
             )
         case _ if name in AVRO_FORMATS:
             return AvroReading(row_type, given.avro_schema(row_type), given.registry(), given.is_avro_json())
+        case _ if name == DEBEZIUM_AVRO:
+            return ChangelogAvroReading(row_type, given.envelope_schema(row_type), given.registry())
         case _ if name in DIALECTS:
             includes = [(key, given.pattern(f"{key}.include")) for key in ("database", "table")]
             return ChangelogReading(
@@ -184,6 +193,9 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
         case _ if name in AVRO_FORMATS:
             schema, registry = given.avro_schema(row_type), given.registry()
             return AvroWriting(row_type, schema, registry, given.subject(), given.is_avro_json())
+        case _ if name == DEBEZIUM_AVRO:
+            schema, registry = given.envelope_schema(row_type), given.registry()
+            return ChangelogAvroWriting(row_type, AvroWriting(envelope_of(row_type), schema, registry, given.subject()))
         case _ if name in DIALECTS:
             if given.flag("schema-include"):
                 raise InvalidJob(
@@ -287,6 +299,21 @@ class _Options:
             raise InvalidJob(f"Schema provided for '{self._name}' format does not match the table schema: {given}")
         return given
 
+    def envelope_schema(self, row_type: LogicalType) -> str:
+        """The schema of changes of rows, or the given one. Raises ``InvalidJob`` where that is of others."""
+        library()
+        envelope = envelope_of(row_type)
+        own = f'["null",{schema_text(envelope, is_legacy=True)}]'
+        given = self._registry_text("schema")
+        if given is None:
+            return own
+        if table_type(parse(given)) != envelope:
+            raise InvalidJob(
+                f"Schema provided for '{self._name}' format must be a nullable record type with fields 'before', 'after', 'op' and schema of fields "
+                f"'before' and 'after' must match the table schema: {given}"
+            )
+        return given
+
     def is_avro_json(self) -> bool:
         """Whether Avro is encoded as JSON."""
         encoding = self.text("encoding", "binary") or ""
@@ -296,7 +323,7 @@ class _Options:
 
     def registry(self) -> SchemaRegistry | None:
         """The schema registry of Avro, where the format has one."""
-        if self._name != REGISTRY_AVRO:
+        if self._name not in REGISTRY_FORMATS:
             return None
         url = self._registry_text("url")
         if url is None:
@@ -313,8 +340,10 @@ class _Options:
     def subject(self) -> str:
         """Under which a schema is registered. Raises ``InvalidJob`` where none is known."""
         found = self._registry_text("subject")
-        if found is None and self._name == REGISTRY_AVRO:
-            raise InvalidJob(f"Option {self._name}.subject is required for serialization")
+        if found is None and self._name in REGISTRY_FORMATS:
+            option = f"{self._name}.subject"
+            shown = repr(option) if self._name == DEBEZIUM_AVRO else option  # as Flink's classes have it
+            raise InvalidJob(f"Option {shown} is required for serialization")
         return found or ""
 
     def _registry_text(self, key: str) -> str | None:

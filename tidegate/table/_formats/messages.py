@@ -9,13 +9,14 @@ import pyarrow as pa
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.formats.messages import Counts, DeserializationSchema, SerializationSchema, Values
 from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.table._formats.changelog_avro import ChangelogAvroReading
 from tidegate.table._formats.changelog_json import ChangelogReading
 from tidegate.table._formats.formats import Reading, Writing
 
 
 def produced_schema(reading: Reading) -> pa.Schema:
     """The columns that a format reads: of its row type, of metadata, and of row kinds where it reads changes."""
-    if isinstance(reading, ChangelogReading):
+    if isinstance(reading, ChangelogReading | ChangelogAvroReading):
         return reading.schema
     return arrow_schema(reading.row_type)
 
