@@ -13,7 +13,7 @@ from tidegate.model.errors import ConfigurationError, NotAuthenticated, NotPermi
 from tidegate.security.proxy import TrustedProxy
 from tidegate.security.users import Role, User
 
-SECRET = "0123456789abcdef"
+SECRET = "the-word-of-the-proxy"
 SECRETS, USER, GROUPS = "X-Tidegate-Proxy-Secret", "X-Forwarded-User", "X-Forwarded-Groups"
 OF_PROXY, OF_EVE = b"the certificate of the proxy", b"the certificate of eve"
 BY_CERTIFICATE = {
