@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -108,18 +109,28 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="how long the job takes without a kill")
     arguments = parser.parse_args()
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt_once)
     own = EmbeddedFiles(load_settings(), "demo")
     try:
-        return demonstrate(console, own, arguments.seconds)
-    except TidegateError as error:
-        console.print(f"[red]error:[/red] {error.message}")
-        return 1
+        try:
+            return demonstrate(console, own, arguments.seconds)
+        except TidegateError as error:
+            console.print(f"[red]error:[/red] {error.message}")
+            return 1
+        finally:
+            own.end()
     except KeyboardInterrupt:
         console.print("interrupted")
+        own.end()  # it may have been interrupted itself
         return 130
-    finally:
-        own.end()
+
+
+def interrupt_once(number: int, frame: FrameType | None) -> None:
+    """Ends the demo by ``KeyboardInterrupt``. Further signals do nothing: what has been started is being ended."""
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def demonstrate(console: Console, own: EmbeddedFiles, seconds: float) -> int:

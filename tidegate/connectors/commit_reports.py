@@ -24,12 +24,12 @@ EVERYTHING: Final = 2**62
 
 
 def places_report(subtask: int, subtasks: int, places: Sequence[str]) -> ArrowBatch:
-    """Places to which a subtask has written."""
+    """Returns a report of the places to which a subtask has written."""
     return _report(subtask, subtasks, [None] * len(places), places)
 
 
 def commit_report(subtask: int, subtasks: int, checkpoint_id: int) -> ArrowBatch:
-    """A subtask has committed all up to a checkpoint."""
+    """Returns a report that a subtask has committed all up to a checkpoint."""
     return _report(subtask, subtasks, [checkpoint_id], [None])
 
 

@@ -81,7 +81,7 @@ class ObjectIdentifier:
 
     @staticmethod
     def of(catalog_name: str, database_name: str, object_name: str) -> ObjectIdentifier:
-        """Puts the three names together."""
+        """Returns the identifier of a table, view or function with these three names."""
         return ObjectIdentifier(catalog_name, database_name, object_name)
 
     def get_catalog_name(self) -> str:
@@ -334,7 +334,7 @@ class Column:
         return self._is_persisted
 
     def as_summary_string(self) -> str:
-        """Returns it in Flink's words."""
+        """Returns the column as text, as Flink writes it: name, type, and what is special about it."""
         return self._text
 
     def __str__(self) -> str:

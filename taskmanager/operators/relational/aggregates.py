@@ -100,7 +100,7 @@ class GroupAggregate(RelationalOperator):
         return state
 
     def _remove_counts(self, state: Any) -> None:
-        """No row of an accumulator is left."""
+        """Removes what is kept outside of an accumulator: no row of it is left."""
         if self._counts is not None:
             self._counts.remove(state)
 

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from tidegate.functions.sql.aggregates import CompiledAggregates
 from tidegate.records.canonical.forms import decode_form
-from tidegate.taskmanager.operators.relational.base import EntriesOfKey, Name, RelationalOperator, name_of
+from tidegate.taskmanager.operators.relational.base import (
+    EntriesOfKey,
+    EntriesOfKeys,
+    Name,
+    RelationalOperator,
+    name_of,
+)
 
 MOST_IN_ACCUMULATOR: Final = 256
 """Counts of one place that stand in the accumulator, at most. Chosen: a value of so many is some 2 KB in a checkpoint; a row takes twice the time where
@@ -104,9 +110,7 @@ class KeptCounts:
         """Called for an accumulator of state, before it is changed."""
         if acc[0] <= self._few:
             return
-        calls = acc[1]
-        for number, is_inner, at, state in self._places:
-            holder = calls[number][1] if is_inner else calls[number]
+        for holder, at, state in self._places_in(acc):
             held = holder[at]
             if held.__class__ is int:
                 holder[at] = EntryCounts(state.of(group, key, now_ms), held)
@@ -116,28 +120,31 @@ class KeptCounts:
         """Called for an accumulator before it is written."""
         if not self._attached and acc[0] <= self._most:
             return
-        calls = acc[1]
-        for number, is_inner, at, state in self._places:
-            holder = calls[number][1] if is_inner else calls[number]
+        for holder, at, state in self._places_in(acc):
             held = holder[at]
             if held.__class__ is EntryCounts:
                 self._attached -= 1
                 holder[at] = self._put_back(held, acc[0], now_ms)
             elif len(held) > self._most and acc[0] > self._few:
-                EntryCounts(state.of(group, key, now_ms), now_ms).take_over(
-                    held
-                )  # in place of those of an accumulator that expired
+                entries = EntryCounts(state.of(group, key, now_ms), now_ms)
+                entries.take_over(held)  # in place of those of an accumulator that expired
                 holder[at] = now_ms
 
     def remove(self, acc: Any) -> None:
         """Called for an accumulator that was taken from state, and is removed from it."""
         if not self._attached:
             return
-        for number, is_inner, at, _ in self._places:
-            held = (acc[1][number][1] if is_inner else acc[1][number])[at]
+        for holder, at, _ in self._places_in(acc):
+            held = holder[at]
             if held.__class__ is EntryCounts:
                 self._attached -= 1
                 held.clear()
+
+    def _places_in(self, acc: Any) -> Iterator[tuple[list[Any], int, EntriesOfKeys]]:
+        """Yields each place for counts in an accumulator: its list, its index there, and the state for entries."""
+        calls = acc[1]
+        for number, is_inner, at, state in self._places:
+            yield calls[number][1] if is_inner else calls[number], at, state
 
     def _put_back(self, counts: EntryCounts, rows: int, now_ms: int) -> dict[Any, int] | int:
         """Returns what stands in the accumulator."""

@@ -57,25 +57,28 @@ class TimedOperator(RelationalOperator):
         """The current key is not forgotten until ``retention_ms`` have passed."""
         if self._cleanups is None:
             return
-        backend, now_ms = self._backend, self.context.clock.now_ms()
-        ends_ms = self._cleanups.read(backend.group, backend.key, now_ms)
-        if ends_ms is not None:
-            if now_ms + self._retention_ms <= ends_ms:
-                return
-            self._timers.processing.delete(ends_ms)
-        ends_ms = now_ms + self._retention_ms * 3 // 2
-        self._timers.processing.register(ends_ms)
-        self._cleanups.write(backend.group, backend.key, ends_ms, now_ms)
+        now_ms = self.context.clock.now_ms()
+        ends_ms = self._cleanups.read(self._backend.group, self._backend.key, now_ms)
+        if ends_ms is None or now_ms + self._retention_ms > ends_ms:
+            self._move_cleanup(ends_ms, now_ms + self._retention_ms * 3 // 2, now_ms)
 
     def stop_cleanup(self) -> None:
         """There is nothing of the current key to forget."""
         if self._cleanups is None:
             return
-        backend, now_ms = self._backend, self.context.clock.now_ms()
-        ends_ms = self._cleanups.read(backend.group, backend.key, now_ms)
+        now_ms = self.context.clock.now_ms()
+        ends_ms = self._cleanups.read(self._backend.group, self._backend.key, now_ms)
         if ends_ms is not None:
-            self._timers.processing.delete(ends_ms)
-            self._cleanups.write(backend.group, backend.key, None, now_ms)
+            self._move_cleanup(ends_ms, None, now_ms)
+
+    def _move_cleanup(self, before_ms: int | None, ends_ms: int | None, now_ms: int) -> None:
+        """Sets when the current key is forgotten, and takes back when it would have been; ``None``: never."""
+        assert self._cleanups is not None
+        if before_ms is not None:
+            self._timers.processing.delete(before_ms)
+        if ends_ms is not None:
+            self._timers.processing.register(ends_ms)
+        self._cleanups.write(self._backend.group, self._backend.key, ends_ms, now_ms)
 
     def now(self) -> int:
         """Returns the time in ms."""

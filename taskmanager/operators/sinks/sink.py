@@ -251,7 +251,7 @@ class SinkOperator(Operator):
         self._report()
 
     def _report(self) -> None:
-        """Up to which checkpoint all is committed, once each."""
+        """Emits a report of the checkpoint up to which all is committed, when it has changed since the last report."""
         uncommitted = [n - 1 for n in self._pending if n <= self._confirmed]
         reached = min(uncommitted, default=self._confirmed)
         if self._reports and reached > self._reported:

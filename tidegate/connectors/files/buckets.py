@@ -27,7 +27,7 @@ _FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
 
 
 class Buckets(ABC):
-    """Pickled with the job."""
+    """Which directory each row of a sink goes to, and which columns its file has. Part of the pickled job."""
 
     def stored(self, schema: pa.Schema) -> pa.Schema:
         """Returns the columns of the files, of rows with ``schema``."""

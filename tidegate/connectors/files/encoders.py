@@ -37,7 +37,7 @@ class FileEncoder(ABC):
 
 
 class EncoderFactory(ABC):
-    """Pickled with the job. ``suffix`` ends the file's name."""
+    """Makes the encoder of each part file of a sink. Part of the pickled job. ``suffix`` ends the file's name."""
 
     suffix: str
 

@@ -245,7 +245,7 @@ class PartitionCommitter(SinkWriter):
 
 
 def _earliest(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """All of them; what is there twice with the value of the first."""
+    """Returns all these mappings as one; a path that is in several has the value of the first of them."""
     merged: dict[str, int] = {}
     for one in found:
         for path, since_ms in one.items():
