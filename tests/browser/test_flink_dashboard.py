@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
+from tests.aio.jobmanager.callers import one_of_each
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline_scene
+from tests.browser.views import dialog_of, settled, signed_in
 from tests.contract.rest.scene import Inspected
 from tests.servers.flink_environment import FlinkEnvironment
+from tidegate.security.users import Role
 
 EDITOR = ".monaco-editor .view-line"
+NOTICE = ".ant-notification-notice"
 
 OF_A_VERTEX = {
     "detail": "SubTasks",
@@ -73,12 +77,27 @@ def log(tmp_path: Path) -> Iterator[Path]:
     handler.close()
 
 
+def stage_with(flink: FlinkEnvironment, **settings: str) -> Stage:
+    (jar,) = (flink.home / "lib").glob("flink-dist*.jar")
+    scene = pipeline_scene(settings={"rest.dashboard.dir": str(jar), **settings})
+    scene.inspector = Printing()
+    return Stage(scene)
+
+
 @pytest.fixture
 def stage(flink: FlinkEnvironment, log: Path) -> Iterator[Stage]:
-    (jar,) = (flink.home / "lib").glob("flink-dist*.jar")
-    scene = pipeline_scene(settings={"rest.dashboard.dir": str(jar)})
-    scene.inspector = Printing()
-    with Stage(scene) as stage:
+    with stage_with(flink) as stage:
+        yield stage
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> dict[Role, str]:
+    return one_of_each(tmp_path / "users")
+
+
+@pytest.fixture
+def stage_of_users(flink: FlinkEnvironment, log: Path, tmp_path: Path, tokens: dict[Role, str]) -> Iterator[Stage]:
+    with stage_with(flink, **{"tidegate.security.users.file": str(tmp_path / "users")}) as stage:
         yield stage
 
 
@@ -99,7 +118,8 @@ def troubles() -> list[str]:
     return _Ours()
 
 
-def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
+def look_at_every_page(stage: Stage, page: Page) -> None:
+    """And at what each shows."""
     job = stage.scene.machine.jobs()[0]
     base = f"{stage.url}flink/#/"
     of_job = f"job/running/{job.job_id}"
@@ -109,23 +129,68 @@ def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
         **{f"{of_job}/{tab}": text for tab, text in OF_A_JOB.items()},
         **{f"{vertex}/{tab}": text for tab, text in OF_A_VERTEX.items()},
     }
-    page = open_page(base)
     for path, text in expected.items():
         page.goto(base + path)
         expect(page.locator("flink-root"), path).to_contain_text(text)
-        assert page.locator(".ant-notification-notice").all_inner_texts() == [], path
+        assert page.locator(NOTICE).all_inner_texts() == [], path
         assert page.url == base + path  # it leads away from what it does not know
     for path, text in TEXTS.items():
         page.goto(base + path)
         expect(page.locator(EDITOR).filter(has_text=text).first).to_be_visible()
 
 
-def test_it_counts_what_there_is_and_cancels(stage: Stage, open_page: OpenPage) -> None:
-    page = open_page(f"{stage.url}flink/#/overview")
-    expect(page.locator("flink-overview-statistic")).to_contain_text("8")  # slots that are free
+def cancel(stage: Stage, page: Page) -> None:
     page.goto(f"{stage.url}flink/#/job/running/{job_of(stage.scene)}/checkpoints")
     expect(page.locator("flink-job-checkpoints")).to_contain_text("Completed: 8")
     page.get_by_text("Cancel Job").click()
     page.get_by_role("button", name="Yes").or_(page.get_by_role("button", name="OK")).first.click()
+
+
+def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
+    look_at_every_page(stage, open_page(f"{stage.url}flink/#/"))
+
+
+def test_it_counts_what_there_is_and_cancels(stage: Stage, open_page: OpenPage) -> None:
+    page = open_page(f"{stage.url}flink/#/overview")
+    expect(page.locator("flink-overview-statistic")).to_contain_text("8")  # slots that are free
+    cancel(stage, page)
     expect(page.locator("flink-job-status")).to_contain_text("CANCEL")
     assert stage.scene.cluster.job_state().value == "CANCELLING"
+
+
+def test_every_page_of_it_is_there_for_a_user_who_signed_in_on_our_page(
+    stage_of_users: Stage, open_page: OpenPage, troubles: list[str], tokens: dict[Role, str]
+) -> None:
+    page = signed_in(open_page(stage_of_users.url), tokens[Role.DATA])
+    forget_refusals(troubles)  # before the token was said
+    look_at_every_page(stage_of_users, page)
+    page.goto(stage_of_users.url)
+    settled(page).get_by_role("button", name="Sign out the-data").click()
+    expect(dialog_of(page)).to_be_visible()
+    answer = page.context.new_page().goto(f"{stage_of_users.url}flink/overview")
+    assert answer is not None
+    assert answer.status == 401
+    forget_refusals(troubles)
+
+
+def test_it_cancels_for_a_user_who_may_and_says_that_another_one_may_not(
+    stage_of_users: Stage, open_page: OpenPage, troubles: list[str], tokens: dict[Role, str]
+) -> None:
+    viewing = signed_in(open_page(stage_of_users.url), tokens[Role.VIEW])
+    forget_refusals(troubles)
+    cancel(stage_of_users, viewing)
+    expect(viewing.locator(NOTICE)).to_contain_text("the-view has the role view")
+    assert stage_of_users.scene.cluster.job_state().value == "RUNNING"
+    viewing.close()
+    assert any(trouble.startswith("403") for trouble in troubles)
+    troubles.clear()  # the dashboard logs the refusal as an error of its own
+    operating = signed_in(open_page(stage_of_users.url), tokens[Role.OPERATE])
+    forget_refusals(troubles)
+    cancel(stage_of_users, operating)
+    expect(operating.locator("flink-job-status")).to_contain_text("CANCEL")
+    assert stage_of_users.scene.cluster.job_state().value == "CANCELLING"
+
+
+def forget_refusals(troubles: list[str]) -> None:
+    """Removes what the browser said of requests without a token."""
+    troubles[:] = [trouble for trouble in troubles if "401" not in trouble]

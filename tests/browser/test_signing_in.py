@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.aio.jobmanager.callers import one_of_each
 from tests.browser.accessible import faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, pipeline_scene, take
-from tests.browser.views import settled, url_of
+from tests.browser.views import dialog_of, settled, sign_in, signed_in, url_of
 from tests.unit.jobmanager.machines.cluster_kit import until_triggered
 from tidegate.security.user_file import remove_user
 from tidegate.security.users import Role
@@ -58,22 +58,6 @@ def forgiven(open_page: OpenPage, troubles: list[str]) -> Iterator[None]:
     troubles[:] = [trouble for trouble in troubles if "401" not in trouble]
 
 
-def dialog_of(page: Page) -> Locator:
-    return page.get_by_role("dialog", name="Sign in")
-
-
-def sign_in(page: Page, token: str) -> None:
-    dialog = dialog_of(page)
-    dialog.get_by_label("Token").fill(token)
-    dialog.get_by_role("button", name="Sign in").click()
-
-
-def signed_in(page: Page, token: str) -> Page:
-    sign_in(page, token)
-    expect(dialog_of(page)).to_have_count(0)
-    return settled(page)
-
-
 @pytest.mark.parametrize("role", Role)
 def test_the_page_shows_what_a_role_may_do(
     role: Role, stage: Stage, open_page: OpenPage, tokens: dict[Role, str]
@@ -98,8 +82,11 @@ def test_who_goes_where_the_role_is_too_small_is_told_which_one_it_needs(
         page.keyboard.press(key)
     assert page.url == url_of(stage, "graph")
     for view, needed in {"logs": "data", "state": "data", "flames": "data", "submit": "deploy"}.items():
+        page.goto(url_of(stage, "graph"))
+        expect(page.locator(".note")).to_have_count(0)  # the note of the view before has the same text
         page.goto(url_of(stage, view))
         expect(page.locator(".note")).to_have_text(f"This needs the role {needed}; the-view has the role view.")
+        expect(page.locator("h1")).to_be_visible()
         assert (faults(page), violations(page)) == ([], []), view
 
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 from urllib.request import urlopen
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.stage import Stage
 
@@ -47,6 +47,22 @@ def settled(page: Page) -> Page:
     expect(page.locator("main")).not_to_contain_text("is read …")
     expect(page.locator("h1")).to_be_visible()
     return page
+
+
+def dialog_of(page: Page) -> Locator:
+    return page.get_by_role("dialog", name="Sign in")
+
+
+def sign_in(page: Page, token: str) -> None:
+    dialog = dialog_of(page)
+    dialog.get_by_label("Token").fill(token)
+    dialog.get_by_role("button", name="Sign in").click()
+
+
+def signed_in(page: Page, token: str) -> Page:
+    sign_in(page, token)
+    expect(dialog_of(page)).to_have_count(0)
+    return settled(page)
 
 
 def forgive_unreadable_state(troubles: list[str]) -> None:
