@@ -40,6 +40,8 @@ from tidegate.plan.specs import (
 
 STATE_TTL_KEY: Final = "table.exec.state.ttl"
 """The option of nodes without states of their own in the plan (Flink: ``ExecNodeConfig.getStateRetentionTime``)."""
+INTERVAL_JOIN_CLEANUP_KEY: Final = "table.exec.interval-join.min-cleanup-interval"
+"""The option of interval joins, which no plan has."""
 
 
 class Node(PlanPart, frozen=True, kw_only=True, tag_field="type"):

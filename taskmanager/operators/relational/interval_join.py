@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -16,13 +16,17 @@ from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
 Sides: TypeAlias = tuple[EntriesOfKey, EntriesOfKey]
+_TIMER = ("timer",)
 
 
 class TableIntervalJoin(TimedOperator):
     """``before`` and ``after``, in ms: the time of a left row is at least that of the right one minus ``before``, and at most it plus ``after``.
 
-    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``. A row goes, with nulls on the other side in an outer join, when nothing
-    can join with it any longer. Watermarks are held back by the larger bound, since what is emitted may be so old.
+    State: for each side by ``(time,)`` a list of ``(row, whether it has joined)``, and by ``("timer",)`` when its rows are looked at for what can go.
+    A row goes, with nulls on the other side in an outer join, when nothing can join with it any longer: at the timer, which a side of a key has for its first
+    row, or sooner, when a row of the other side comes. A row that nothing can join with when it comes is not kept, and one behind what has gone joins with
+    nothing, as in Flink, where this is known for all keys of a subtask together, and forgotten when it restarts. ``min_cleanup_ms``: so much later the timer
+    is. Watermarks are held back by the larger bound, since what is emitted may be so old.
     """
 
     def __init__(
@@ -38,16 +42,20 @@ class TableIntervalJoin(TimedOperator):
         after: int,
         widths: tuple[int, int],
         is_event_time: bool,
+        min_cleanup_ms: int = 0,
     ) -> None:
         super().__init__(name, keys, schema, is_event_time=is_event_time)
         self._is_outer = (join_type in ("LEFT", "FULL"), join_type in ("RIGHT", "FULL"))
         self._matcher = matcher
         self._times = times
-        self._reach = ((after, before), (before, after))
-        """By side: so much earlier and later the other row may be."""
-        self._slack = (before + after) // 2
-        self._delay = max(before, after, 0)
+        self._kept = (before, after)
+        """By side: so long after its time a row may join with one that comes."""
+        self._can_join = before + after >= 0
+        self._min_cleanup = min_cleanup_ms
+        self._delay = max(before, after) if self._can_join else 0
         self._nothing = [(None,) * width for width in widths]
+        self._gone = [0, 0]
+        """By side: up to this time its rows have gone."""
 
     def open_states(self) -> None:
         self._left = self.entries_of_keys("state", 0, lambda whole: _by_time(whole[0]))
@@ -61,36 +69,39 @@ class TableIntervalJoin(TimedOperator):
                 right.put(name, value)
         return self._left.of(group, key, now_ms), right
 
+    def now(self) -> int:
+        """Returns the time in ms; event time begins in 1970."""
+        return max(super().now(), 0)
+
     def change(self, state: Sides, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
         time = row[self._times[input_index]] if self.is_event_time else now
-        if time is None:
-            return KEEP
-        earlier, later = self._reach[input_index]
-        first, last = time - earlier, time + later
-        others = state[1 - input_index]
-        near = [(name, held) for name, held in others.all().items() if len(name) == 2 and first <= name[0] <= last]
-        found = self._matcher.positions(row, [held[0] for _, held in near], input_index)
-        for at in found:
-            name, (other, has_joined) = near[at]
-            if not has_joined:
-                others.put(name, (other, True))
-            out.append((INSERT, self._pair(row, other, input_index)))
-        if now < last:
-            state[input_index].append((time,), (row, bool(found)))
-            self.register(self._ends(time, input_index))
-        elif not found and self._is_outer[input_index]:
+        last = time + self._kept[input_index]
+        has_joined = False
+        if self._can_join and self._gone[1 - input_index] < last:
+            has_joined = self._join(state[1 - input_index], row, time, input_index, out)
+        if self._can_join and now < last:
+            own = state[input_index]
+            own.append((time,), (row, has_joined))
+            if own.get(_TIMER) is None:
+                self._register(own, time, input_index)
+        elif not has_joined and self._is_outer[input_index]:
             out.append((INSERT, self._pair(row, self._nothing[1 - input_index], input_index)))
         return KEEP
 
     def fire(self, state: Sides, time_ms: int, out: list[Change]) -> Any:
-        for index, side in enumerate(state):
-            name = (time_ms - self._ends(0, index),)
-            if self._is_outer[index]:
-                nothing = self._nothing[1 - index]
-                rows = [row for row, has_joined in side.listed(name) if not has_joined]
-                out.extend((INSERT, self._pair(row, nothing, index)) for row in rows)
-            side.remove_list(name)
+        for index in (1, 0):
+            side = state[index]
+            due = side.get(_TIMER)
+            if due is not None and due != time_ms:
+                continue  # without a timer there are no rows, or those of a version before, which kept none
+            self._remove(side, index, self._expired(side.all(), index), out)
+            left = min((name[0] for name in side.all() if _is_time(name)), default=0)
+            if left > 0:
+                self._register(side, left, index)
+            else:
+                for name in list(side.all()):
+                    side.put(name, None)
         return KEEP
 
     def on_watermark(self, timestamp_ms: int) -> None:
@@ -98,11 +109,48 @@ class TableIntervalJoin(TimedOperator):
         self.advance(timestamp_ms)
         Operator.on_watermark(self, held)
 
-    def _ends(self, time: int, index: int) -> int:
-        return time + self._reach[index][1] + self._slack + 1
+    def _join(self, others: EntriesOfKey, row: Row, time: int, index: int, out: list[Change]) -> bool:
+        """Emits what a row gives with those of the other side, of which it removes those that can go. Returns whether there was any."""
+        first, last = time - self._kept[1 - index], time + self._kept[index]
+        held = others.all()
+        near = [(name, entry) for name, entry in held.items() if len(name) == 2 and first <= name[0] <= last]
+        expired = self._expired(held, 1 - index)
+        found = self._matcher.positions(row, [entry[0] for _, entry in near], index)
+        for at in found:
+            name, (other, has_joined) = near[at]
+            if not has_joined:
+                others.put(name, (other, True))
+            out.append((INSERT, self._pair(row, other, index)))
+        self._remove(others, 1 - index, expired, out)
+        return bool(found)
+
+    def _expired(self, held: Mapping[Name, Any], index: int) -> list[Name]:
+        """Returns the lists of a side that nothing can join with now."""
+        now = self.now()
+        self._gone[index] = gone = now if now == END_OF_TIME else now - self._kept[index] - 1
+        return [name for name in held if _is_time(name) and name[0] <= gone]
+
+    def _remove(self, side: EntriesOfKey, index: int, expired: Sequence[Name], out: list[Change]) -> None:
+        for name in expired:
+            if self._is_outer[index]:
+                nothing = self._nothing[1 - index]
+                rows = [row for row, has_joined in side.listed(name) if not has_joined]
+                out.extend((INSERT, self._pair(row, nothing, index)) for row in rows)
+            side.remove_list(name)
+
+    def _register(self, side: EntriesOfKey, time: int, index: int) -> None:
+        """Has the rows of a side be looked at when one of that time can go."""
+        due = time + self._kept[index] + self._min_cleanup + 1
+        side.put(_TIMER, due)
+        self.register(due)
 
     def _pair(self, row: Row, other: Row, index: int) -> Row:
         return row + other if index == 0 else other + row
+
+
+def _is_time(name: Name) -> bool:
+    """Whether it is the name of a list of rows."""
+    return len(name) == 1 and name != _TIMER
 
 
 def _by_time(side: Sequence[Sequence[Any]]) -> Iterator[tuple[Name, Any, int | None]]:

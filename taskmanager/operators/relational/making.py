@@ -19,7 +19,7 @@ from tidegate.operator_options import RelationalOptions
 from tidegate.plan import nodes
 from tidegate.plan.expressions import PlanPart
 from tidegate.plan.logical_types import LogicalType, TimeKind
-from tidegate.plan.nodes import STATE_TTL_KEY, Node
+from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
     ConstantRange,
     ConstantRangeWithoutEnd,
@@ -51,7 +51,7 @@ from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
 from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
-from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin
+from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
@@ -289,6 +289,7 @@ def _interval_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
         after=bounds.left_upper_bound,
         widths=(len(left.fields), len(right.fields)),
         is_event_time=bounds.is_event_time,
+        min_cleanup_ms=parse_duration_ms((node.configuration or {}).get(INTERVAL_JOIN_CLEANUP_KEY, "0 ms")),
     )
 
 
@@ -408,27 +409,12 @@ def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> 
     equal_nulls = (False,) * len(node.join_spec.filter_nulls)  # as in Flink, whose state has null as a key
     matcher = _matcher(replace(node.join_spec, filter_nulls=equal_nulls), options)
     is_left_join = node.join_spec.join_type == "LEFT"
-    width = len(options.row_types[1].fields)
+    versions = Versions(matcher, is_left_join=is_left_join, right_width=len(options.row_types[1].fields))
+    times = node.left_time_attribute_index, node.right_time_attribute_index
+    ttl_ms = _ttl_ms(node, 0)
     if node.right_time_attribute_index < 0:
-        return ProcessingTimeTemporalJoin(
-            name,
-            options.keys,
-            schema,
-            matcher=matcher,
-            is_left_join=is_left_join,
-            right_width=width,
-            retention_ms=_ttl_ms(node, 0),
-        )
-    return TemporalJoin(
-        name,
-        options.keys,
-        schema,
-        matcher=matcher,
-        is_left_join=is_left_join,
-        right_width=width,
-        times=(node.left_time_attribute_index, node.right_time_attribute_index),
-        retention_ms=_ttl_ms(node, 0),
-    )
+        return ProcessingTimeTemporalJoin(name, options.keys, schema, versions=versions, retention_ms=ttl_ms)
+    return TemporalJoin(name, options.keys, schema, versions=versions, times=times, retention_ms=ttl_ms)
 
 
 def _watermark_assigner(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.functions.sql.changelog import adds
 from tidegate.functions.sql.rows import Change, Row
-from tidegate.taskmanager.operators.relational.base import KEEP
+from tidegate.taskmanager.operators.relational.base import KEEP, EntriesOfKey, EntriesOperator, Name
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.timed import TimedOperator
 
+_LEFT, _RIGHT = "left", "right"
+_NEXT, _TIMER = ("next",), ("timer",)
 
-class _Versions:
+
+class Versions:
     """What both joins do with a row of the left side and the version it has found. Rows keep their kinds."""
 
     def __init__(self, matcher: Matcher, *, is_left_join: bool, right_width: int) -> None:
@@ -31,11 +34,14 @@ class _Versions:
             out.append((kind, row + self._nothing))
 
 
-class TemporalJoin(TimedOperator):
+class TemporalJoin(EntriesOperator, TimedOperator):
     """By event time: a row of the left side goes when the watermark has reached its time, with the newest version that is not later.
 
-    State: ``[rows of the left side that wait, as they came: (time, kind, row); versions of the right side: {time: (kind, row)}]``. Versions go when a later one
-    is not behind the watermark. Nothing is dropped as late: such a row joins with the versions that are still there.
+    State: by ``("left", number)`` ``(time, kind, row)`` of a row of the left side that waits, in the order of their coming; by ``("right", time)``
+    ``(kind, row)`` of a version; by ``("next",)`` the next number, by ``("timer",)`` when the key is looked at. That is when its first row or version is
+    due, or at the next watermark, if it was late. Then all left rows that are due go, and versions go when a later one is not behind the watermark; the next
+    time is that of a left row that waits, or when something comes, as in Flink. Nothing is dropped as late: such a row joins with the versions that are
+    still there.
     """
 
     def __init__(
@@ -44,45 +50,78 @@ class TemporalJoin(TimedOperator):
         keys: Sequence[Sequence[int]],
         schema: pa.Schema,
         *,
-        matcher: Matcher,
-        is_left_join: bool,
-        right_width: int,
+        versions: Versions,
         times: tuple[int, int],
         retention_ms: int = 0,
     ) -> None:
         super().__init__(name, keys, schema, is_event_time=True, retention_ms=retention_ms)
-        self._versions = _Versions(matcher, is_left_join=is_left_join, right_width=right_width)
+        self._versions = versions
         self._times = times
 
-    def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
-        state = state or [[], {}]
-        time = row[self._times[input_index]]
-        if time is None:
-            return state
-        if input_index == 0:
-            state[0].append((time, kind, row))
-        else:
-            state[1][time] = (kind, row)
-        self.register(time)
-        self.keep_alive()
-        return state
+    def open_states(self) -> None:
+        self.open_cleanups()
+        super().open_states()
 
-    def fire(self, state: Any, time_ms: int, out: list[Change]) -> Any:
-        waiting, versions = state
+    def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
+        time = row[self._times[input_index]]
+        if input_index == 0:
+            number = state.get(_NEXT) or 0
+            state.put((_LEFT, number), (time, kind, row))
+            state.put(_NEXT, number + 1)
+        else:
+            state.put((_RIGHT, time), (kind, row))
+        registered = state.get(_TIMER)
+        if registered is None or time < registered:
+            if registered is not None:
+                self._timers.event.delete(registered)
+            self._register(state, time)
+        self.keep_alive()
+        return KEEP
+
+    def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
         now = self.now()
+        held = state.all()
+        waiting = sorted((name, entry) for name, entry in held.items() if name[0] == _LEFT)
+        versions = {name[1]: entry for name, entry in held.items() if name[0] == _RIGHT}
         times = sorted(versions)
-        for time, kind, row in waiting:
-            if time <= now:
-                at = bisect_right(times, time)
-                self._versions.join(kind, row, versions[times[at - 1]] if at else None, out)
-        waiting[:] = [entry for entry in waiting if entry[0] > now]
+        left: list[int] = []
+        for name, (time, kind, row) in waiting:
+            if time > now:
+                left.append(time)
+                continue
+            at = bisect_right(times, time)
+            self._versions.join(kind, row, versions[times[at - 1]] if at else None, out)
+            state.put(name, None)
         for time in times[: max(bisect_right(times, now) - 1, 0)]:
-            del versions[time]
-        if waiting or versions:
+            state.put((_RIGHT, time), None)
+        if left:
+            self._register(state, min(left))
+        else:
+            state.put(_TIMER, None)
+            state.put(_NEXT, None)
+        if left or versions:
             self.keep_alive()
-            return state
-        self.stop_cleanup()
-        return None
+        else:
+            self.stop_cleanup()
+        return KEEP
+
+    def expire(self, state: EntriesOfKey) -> Any:
+        for name in list(state.all()):
+            state.put(name, None)
+        return KEEP
+
+    def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
+        waiting, versions = whole
+        for number, entry in enumerate(waiting):
+            yield (_LEFT, number), tuple(entry), None
+        if waiting:
+            yield _NEXT, len(waiting), None
+        for time, version in versions.items():
+            yield (_RIGHT, time), version, None
+
+    def _register(self, state: EntriesOfKey, time: int) -> None:
+        self.register(time)
+        state.put(_TIMER, time)
 
 
 class ProcessingTimeTemporalJoin(TimedOperator):
@@ -94,13 +133,11 @@ class ProcessingTimeTemporalJoin(TimedOperator):
         keys: Sequence[Sequence[int]],
         schema: pa.Schema,
         *,
-        matcher: Matcher,
-        is_left_join: bool,
-        right_width: int,
+        versions: Versions,
         retention_ms: int = 0,
     ) -> None:
         super().__init__(name, keys, schema, is_event_time=False, retention_ms=retention_ms)
-        self._versions = _Versions(matcher, is_left_join=is_left_join, right_width=right_width)
+        self._versions = versions
 
     def change(self, state: Any, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         if input_index == 1:
@@ -119,4 +156,4 @@ class ProcessingTimeTemporalJoin(TimedOperator):
         return KEEP
 
 
-__all__ = ["ProcessingTimeTemporalJoin", "TemporalJoin"]
+__all__ = ["ProcessingTimeTemporalJoin", "TemporalJoin", "Versions"]

@@ -28,7 +28,7 @@ from tidegate.plan import ExecNodeGraph, UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import Rex, RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
-from tidegate.plan.nodes import STATE_TTL_KEY, Node
+from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_nodes import PYTHON, Functions, aggregates_of, calls_functions, python_stream
@@ -61,6 +61,7 @@ _UNIONS = (plan_nodes.Union1, plan_nodes.BatchUnion1)
 _SINKS = (plan_nodes.Sink2, plan_nodes.BatchSink1)
 _EXPANDS = (plan_nodes.Expand1, plan_nodes.BatchExpand1)
 _CORRELATES = (plan_nodes.Correlate1, plan_nodes.BatchCorrelate1)
+_GROUP_WINDOWS = (plan_nodes.GroupWindowAggregate1, plan_nodes.PythonGroupWindowAggregate1)
 _WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1)
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
 _NO_LIMIT = 2**63 - 1
@@ -161,9 +162,11 @@ def translate(
 
     def make(node: Node) -> DataStream:
         inputs = plan.inputs(node.id)
-        node = with_state_ttl(node, options or {})
+        node = configured(node, options or {})
         if isinstance(node, _SCANS):
             return sources(node)
+        if isinstance(node, _GROUP_WINDOWS):
+            refuse_firings(node, options or {})
         if isinstance(node, _VALUES):
             return _values(node, env)
         if isinstance(node, (plan_nodes.GlobalWindowAggregate1, plan_nodes.GlobalGroupAggregate1)):
@@ -233,16 +236,29 @@ def translate(
         if not isinstance(node, _SINKS):
             raise InvalidJob(f"node {node.id}: {node.kind} is no sink, and nothing reads it")
         (found,) = plan.inputs(node.id)
-        node = with_state_ttl(node, options or {})
+        node = configured(node, options or {})
         kept = constrained(node, stream_of(found), options or {})
         sinks(node, materialized(node, kept, found.output_type, time_zone))
 
 
-def with_state_ttl(node: Node, options: Mapping[str, str]) -> Node:
-    """A node of streaming mode, configured with the environment's time to live of states."""
-    if STATE_TTL_KEY not in options or not node.kind.startswith("stream-"):
-        return node
-    return replace(node, configuration={STATE_TTL_KEY: options[STATE_TTL_KEY], **(node.configuration or {})})
+def configured(node: Node, options: Mapping[str, str]) -> Node:
+    """A node of streaming mode, configured with the environment's time to live of states, where it was not planned with its own; and an interval join with
+    what the environment says of its clean-up, which no plan has."""
+    given = dict(node.configuration or {})
+    if STATE_TTL_KEY in options and node.kind.startswith("stream-"):
+        given.setdefault(STATE_TTL_KEY, options[STATE_TTL_KEY])
+    if isinstance(node, plan_nodes.IntervalJoin1) and INTERVAL_JOIN_CLEANUP_KEY in options:
+        given[INTERVAL_JOIN_CLEANUP_KEY] = options[INTERVAL_JOIN_CLEANUP_KEY]
+    return replace(node, configuration=given) if given else node
+
+
+def refuse_firings(node: Node, options: Mapping[str, str]) -> None:
+    """Raises ``UnsupportedPlan`` where windows in GROUP BY shall emit before or after their end."""
+    for key in ("table.exec.emit.early-fire.enabled", "table.exec.emit.late-fire.enabled"):
+        if options.get(key, "false").strip().lower() == "true":
+            raise UnsupportedPlan(
+                f"node {node.id}, {node.kind}: {key} is not supported: a window emits when it ends, once. Take the option away: {node.description}"
+            )
 
 
 def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> DataStream:

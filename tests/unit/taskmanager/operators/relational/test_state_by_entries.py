@@ -100,6 +100,19 @@ def interval_join() -> nodes.IntervalJoin1:
     )
 
 
+def temporal_join() -> nodes.TemporalJoin1:
+    more = (Field("k0", STRING), Field("v0", INT), Field("t0", TIME))
+    return nodes.TemporalJoin1(
+        id=1,
+        output_type=LogicalType(TypeRoot.ROW, fields=(*ROWS.fields, *more)),
+        description="TemporalJoin",
+        join_spec=msgspec.structs.replace(join("LEFT", has_condition=False).join_spec, join_type="LEFT"),
+        is_temporal_function_join=False,
+        left_time_attribute_index=2,
+        right_time_attribute_index=2,
+    )
+
+
 def over(*, is_rows: bool = True) -> nodes.OverAggregate1:
     group = OverGroup(
         order_by=SortSpec((SortField(2, True, False),)),
@@ -182,6 +195,9 @@ CASES = {
     ),
     "interval join at one time": Case(
         interval_join(), [ROWS, ROWS], [[0], [0]], lambda i: ("a", i, 5_000), [(0, (0, ("a", 1, 5_000)))]
+    ),
+    "temporal join of rows that wait": Case(
+        temporal_join(), [ROWS, ROWS], [[0], [0]], lambda i: ("a", i, i), [(1, (0, ("a", 1, 5)))]
     ),
     "OVER of rows that wait": Case(over(), [ROWS], [[0]], lambda i: ("a", i, i), [(0, (0, ("a", 1, 5)))]),
     "OVER of rows of one time": Case(over(), [ROWS], [[0]], lambda i: ("a", i, 5), [(0, (0, ("a", 1, 5)))]),
@@ -270,6 +286,17 @@ BEFORE: dict[str, tuple[Any, dict[str, Any], Sequence[tuple[int, Change]], Seque
         {"state": [[[5_000, A, True], [20_000, ("a", 2, 20_000), False]], [[5_500, ("a", 9, 5_500), True]]]},
         [(0, (0, A)), (1, (0, ("a", 9, 5_500))), (0, (0, ("a", 2, 20_000)))],
         [(1, (0, ("a", 8, 5_600)))],
+    ),
+    "temporal join of rows that wait": (
+        "a",
+        {
+            "state": [
+                [(5_000, 0, A), (3_000, 0, ("a", 3, 3_000))],
+                {1_000: (0, ("a", 7, 1_000)), 4_000: (3, ("a", 7, 4_000))},
+            ]
+        },
+        [(0, (0, A)), (0, (0, ("a", 3, 3_000))), (1, (0, ("a", 7, 1_000))), (1, (3, ("a", 7, 4_000)))],
+        [(0, (0, ("a", 4, 3_500))), (1, (0, ("a", 8, 4_500)))],
     ),
     "OVER of rows that wait": (
         "a",

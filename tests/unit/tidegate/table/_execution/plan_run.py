@@ -7,7 +7,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from tidegate.common.row import Row
+from tidegate.common.row import Row, RowKind
 from tidegate.datastream import DataStream
 from tidegate.functions.sql.changelog import has_kinds
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema
@@ -111,10 +111,10 @@ class PlanRun:
         """Rows as texts of an input, in one batch."""
         type = self.scans[index].output_type
         columns = [column(field.type, [row[i] for row in rows], self._zone) for i, field in enumerate(type.fields)]
-        values = list(zip(*(array.to_pylist() for array in columns), strict=True))
-        if kinds is not None:
-            values = [(*row, kind) for row, kind in zip(values, kinds, strict=True)]
-        self.harness.push_all([Row(*row) for row in values], input=index)
+        made = [Row(*row) for row in zip(*(array.to_pylist() for array in columns), strict=True)]
+        for row, kind in zip(made, kinds or (), strict=kinds is not None):
+            row.set_row_kind(RowKind(kind))
+        self.harness.push_all(made, input=index)
 
     def changes(self) -> list[tuple[str, tuple[str | None, ...]]]:
         """What came out so far, as Flink's texts."""

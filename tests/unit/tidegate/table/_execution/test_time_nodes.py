@@ -169,3 +169,15 @@ def test_windows_of_a_day_follow_the_clock_of_the_session() -> None:
 def test_names_of_recordings_are_all_tried() -> None:
     tried = set(itertools.chain(_RUN, _BY_THE_CLOCK, [_ORDER_OF_FILES]))
     assert tried | {name for name in names(_RECORDING) if statement(name, _RECORDING).fails} == set(names(_RECORDING))
+
+
+@pytest.mark.parametrize("option", ["early-fire", "late-fire"])
+def test_windows_of_group_by_that_shall_emit_more_than_once_are_refused_by_the_option(option: str) -> None:
+    recorded = statement("ltz-legacy-ny", _RECORDING)
+    given = {f"table.exec.emit.{option}.enabled": "true", f"table.exec.emit.{option}.delay": "1 s"}
+    with pytest.raises(UnsupportedPlan, match=f"table.exec.emit.{option}.enabled is not supported: a window emits"):
+        PlanRun(recorded.plan, zone=recorded.zone, options=given)
+    off = {**given, f"table.exec.emit.{option}.enabled": "false", "table.exec.emit.allow-lateness": "1 h"}
+    with PlanRun(recorded.plan, configuration=_CONFIGURATION, zone=recorded.zone, options=off) as run:
+        run.push_files(recorded.files)
+        assert folded(run.changes()) == folded(recorded.changes)
