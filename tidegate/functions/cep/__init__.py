@@ -1,0 +1,1 @@
+"""Patterns of events, and the automaton that finds them (Flink: CEP)."""

@@ -1,0 +1,202 @@
+"""Conditions of patterns: which events a stage takes (Flink: ``org.apache.flink.cep.pattern.conditions``).
+
+A condition of one's own is a function of the event, or of the event and a context, or a class:
+
+    Pattern.begin("start").where(lambda event: event.price > 10)
+    Pattern.begin("start").where(lambda event, ctx: event.price > sum(e.price for e in ctx.get_events_for_pattern("start")))
+
+What the compiler makes of conditions is a function of a ``View``, which has the event, and what was matched so far where it is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias
+
+from tidegate.functions.cep.errors import MalformedPatternException
+
+
+class IterativeCondition(ABC):
+    """Decides by the event, and by those that were matched before it."""
+
+    class Context(ABC):
+        """What an iterative condition can ask for."""
+
+        @abstractmethod
+        def get_events_for_pattern(self, name: str) -> Iterable[Any]:
+            """The events that the stage of that name has taken so far in this partial match, in order."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """The time of the event in ms: its timestamp, or when it came in processing time."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """The processing time now, in ms."""
+
+    @abstractmethod
+    def filter(self, value: Any, ctx: IterativeCondition.Context) -> bool:
+        """Whether the stage takes the event."""
+
+
+class SimpleCondition(IterativeCondition):
+    """Decides by the event alone. It is asked once for an event, however many partial matches there are."""
+
+    @abstractmethod
+    def filter(self, value: Any, ctx: IterativeCondition.Context | None = None) -> bool:
+        """Whether the stage takes the event."""
+
+
+class View(Protocol):
+    """An event as conditions see it. ``known``: what simple conditions said of the event, by their number."""
+
+    value: Any
+    known: list[bool | None]
+
+    @property
+    def context(self) -> IterativeCondition.Context: ...
+
+
+Holds: TypeAlias = Callable[[View], bool]
+"""A compiled condition. ``None`` in its place: it always holds."""
+
+
+class Condition(ABC):
+    """A condition as a pattern keeps it, which can be compiled."""
+
+    @abstractmethod
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        """``numbers``: the simple conditions of the pattern so far; their places are their numbers."""
+
+
+class TrueCondition(Condition):
+    """Always holds."""
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        return None
+
+
+class EventCondition(Condition):
+    """A condition of the event alone."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        if self not in numbers:
+            numbers.append(self)
+        number, function = numbers.index(self), self._function
+
+        def holds(view: View) -> bool:
+            known = view.known[number]
+            if known is None:
+                known = view.known[number] = bool(function(view.value))
+            return known
+
+        return holds
+
+
+class ContextCondition(Condition):
+    """A condition of the event and what was matched before."""
+
+    def __init__(self, function: Callable[[Any, IterativeCondition.Context], Any]) -> None:
+        self._function = function
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        function = self._function
+        return lambda view: bool(function(view.value, view.context))
+
+
+class SubtypeCondition(Condition):
+    """Holds for events of a class."""
+
+    def __init__(self, subtype: type) -> None:
+        self._subtype = subtype
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        subtype = self._subtype
+        return lambda view: isinstance(view.value, subtype)
+
+
+class AndCondition(Condition):
+    """Holds where both do; the second is only asked where the first holds."""
+
+    def __init__(self, left: Condition, right: Condition) -> None:
+        self._left, self._right = left, right
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        left, right = self._left.compiled(numbers), self._right.compiled(numbers)
+        if left is None or right is None:
+            return right if left is None else left
+        return lambda view: left(view) and right(view)
+
+
+class OrCondition(Condition):
+    """Holds where one does; the second is only asked where the first does not hold."""
+
+    def __init__(self, left: Condition, right: Condition) -> None:
+        self._left, self._right = left, right
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        left, right = self._left.compiled(numbers), self._right.compiled(numbers)
+        if left is None or right is None:
+            return None
+        return lambda view: left(view) or right(view)
+
+
+class NotCondition(Condition):
+    """Holds where the other does not."""
+
+    def __init__(self, original: Condition) -> None:
+        self._original = original
+
+    def compiled(self, numbers: list[Condition]) -> Holds | None:
+        original = self._original.compiled(numbers)
+        if original is None:
+            return lambda view: False
+        return lambda view: not original(view)
+
+
+def condition_of(given: Any, method: str) -> Condition:
+    """The condition that a method of a pattern was given. Raises ``MalformedPatternException``."""
+    if isinstance(given, Condition):
+        return given
+    if isinstance(given, SimpleCondition):
+        return EventCondition(given.filter)
+    if isinstance(given, IterativeCondition):
+        return ContextCondition(given.filter)
+    if not callable(given):
+        raise MalformedPatternException(
+            f"{method} takes a function of the event, or of the event and a context, or a SimpleCondition or IterativeCondition; {given!r} is neither"
+        )
+    return ContextCondition(given) if _takes_context(given) else EventCondition(given)
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of C
+        return False
+    needed = [
+        one
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(needed) > 1
+
+
+__all__ = [
+    "AndCondition",
+    "Condition",
+    "Holds",
+    "IterativeCondition",
+    "NotCondition",
+    "OrCondition",
+    "SimpleCondition",
+    "SubtypeCondition",
+    "TrueCondition",
+    "View",
+    "condition_of",
+]

@@ -1,0 +1,103 @@
+"""A priority queue whose order is that of Java's ``PriorityQueue``.
+
+Flink keeps partial matches in one, and goes through it as it lies in memory: among matches that begin with the same event the order in which they
+are found depends on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from tidegate.functions.cep.after_match_skip_strategy import EventId
+from tidegate.functions.cep.shared_buffer import NodeId
+from tidegate.functions.cep.states import State
+
+_NEVER: EventId = (2**63 - 1, 2**31 - 1)
+
+
+class PartialMatch:
+    """What has been matched so far: the state, and the last node. ``first``: the first event; ``None``: none was taken yet (Flink: ``ComputationState``)."""
+
+    __slots__ = ("first", "node", "order", "previous_ms", "start_ms", "state")
+
+    def __init__(
+        self, state: State, node: NodeId | None, start_ms: int, previous_ms: int, first: EventId | None
+    ) -> None:
+        self.state, self.node = state, node
+        self.start_ms, self.previous_ms = start_ms, previous_ms
+        """The times of the first and the last event."""
+        self.first = first
+        self.order: EventId = _NEVER if first is None else first
+
+    def is_as(self, other: PartialMatch) -> bool:
+        return self.state is other.state and self.node == other.node and self.first == other.first
+
+
+Wanted: TypeAlias = Callable[[PartialMatch], bool]
+
+
+class MatchQueue:
+    """Partial matches, the one that begins first in front."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[PartialMatch] = ()) -> None:
+        """``items`` in the order of a queue that there was."""
+        self._items = list(items)
+
+    def __iter__(self) -> Iterator[PartialMatch]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def first(self) -> PartialMatch | None:
+        return self._items[0] if self._items else None
+
+    def add(self, match: PartialMatch) -> None:
+        items, order = self._items, match.order
+        at = len(items)
+        items.append(match)
+        while at:
+            parent = (at - 1) >> 1
+            if order >= items[parent].order:
+                break
+            items[at] = items[parent]
+            at = parent
+        items[at] = match
+
+    def pop(self) -> PartialMatch:
+        items = self._items
+        last = items.pop()
+        if not items:
+            return last
+        found = items[0]
+        self._sink(0, last)
+        return found
+
+    def remove(self, wanted: Wanted) -> list[PartialMatch]:
+        """Removes and returns those that are wanted."""
+        removed = [match for match in self._items if wanted(match)]
+        if removed:
+            self._items = [match for match in self._items if not wanted(match)]
+            for at in range((len(self._items) >> 1) - 1, -1, -1):
+                self._sink(at, self._items[at])
+        return removed
+
+    def _sink(self, at: int, match: PartialMatch) -> None:
+        items, order = self._items, match.order
+        size = len(items)
+        half = size >> 1
+        while at < half:
+            child = 2 * at + 1
+            if child + 1 < size and items[child].order > items[child + 1].order:
+                child += 1
+            if order <= items[child].order:
+                break
+            items[at] = items[child]
+            at = child
+        items[at] = match
+
+
+__all__ = ["MatchQueue", "PartialMatch"]

@@ -1,0 +1,85 @@
+"""The events of one key, ordered by time, through the automaton (behaves as Flink's ``CepOperator``).
+
+event time: event ─▶ queue by time ─▶ watermark ─▶ those up to it, in order ─▶ automaton ─▶ found
+processing time: event ────────────────────────────────────────────────────▶ automaton ─▶ found
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.functions.cep.nfa import NFA, Found, NFAState
+from tidegate.functions.cep.shared_buffer import SharedBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A match, or a timed-out partial match, with its time in ms."""
+
+    events: Found
+    timestamp: int
+    is_timed_out: bool = False
+
+
+class KeyMatcher:
+    """The state of one key at work. ``queue``: events by time. ``register`` has ``advance`` called when the watermark, or the clock, has come so far."""
+
+    __slots__ = ("_nfa", "_register", "buffer", "queue", "state")
+
+    def __init__(
+        self,
+        nfa: NFA,
+        state: NFAState,
+        buffer: SharedBuffer,
+        queue: MutableMapping[int, list[Any]],
+        register: Callable[[int], None],
+    ) -> None:
+        self._nfa, self._register = nfa, register
+        self.state, self.buffer, self.queue = state, buffer, queue
+
+    def enqueue(self, value: Any, timestamp: int) -> None:
+        """In event time: keeps an event that is not late."""
+        waiting = self.queue.get(timestamp)
+        if waiting is None:
+            self._register(timestamp)
+        self.queue[timestamp] = [*(waiting or ()), value]
+
+    def advance(self, now: int) -> list[Outcome]:
+        """The watermark, or the clock, is there: finds what the events up to it complete, and what has timed out."""
+        found: list[Outcome] = []
+        for timestamp in sorted(time for time in self.queue if time <= now):
+            self._advance_time(timestamp, found)
+            for value in self.queue[timestamp]:
+                self._process(value, timestamp, found)
+            del self.queue[timestamp]
+        self._advance_time(now, found)
+        return found
+
+    def take(self, value: Any, now: int) -> list[Outcome]:
+        """In processing time: finds what an event completes, and what has timed out."""
+        found: list[Outcome] = []
+        self._advance_time(now, found)
+        self._process(value, now, found)
+        return found
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is more to keep than the automaton's first state."""
+        return len(self.state.partial) != 1 or len(self.state.completed) > 0
+
+    def _advance_time(self, timestamp: int, found: list[Outcome]) -> None:
+        matches, timed_out = self._nfa.advance_time(self.state, self.buffer, timestamp)
+        found += [Outcome(match, timestamp) for match in matches]
+        found += [Outcome(match, ended, is_timed_out=True) for match, ended in timed_out]
+
+    def _process(self, value: Any, timestamp: int, found: list[Outcome]) -> None:
+        matches = self._nfa.process(self.state, self.buffer, value, timestamp)
+        if self.state.has_begun and self._nfa.window_ms > 0:
+            self._register(timestamp + self._nfa.window_ms)
+            self.state.has_begun = False
+        found += [Outcome(match, timestamp) for match in matches]
+
+
+__all__ = ["KeyMatcher", "Outcome"]

@@ -1,0 +1,258 @@
+"""Patterns: stages in a row, each with a condition, a quantifier, and how it follows the one before (Flink: ``Pattern``).
+
+    Pattern.begin("start").where(...).followed_by("middle").where(...).one_or_more().next("end").where(...).within(Duration.of_seconds(10))
+
+Every method returns the pattern that it was called on, or the next stage, which knows the ones before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NoReturn, Self
+
+from tidegate.functions.cep.after_match_skip_strategy import AfterMatchSkipStrategy
+from tidegate.functions.cep.conditions import (
+    AndCondition,
+    Condition,
+    IterativeCondition,
+    OrCondition,
+    SubtypeCondition,
+    TrueCondition,
+    condition_of,
+)
+from tidegate.functions.cep.errors import MalformedPatternException
+from tidegate.functions.cep.quantifier import ConsumingStrategy, Quantifier, QuantifierProperty, Times
+from tidegate.records.time import Duration, Time, to_millis
+
+TimeGiven = int | Time | Duration
+"""An ``int`` is milliseconds."""
+GivenCondition = IterativeCondition | Condition | Callable[..., Any]
+_OPTIONAL_BEFORE_NOT = (
+    "Specifying a pattern with an optional path to NOT condition is not supported yet. You can simulate such pattern with two independent patterns, "
+    "one with and the other without the optional part."
+)
+
+
+class WithinType(Enum):
+    """Between which events the time of ``within`` counts."""
+
+    FIRST_AND_LAST = "FIRST_AND_LAST"
+    PREVIOUS_AND_CURRENT = "PREVIOUS_AND_CURRENT"
+
+
+class Pattern:
+    """A stage of a pattern, and by way of it the ones before. Made by ``Pattern.begin``."""
+
+    def __init__(
+        self,
+        name: str,
+        previous: Pattern | None,
+        strategy: ConsumingStrategy,
+        after_match_skip_strategy: AfterMatchSkipStrategy,
+    ) -> None:
+        self._name = name
+        self._previous = previous
+        self._skip = after_match_skip_strategy
+        self._quantifier = Quantifier.one(strategy)
+        self._condition: Condition | None = None
+        self._until: Condition | None = None
+        self._times: Times | None = None
+        self._windows: dict[WithinType, int] = {}
+
+    @staticmethod
+    def begin(first: str | Pattern, after_match_skip_strategy: AfterMatchSkipStrategy | None = None) -> Pattern:
+        """A new pattern, whose first stage has that name, or is that group. Without a strategy every match is found."""
+        skip = after_match_skip_strategy or AfterMatchSkipStrategy.no_skip()
+        return _stage(first, None, ConsumingStrategy.STRICT, skip)
+
+    def where(self, condition: GivenCondition) -> Self:
+        """Takes events for which this holds, and what was given before."""
+        self._add(condition_of(condition, "where"), AndCondition)
+        return self
+
+    def or_(self, condition: GivenCondition) -> Self:
+        """Takes events for which this holds, or what was given before."""
+        self._add(condition_of(condition, "or_"), OrCondition)
+        return self
+
+    def subtype(self, subtype_class: type) -> Self:
+        """Takes events of that class, for which holds what was given before."""
+        self._add(SubtypeCondition(subtype_class), AndCondition)
+        return self
+
+    def until(self, until_condition: GivenCondition) -> Self:
+        """Ends a stage of ``one_or_more`` or ``times_or_more``: it takes no event from the first on for which this holds."""
+        if self._until is not None:
+            raise MalformedPatternException("Only one until condition can be applied.")
+        if not self._quantifier.has_property(QuantifierProperty.LOOPING):
+            raise MalformedPatternException("The until condition is only applicable to looping states.")
+        self._until = condition_of(until_condition, "until")
+        return self
+
+    def within(self, window_time: TimeGiven | None, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Self:
+        """The time between first and last event of a match is less than this; with ``PREVIOUS_AND_CURRENT``, that between the event of this stage and
+        the one before."""
+        if window_time is not None:
+            self._windows[within_type] = to_millis(window_time, "within")
+        return self
+
+    def next(self, following: str | Pattern) -> Pattern:
+        """Appends a stage or group whose first event follows at once."""
+        return _stage(following, self, ConsumingStrategy.STRICT, self._skip)
+
+    def followed_by(self, following: str | Pattern) -> Pattern:
+        """Appends a stage or group; events that do not match may lie between."""
+        return _stage(following, self, ConsumingStrategy.SKIP_TILL_NEXT, self._skip)
+
+    def followed_by_any(self, following: str | Pattern) -> Pattern:
+        """Appends a stage or group; any events may lie between, also those that match."""
+        return _stage(following, self, ConsumingStrategy.SKIP_TILL_ANY, self._skip)
+
+    def not_next(self, name: str) -> Pattern:
+        """Appends a stage that the event which follows at once must not match."""
+        return self._negated(name, ConsumingStrategy.NOT_NEXT)
+
+    def not_followed_by(self, name: str) -> Pattern:
+        """Appends a stage that no event before the next stage must match; at the end of a pattern, that none within its time must match."""
+        return self._negated(name, ConsumingStrategy.NOT_FOLLOW)
+
+    def optional(self) -> Self:
+        """The stage may take no event."""
+        if self._previous is not None and self._previous._quantifier.has_property(QuantifierProperty.GREEDY):
+            raise MalformedPatternException("Optional pattern cannot be preceded by greedy pattern")
+        self._quantifier.optional()
+        return self
+
+    def one_or_more(self, window_time: TimeGiven | None = None) -> Self:
+        """The stage takes at least one event. ``window_time``: between two of them is less than that."""
+        return self.times_or_more(1, window_time)
+
+    def times(self, from_times: int, to_times: int | None = None, window_time: TimeGiven | None = None) -> Self:
+        """The stage takes so many events, or from so many to so many; from 0 makes it optional."""
+        self._check_can_have_quantifier()
+        if to_times is None:
+            if from_times <= 0:
+                raise MalformedPatternException("You should give a positive number greater than 0.")
+            to_times = from_times
+        self._quantifier = Quantifier.times(self._quantifier.get_consuming_strategy())
+        if from_times == 0:
+            self._quantifier.optional()
+            from_times = 1
+        self._times = Times(from_times, to_times, _ms_or_none(window_time))
+        return self
+
+    def times_or_more(self, times: int, window_time: TimeGiven | None = None) -> Self:
+        """The stage takes at least so many events."""
+        self._check_can_have_quantifier()
+        self._quantifier = Quantifier.looping(self._quantifier.get_consuming_strategy())
+        self._times = Times(times, times, _ms_or_none(window_time))
+        return self
+
+    def greedy(self) -> Self:
+        """The stage takes as many events as it can, before the next stage takes one."""
+        self._check_is_not_negated()
+        if isinstance(self, GroupPattern):
+            raise MalformedPatternException("Option not applicable to group pattern")
+        self._quantifier.greedy()
+        return self
+
+    def allow_combinations(self) -> Self:
+        """Any events may lie between two of the stage, also those that match."""
+        self._quantifier.combinations()
+        return self
+
+    def consecutive(self) -> Self:
+        """No event may lie between two of the stage."""
+        self._quantifier.consecutive()
+        return self
+
+    def get_name(self) -> str:
+        return self._name
+
+    def get_previous(self) -> Pattern | None:
+        return self._previous
+
+    def get_times(self) -> Times | None:
+        return self._times
+
+    def get_quantifier(self) -> Quantifier:
+        return self._quantifier
+
+    def get_condition(self) -> Condition:
+        return self._condition or TrueCondition()
+
+    def get_until_condition(self) -> Condition | None:
+        return self._until
+
+    def get_window_size(self, within_type: WithinType = WithinType.FIRST_AND_LAST) -> int | None:
+        """In ms."""
+        return self._windows.get(within_type)
+
+    def get_after_match_skip_strategy(self) -> AfterMatchSkipStrategy:
+        return self._skip
+
+    def __str__(self) -> str:
+        return f"Pattern{{name='{self._name}', quantifier={self._quantifier}}}"
+
+    def _add(self, condition: Condition, joined: type[AndCondition | OrCondition]) -> None:
+        self._condition = condition if self._condition is None else joined(self._condition, condition)
+
+    def _negated(self, name: str, strategy: ConsumingStrategy) -> Pattern:
+        if self._quantifier.has_property(QuantifierProperty.OPTIONAL):
+            raise MalformedPatternException(_OPTIONAL_BEFORE_NOT)
+        return Pattern(name, self, strategy, self._skip)
+
+    def _check_can_have_quantifier(self) -> None:
+        self._check_is_not_negated()
+        if not self._quantifier.has_property(QuantifierProperty.SINGLE):
+            raise MalformedPatternException(
+                f"Already applied quantifier to this Pattern. Current quantifier is: {self._quantifier}"
+            )
+
+    def _check_is_not_negated(self) -> None:
+        if self._quantifier.is_negated():
+            raise MalformedPatternException("Option not applicable to NOT pattern")
+
+
+class GroupPattern(Pattern):
+    """A pattern as one stage of another."""
+
+    def __init__(
+        self,
+        previous: Pattern | None,
+        group: Pattern,
+        strategy: ConsumingStrategy,
+        after_match_skip_strategy: AfterMatchSkipStrategy,
+    ) -> None:
+        super().__init__("GroupPattern", previous, strategy, after_match_skip_strategy)
+        self._group = group
+
+    def get_raw_pattern(self) -> Pattern:
+        return self._group
+
+    def where(self, condition: GivenCondition) -> NoReturn:
+        raise MalformedPatternException("GroupPattern does not support where clause.")
+
+    def or_(self, condition: GivenCondition) -> NoReturn:
+        raise MalformedPatternException("GroupPattern does not support or clause.")
+
+    def subtype(self, subtype_class: type) -> NoReturn:
+        raise MalformedPatternException("GroupPattern does not support subtype clause.")
+
+
+def _stage(
+    given: str | Pattern, previous: Pattern | None, strategy: ConsumingStrategy, skip: AfterMatchSkipStrategy
+) -> Pattern:
+    if isinstance(given, Pattern):
+        return GroupPattern(previous, given, strategy, skip)
+    if not isinstance(given, str):
+        raise MalformedPatternException(f"a stage of a pattern has a name, or is a pattern; {given!r} is neither")
+    return Pattern(given, previous, strategy, skip)
+
+
+def _ms_or_none(given: TimeGiven | None) -> int | None:
+    return None if given is None else to_millis(given, "the time of a pattern")
+
+
+__all__ = ["GivenCondition", "GroupPattern", "Pattern", "WithinType"]
