@@ -18,6 +18,8 @@ from tidegate.connectors.base import Sink, Source, Split
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.base import UserCode
+from tidegate.functions.cep.functions import PatternProcessFunction
+from tidegate.functions.cep.pattern import Pattern
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
 from tidegate.functions.sql.aggregates import UserAggregates
@@ -92,6 +94,17 @@ class IntervalJoinOptions(OperatorOptions):
     lower_ms: int
     upper_ms: int
     late_tags: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CepOptions(OperatorOptions):
+    """``comparator``: the order of events of one time. ``late_tag``: where late events go."""
+
+    func: PatternProcessFunction
+    pattern: Pattern
+    is_event_time: bool = True
+    comparator: Callable[[Record, Record], int] | None = None
+    late_tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +214,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
     "keyed_broadcast_process": BroadcastOptions,
     "async_wait": AsyncWaitOptions,
     "interval_join": IntervalJoinOptions,
+    "cep": CepOptions,
     "window": WindowOptions,
     "timestamps_watermarks": TimestampsWatermarksOptions,
     "sink": SinkOptions,
@@ -230,6 +244,7 @@ __all__ = [
     "AggregateOptions",
     "AsyncWaitOptions",
     "BroadcastOptions",
+    "CepOptions",
     "ColumnarWindowOptions",
     "EnumeratedSourceOptions",
     "FilterColumnsOptions",

@@ -37,6 +37,7 @@ TOPICS: dict[str, str] = {
         tidegate.datastream.state
         tidegate.datastream.timerservice
         tidegate.datastream.time_domain
+        tidegate.cep
         tidegate.common.watermark_strategy
         tidegate.common.time
     """,

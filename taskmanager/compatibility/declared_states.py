@@ -34,6 +34,7 @@ from tidegate.model.values import UserObject
 from tidegate.operator_options import (
     AsyncWaitOptions,
     BroadcastOptions,
+    CepOptions,
     FunctionOptions,
     IntervalJoinOptions,
     MapBatchesOptions,
@@ -51,6 +52,7 @@ from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
+from tidegate.taskmanager.operators.rows.cep import EVENTS, NFA_STATE, NODES, QUEUE
 from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
 from tidegate.taskmanager.operators.sinks.sink import SINK_STATES
 from tidegate.taskmanager.operators.sources.source import STATE_NAME as SPLITS
@@ -63,7 +65,15 @@ from tidegate.taskmanager.windows.rows.sessions import MERGING_WINDOWS, merging_
 from tidegate.taskmanager.windows.rows.window import TRIGGER_STATES
 
 KEYED_KINDS = frozenset(
-    {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}
+    {
+        "keyed_process",
+        "keyed_co_process",
+        "keyed_broadcast_process",
+        "keyed_reduce",
+        "interval_join",
+        "cep",
+        "window",
+    }
 )
 _NO_GROUPS = KeyGroupRange(0, 0)
 _ELEMENTS = {"source": frozenset({SPLITS}), "enumerated_source": frozenset({SPLITS}), "sink": SINK_STATES}
@@ -173,6 +183,7 @@ def _function_of(spec: OperatorSpec) -> UserObject:
             | MapBatchesOptions(func=func)
             | AsyncWaitOptions(func=func)
             | IntervalJoinOptions(func=func)
+            | CepOptions(func=func)
         ):
             return func
         case SinkOptions(sink=sink):
@@ -190,6 +201,8 @@ def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | No
         found["_reduced"] = ("reducing", spec.input_types[0])
     if spec.kind == "interval_join":
         found.update({d.name: ("map", d.type_info) for d in buffer_descriptors(spec.input_types)})
+    if spec.kind == "cep":
+        found.update(dict.fromkeys((NFA_STATE, EVENTS, NODES, QUEUE), ("value", Types.PICKLED_BYTE_ARRAY())))
     if isinstance(spec.options, WindowOptions):
         options = spec.options
         found[CONTENTS] = contents_type(

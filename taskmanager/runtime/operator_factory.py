@@ -15,6 +15,7 @@ from tidegate.operator_options import (
     AggregateOptions,
     AsyncWaitOptions,
     BroadcastOptions,
+    CepOptions,
     ColumnarWindowOptions,
     EnumeratedSourceOptions,
     FilterColumnsOptions,
@@ -38,6 +39,7 @@ from tidegate.taskmanager.operators.columns.stateless import FilterColumnsOperat
 from tidegate.taskmanager.operators.relational.making import make_relational
 from tidegate.taskmanager.operators.rows.async_wait import AsyncWaitOperator
 from tidegate.taskmanager.operators.rows.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from tidegate.taskmanager.operators.rows.cep import CepOperator
 from tidegate.taskmanager.operators.rows.interval_join import IntervalJoinOperator
 from tidegate.taskmanager.operators.rows.keyed import KeyedProcessOperator, KeyedReduceOperator
 from tidegate.taskmanager.operators.rows.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
@@ -131,6 +133,10 @@ def _interval_join(spec: OperatorSpec) -> Operator:
     return IntervalJoinOperator(
         spec.name, keys, o.func, spec.input_types, lower_ms=o.lower_ms, upper_ms=o.upper_ms, late_tags=o.late_tags
     )
+
+
+def _cep(spec: OperatorSpec) -> Operator:
+    return CepOperator(spec.name, key_of(spec, spec.key), options_of(spec, CepOptions))
 
 
 def _keyed_reduce(spec: OperatorSpec) -> Operator:
@@ -228,6 +234,7 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "co_process": lambda spec: ProcessOperator(spec.name, options_of(spec, FunctionOptions).func, _TWO),
     "keyed_co_process": _keyed_co_process,
     "interval_join": _interval_join,
+    "cep": _cep,
     "async_wait": _async_wait,
     "broadcast_process": _broadcast_process,
     "keyed_broadcast_process": _keyed_broadcast_process,

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGES = (
-    "tidegate.common", "tidegate.datastream", "tidegate.connectors", "tidegate.functions", "tidegate.metrics",
+    "tidegate.cep", "tidegate.common", "tidegate.datastream", "tidegate.connectors", "tidegate.functions", "tidegate.metrics",
     "tidegate.queryablestate", "tidegate.state_processor", "tidegate.state_reader", "tidegate.table", "tidegate.testing", "tidegate.util",
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from tidegate.functions.cep.after_match_skip_strategy import AfterMatchSkipStrat
 from tidegate.functions.cep.compiler import compile_pattern
 from tidegate.functions.cep.nfa import NFA
 from tidegate.functions.cep.pattern import Pattern
-from tidegate.functions.cep.shared_buffer import SharedBuffer
+from tidegate.functions.cep.shared_buffer import KeptEvent, Node, SharedBuffer
 
 Event = tuple[int, str]
 """Time and letter; the time tells events apart."""
@@ -107,7 +107,9 @@ def as_found(path: list[tuple[int, int]], events: list[Event]) -> dict[str, list
 
 
 def run(pattern: Pattern, events: list[Event]) -> list[dict[str, list[Event]]]:
-    nfa, buffer = NFA(compile_pattern(pattern)), SharedBuffer({}, {})
+    events_kept: dict[tuple[int, int], KeptEvent] = {}
+    nodes: dict[int, Node] = {}
+    nfa, buffer = NFA(compile_pattern(pattern)), SharedBuffer(events_kept, nodes)
     state = nfa.initial_state()
     found = []
     for event in events:
@@ -115,7 +117,7 @@ def run(pattern: Pattern, events: list[Event]) -> list[dict[str, list[Event]]]:
         found += nfa.process(state, buffer, event, event[0])
     if pattern.get_window_size() is not None:
         found += nfa.advance_time(state, buffer, 10**6)[0]
-        assert buffer.is_empty
+        assert (events_kept, nodes) == ({}, {})
         assert len(state.partial) == 1
     return found
 

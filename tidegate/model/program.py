@@ -31,6 +31,7 @@ OperatorKind = Literal[
     "keyed_broadcast_process",
     "async_wait",
     "interval_join",
+    "cep",
     "window",
     "timestamps_watermarks",
     "sink",

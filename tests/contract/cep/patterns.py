@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tidegate.functions.cep.after_match_skip_strategy import AfterMatchSkipStrategy
 from tidegate.functions.cep.compiler import compile_pattern
-from tidegate.functions.cep.matcher import KeyMatcher, Outcome
+from tidegate.functions.cep.matcher import KeyMatcher, Outcome, enqueue
 from tidegate.functions.cep.nfa import NFA
 from tidegate.functions.cep.pattern import Pattern, WithinType
 from tidegate.functions.cep.shared_buffer import SharedBuffer
 
+MATCHES = Path(__file__).with_name("flink_2.3_matches.json.xz")
+RECORDED: list[dict[str, Any]] = json.loads(lzma.decompress(MATCHES.read_bytes())) if MATCHES.exists() else []
+"""Cases, with what was found in each, or the words in which it was refused; none before they are recorded."""
 Event = tuple[str, int, str, int]
 """Key, number, name, amount."""
 
@@ -32,6 +38,7 @@ class _Keys:
         self._now = 1
         self._nfa = NFA(compile_pattern(pattern_of(case)), handles_timeouts=True, now=lambda: self._now)
         self._matchers: dict[str, KeyMatcher] = {}
+        self._places: dict[str, tuple[int, str]] = {}
         self._timers: set[tuple[int, int, str]] = set()
         self._watermark = -(2**63)
         self._by_clock = case["time"] == "processing"
@@ -45,7 +52,7 @@ class _Keys:
             if self._by_clock:
                 outcomes = matcher.take(record, self._now)
             elif time > self._watermark:
-                matcher.enqueue(record, time)
+                enqueue(matcher.queue, record, time, lambda at: self._timers.add((at, *self._places[record[0]])))
             else:
                 late.append(record[1])
         else:
@@ -66,10 +73,10 @@ class _Keys:
 
     def _matcher(self, key: str) -> KeyMatcher:
         if key not in self._matchers:
-            order = len(self._matchers)
+            place = self._places[key] = (len(self._places), key)
 
             def register(time: int) -> None:
-                self._timers.add((time, order, key))
+                self._timers.add((time, *place))
 
             self._matchers[key] = KeyMatcher(self._nfa, self._nfa.initial_state(), SharedBuffer({}, {}), {}, register)
         return self._matchers[key]
@@ -117,4 +124,4 @@ def condition(kind: str, operand: str, bound: int = 0) -> Callable[..., bool]:
     return conditions[kind]
 
 
-__all__ = ["Event", "condition", "found_in", "pattern_of"]
+__all__ = ["MATCHES", "RECORDED", "Event", "condition", "found_in", "pattern_of"]

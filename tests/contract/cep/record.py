@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 from tests.contract.cep.cases import cases
+from tests.contract.cep.patterns import MATCHES
 from tests.servers.flink_environment import flink_environment
 from tests.servers.jars import fetched, java
 
 HERE = Path(__file__).parent
-MATCHES = HERE / "flink_2.3_matches.json.xz"
 LARGEST = 6_000
 """Characters of what is found in a case."""
 

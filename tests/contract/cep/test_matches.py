@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import lzma
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.cep.patterns import found_in, pattern_of
+from tests.contract.cep.patterns import RECORDED, found_in, pattern_of
 from tidegate.functions.cep.compiler import compile_pattern
 from tidegate.functions.cep.errors import MalformedPatternException
 
-RECORDED: list[dict[str, Any]] = json.loads(
-    lzma.decompress(Path(__file__).with_name("flink_2.3_matches.json.xz").read_bytes())
-)
 PARTS = 20
 
 

@@ -35,6 +35,7 @@ INPUTS = {
     "keyed_co_process": ("KEYED", "KEYED"),
     "interval_join": ("KEYED", "KEYED"),
     "window": ("KEYED",),
+    "cep": ("KEYED",),
     "keyed_broadcast_process": ("KEYED", "DIRECT"),
     "broadcast_process": ("HELD", "DIRECT"),
 }

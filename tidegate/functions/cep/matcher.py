@@ -6,9 +6,10 @@ processing time: event ───────────────────
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cmp_to_key
+from typing import Any, Protocol
 
 from tidegate.functions.cep.nfa import NFA, Found, NFAState
 from tidegate.functions.cep.shared_buffer import SharedBuffer
@@ -23,35 +24,53 @@ class Outcome:
     is_timed_out: bool = False
 
 
-class KeyMatcher:
-    """The state of one key at work. ``queue``: events by time. ``register`` has ``advance`` called when the watermark, or the clock, has come so far."""
+class Queue(Protocol):
+    """Events by time: a dict, or state."""
 
-    __slots__ = ("_nfa", "_register", "buffer", "queue", "state")
+    def get(self, time: int, /) -> list[Any] | None: ...
+
+    def __setitem__(self, time: int, events: list[Any], /) -> None: ...
+
+    def __delitem__(self, time: int, /) -> None: ...
+
+    def __iter__(self) -> Iterator[int]: ...
+
+
+def enqueue(queue: Queue, value: Any, timestamp: int, register: Callable[[int], None]) -> None:
+    """In event time: keeps an event that is not late until ``KeyMatcher.advance``, which ``register`` has called when the watermark has come so far."""
+    waiting = queue.get(timestamp)
+    if waiting is None:
+        register(timestamp)
+    queue[timestamp] = [*(waiting or ()), value]
+
+
+class KeyMatcher:
+    """The state of one key at work. ``register`` has ``advance`` called when the watermark, or the clock, has come so far. ``compare``: the order of events
+    of one time."""
+
+    __slots__ = ("_compare", "_nfa", "_register", "buffer", "current", "queue", "state")
 
     def __init__(
         self,
         nfa: NFA,
         state: NFAState,
         buffer: SharedBuffer,
-        queue: MutableMapping[int, list[Any]],
+        queue: Queue,
         register: Callable[[int], None],
+        compare: Callable[[Any, Any], int] | None = None,
     ) -> None:
-        self._nfa, self._register = nfa, register
+        self._nfa, self._register, self._compare = nfa, register, compare
         self.state, self.buffer, self.queue = state, buffer, queue
-
-    def enqueue(self, value: Any, timestamp: int) -> None:
-        """In event time: keeps an event that is not late."""
-        waiting = self.queue.get(timestamp)
-        if waiting is None:
-            self._register(timestamp)
-        self.queue[timestamp] = [*(waiting or ()), value]
+        self.current: tuple[Any, ...] = ()
+        """The event that is worked on; none yet: empty."""
 
     def advance(self, now: int) -> list[Outcome]:
         """The watermark, or the clock, is there: finds what the events up to it complete, and what has timed out."""
         found: list[Outcome] = []
         for timestamp in sorted(time for time in self.queue if time <= now):
             self._advance_time(timestamp, found)
-            for value in self.queue[timestamp]:
+            events = self.queue.get(timestamp) or []
+            for value in events if self._compare is None else sorted(events, key=cmp_to_key(self._compare)):
                 self._process(value, timestamp, found)
             del self.queue[timestamp]
         self._advance_time(now, found)
@@ -75,6 +94,7 @@ class KeyMatcher:
         found += [Outcome(match, ended, is_timed_out=True) for match, ended in timed_out]
 
     def _process(self, value: Any, timestamp: int, found: list[Outcome]) -> None:
+        self.current = (value,)
         matches = self._nfa.process(self.state, self.buffer, value, timestamp)
         if self.state.has_begun and self._nfa.window_ms > 0:
             self._register(timestamp + self._nfa.window_ms)
@@ -82,4 +102,4 @@ class KeyMatcher:
         found += [Outcome(match, timestamp) for match in matches]
 
 
-__all__ = ["KeyMatcher", "Outcome"]
+__all__ = ["KeyMatcher", "Outcome", "Queue", "enqueue"]

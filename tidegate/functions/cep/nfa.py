@@ -17,9 +17,12 @@ from tidegate.functions.cep.conditions import IterativeCondition
 from tidegate.functions.cep.match_queue import MatchQueue, PartialMatch
 from tidegate.functions.cep.shared_buffer import NodeId, SharedBuffer
 from tidegate.functions.cep.states import Action, Edge, State, StateKind
+from tidegate.model.errors import InvalidJob
 
 Found: TypeAlias = dict[str, list[Any]]
 """A match: events by stage."""
+MatchValue: TypeAlias = tuple[str, NodeId | None, int, int, EventId | None]
+StateValue: TypeAlias = tuple[list[MatchValue], list[MatchValue]]
 _FINAL, _STOP, _PENDING = StateKind.FINAL, StateKind.STOP, StateKind.PENDING
 _TAKE, _IGNORE, _PROCEED = Action.TAKE, Action.IGNORE, Action.PROCEED
 
@@ -34,6 +37,10 @@ class NFAState:
         self.is_changed = False
         self.has_begun = False
         """Whether a partial match has begun since this was last set to ``False``."""
+
+    def to_value(self) -> StateValue:
+        """The state as plain values."""
+        return [_plain(match) for match in self.partial], [_plain(match) for match in self.completed]
 
 
 class _View(IterativeCondition.Context):
@@ -89,6 +96,21 @@ class NFA:
     def initial_state(self) -> NFAState:
         return NFAState(MatchQueue([PartialMatch(self._automaton.start, None, -1, -1, None)]), MatchQueue())
 
+    def state_of(self, value: StateValue) -> NFAState:
+        """From plain values. Raises ``InvalidJob`` where the pattern has no longer a state that a partial match is in."""
+        partial, completed = value
+        return NFAState(MatchQueue(map(self._match, partial)), MatchQueue(map(self._match, completed)))
+
+    def _match(self, value: MatchValue) -> PartialMatch:
+        name, node, start_ms, previous_ms, first = value
+        state = self._automaton.states.get(name)
+        if state is None:
+            raise InvalidJob(
+                f"a partial match was restored in the state '{name}' of the pattern, which has no such state any longer (its states are "
+                f"{', '.join(self._automaton.states)}): start from a savepoint of the pattern as it is, or without one"
+            )
+        return PartialMatch(state, node, start_ms, previous_ms, first)
+
     def process(self, state: NFAState, buffer: SharedBuffer, value: Any, timestamp: int) -> list[Found]:
         """The matches that an event completes. Events come in the order of time."""
         view = _View(value, timestamp, buffer, self._automaton.simple_conditions, self._now)
@@ -110,7 +132,7 @@ class NFA:
             kept: list[PartialMatch] = []
             is_stopped = False
             for new in self._next(match, edges, view, buffer, event):
-                if match.state.is_start and new.start_ms > 0:
+                if match.state.is_start:
                     state.has_begun = True
                 if new.state.kind is _FINAL:
                     potential.add(new)
@@ -262,4 +284,8 @@ class NFA:
         return None
 
 
-__all__ = ["NFA", "Found", "NFAState"]
+def _plain(match: PartialMatch) -> MatchValue:
+    return match.state.name, match.node, match.start_ms, match.previous_ms, match.first
+
+
+__all__ = ["NFA", "Found", "NFAState", "StateValue"]

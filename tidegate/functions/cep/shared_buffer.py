@@ -8,8 +8,7 @@ others and partial matches refer to it. What nothing refers to goes at once.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tidegate.functions.cep.after_match_skip_strategy import EventId
 
@@ -18,66 +17,74 @@ Node: TypeAlias = tuple[str, EventId, NodeId | None, int]
 """Stage, event, node before, number of references."""
 KeptEvent: TypeAlias = tuple[Any, int]
 """The event, number of references."""
+K = TypeVar("K", contravariant=True)
+V = TypeVar("V")
+
+
+class Entries(Protocol[K, V]):
+    """What is kept by name: a dict, or state. Values are never changed in place."""
+
+    def __getitem__(self, name: K, /) -> V: ...
+
+    def __setitem__(self, name: K, value: V, /) -> None: ...
+
+    def __delitem__(self, name: K, /) -> None: ...
 
 
 class SharedBuffer:
-    """Over mappings of events and nodes, which may be state. ``next_node`` and ``counts`` (how many events were kept, by time) are to be kept too."""
+    """Over events and nodes by name, which may be state. ``next_node`` and ``counts`` (how many events were kept, by time) are to be kept too."""
 
-    __slots__ = ("_events", "_nodes", "counts", "next_node")
+    __slots__ = ("counts", "events", "next_node", "nodes")
 
     def __init__(
         self,
-        events: MutableMapping[EventId, KeptEvent],
-        nodes: MutableMapping[NodeId, Node],
+        events: Entries[EventId, KeptEvent],
+        nodes: Entries[NodeId, Node],
         next_node: NodeId = 0,
         counts: dict[int, int] | None = None,
     ) -> None:
-        self._events, self._nodes = events, nodes
+        self.events, self.nodes = events, nodes
         self.next_node = next_node
         self.counts: dict[int, int] = counts if counts is not None else {}
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._events and not self._nodes
 
     def register(self, value: Any, timestamp: int) -> EventId:
         """Keeps an event until ``release_event``, and as long as a node has it."""
         number = self.counts.get(timestamp, 0)
         self.counts[timestamp] = number + 1
         event = (timestamp, number)
-        self._events[event] = (value, 1)
+        self.events[event] = (value, 1)
         return event
 
     def release_event(self, event: EventId) -> None:
-        value, references = self._events[event]
+        value, references = self.events[event]
         if references == 1:
-            del self._events[event]
+            del self.events[event]
         else:
-            self._events[event] = (value, references - 1)
+            self.events[event] = (value, references - 1)
 
     def put(self, stage: str, event: EventId, previous: NodeId | None) -> NodeId:
         """A new node, to which nothing refers yet."""
         if previous is not None:
             self.lock(previous)
-        value, references = self._events[event]
-        self._events[event] = (value, references + 1)
+        value, references = self.events[event]
+        self.events[event] = (value, references + 1)
         node = self.next_node
         self.next_node = node + 1
-        self._nodes[node] = (stage, event, previous, 0)
+        self.nodes[node] = (stage, event, previous, 0)
         return node
 
     def lock(self, node: NodeId) -> None:
-        stage, event, previous, references = self._nodes[node]
-        self._nodes[node] = (stage, event, previous, references + 1)
+        stage, event, previous, references = self.nodes[node]
+        self.nodes[node] = (stage, event, previous, references + 1)
 
     def release(self, node: NodeId | None) -> None:
         """One reference less; nodes without any go, with what they alone refer to."""
         while node is not None:
-            stage, event, previous, references = self._nodes[node]
+            stage, event, previous, references = self.nodes[node]
             if references > 1:
-                self._nodes[node] = (stage, event, previous, references - 1)
+                self.nodes[node] = (stage, event, previous, references - 1)
                 return
-            del self._nodes[node]
+            del self.nodes[node]
             self.release_event(event)
             node = previous
 
@@ -85,7 +92,7 @@ class SharedBuffer:
         """The events up to a node by stage, stages and events in the order in which they were taken."""
         path = []
         while node is not None:
-            stage, event, node, _ = self._nodes[node]
+            stage, event, node, _ = self.nodes[node]
             path.append((stage, event))
         found: dict[str, list[EventId]] = {}
         for stage, event in reversed(path):
@@ -93,7 +100,7 @@ class SharedBuffer:
         return found
 
     def values_of(self, match: dict[str, list[EventId]]) -> dict[str, list[Any]]:
-        events = self._events
+        events = self.events
         return {stage: [events[event][0] for event in ids] for stage, ids in match.items()}
 
     def advance_time(self, timestamp: int) -> None:
@@ -103,4 +110,4 @@ class SharedBuffer:
                 del self.counts[time]
 
 
-__all__ = ["KeptEvent", "Node", "NodeId", "SharedBuffer"]
+__all__ = ["Entries", "KeptEvent", "Node", "NodeId", "SharedBuffer"]

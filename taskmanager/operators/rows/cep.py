@@ -1,0 +1,273 @@
+"""Patterns of events on keyed streams: ``cep`` (Flink: ``CepOperator.java``).
+
+    event time:      event ─▶ queue of its key ─▶ a timer at its time ─▶ the queue up to the watermark, in order ─▶ automaton ─▶ function
+    processing time: event ────────────────────────────────────────────────────────────────────────────────────────▶ automaton ─▶ function
+
+An event at or behind the watermark is late: side output, or counted and dropped. What a match emits has the time of the match.
+
+State by key: partial matches (one value), and as entries of their own the events of partial matches, the nodes between them, and the queue by time.
+docs/state-format.md has the layout of each state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tidegate.common.typeinfo import Types
+from tidegate.functions.cep.after_match_skip_strategy import EventId
+from tidegate.functions.cep.compiler import compile_pattern
+from tidegate.functions.cep.functions import PatternContext, TimedOutPartialMatchHandler
+from tidegate.functions.cep.matcher import KeyMatcher, Outcome, enqueue
+from tidegate.functions.cep.nfa import NFA
+from tidegate.functions.cep.shared_buffer import KeptEvent, Node, NodeId, SharedBuffer
+from tidegate.functions.output_tag import OutputTag
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import KeySpec
+from tidegate.model.values import Key
+from tidegate.operator_options import CepOptions
+from tidegate.records.batch import Batch, RecordsBatch
+from tidegate.taskmanager.keyed_state.backend import KeyedEntries
+from tidegate.taskmanager.keyed_state.timers import Timer
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
+from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error
+from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+
+LATE_RECORDS = "numLateRecordsDropped"
+NFA_STATE: Final = "nfaStateName"
+EVENTS: Final = "sharedBuffer-events"
+NODES: Final = "sharedBuffer-entries"
+QUEUE: Final = "eventQueuesStateName"
+_GONE: Final = object()
+
+
+class _Entries:
+    """Entries of one key: read when they are asked for, written by ``flush``."""
+
+    __slots__ = ("_changed", "_group", "_key", "_table")
+
+    def __init__(self, table: KeyedEntries, group: int, key: Key) -> None:
+        self._table, self._group, self._key = table, group, key
+        self._changed: dict[Any, Any] = {}
+
+    def _find(self, name: Any) -> Any:
+        found = self._changed.get(name)
+        if found is None:
+            found = self._table.peek(self._group, (self._key, name))
+        return None if found is _GONE else found
+
+    def _write(self, name: Any, value: Any) -> None:
+        self._changed[name] = value
+
+    def _remove(self, name: Any) -> None:
+        self._changed[name] = _GONE
+
+    def flush(self) -> None:
+        for name, value in self._changed.items():
+            if value is _GONE:
+                self._table.delete(self._group, (self._key, name))
+            else:
+                self._table.write(self._group, (self._key, name), value)
+        self._changed.clear()
+
+
+class _Events(_Entries):
+    def __getitem__(self, event: EventId) -> KeptEvent:
+        found: KeptEvent = self._find(event)
+        return found
+
+    def __setitem__(self, event: EventId, kept: KeptEvent) -> None:
+        self._write(event, kept)
+
+    def __delitem__(self, event: EventId) -> None:
+        self._remove(event)
+
+
+class _Nodes(_Entries):
+    def __getitem__(self, node: NodeId) -> Node:
+        found: Node = self._find((node,))
+        return found
+
+    def __setitem__(self, node: NodeId, kept: Node) -> None:
+        self._write((node,), kept)
+
+    def __delitem__(self, node: NodeId) -> None:
+        self._remove((node,))
+
+
+class _Queue(_Entries):
+    def get(self, time: int) -> list[Any] | None:
+        found: list[Any] | None = self._find((time,))
+        return found
+
+    def __setitem__(self, time: int, events: list[Any]) -> None:
+        self._write((time,), events)
+
+    def __delitem__(self, time: int) -> None:
+        self._remove((time,))
+
+    def __iter__(self) -> Iterator[int]:
+        """The times that are in state: asked for before anything changes."""
+        return iter([time for (time,) in self._table.of_key(self._group, self._key)])
+
+
+class _Context(PatternContext):
+    """One object for all matches."""
+
+    def __init__(self, context: OperatorContext, collector: Collector, *, is_event_time: bool) -> None:
+        self._clock, self._collector, self._is_event_time = context.clock, collector, is_event_time
+        self.time = 0
+
+    @property
+    def stamp(self) -> int | None:
+        return self.time if self._is_event_time else None
+
+    def output(self, output_tag: OutputTag, value: Any) -> None:
+        self._collector.add_to_side(output_tag.tag_id, value, self.stamp)
+
+    def timestamp(self) -> int:
+        return self.time
+
+    def current_processing_time(self) -> int:
+        return self._clock.now_ms()
+
+
+class CepOperator(FunctionOperatorBase, KeyedOperator):
+    def __init__(self, name: str, key: KeySpec, options: CepOptions) -> None:
+        super().__init__(name, [key])
+        self._func = options.func
+        self._user = UserFunction(options.func, name)
+        self._options = options
+        self._handler = options.func if isinstance(options.func, TimedOutPartialMatchHandler) else None
+        self._advanced: dict[Key, int] = {}
+        """The watermark up to which a key has been worked on, since the last one came."""
+
+    def open(self) -> None:
+        automaton = compile_pattern(self._options.pattern)
+        self._nfa = NFA(automaton, handles_timeouts=self._handler is not None, now=lambda: self.context.clock.now_ms())
+        kind = Types.PICKLED_BYTE_ARRAY()
+        self._states = self._backend.table(NFA_STATE, "value", kind)
+        self._events = self._backend.entries_by_key(EVENTS, kind)
+        self._nodes = self._backend.entries_by_key(NODES, kind)
+        self._queue = self._backend.entries_by_key(QUEUE, kind)
+        copies = self.context.copies_of(None)
+        self._shared, self._own = copies.shared, copies.copy
+        self._found = _Context(self.context, self._collector, is_event_time=self._options.is_event_time)
+        self._register = (
+            self._timers.register_event_time_timer
+            if self._options.is_event_time
+            else self._timers.register_processing_time_timer
+        )
+        self._user.open(self.context)
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        if self._options.is_event_time:
+            self._keep(batch, input_index)
+        else:
+            for value, _ in self._keyed_records(batch, input_index):
+                matcher = self._matcher()
+                now = self.context.clock.now_ms()
+                try:
+                    outcomes = matcher.take(self._copied(value), now)
+                except Exception as error:
+                    raise user_error(self._name, error, value) from error
+                self._finish(matcher, outcomes)
+        self._collector.flush()
+        self._schedule()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._advanced.clear()
+        super().on_watermark(timestamp_ms)
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        if domain is TimeDomain.EVENT_TIME:
+            now = self._timers.watermark
+            if self._advanced.get(timer.key) == now:
+                return
+            self._advanced[timer.key] = now
+        else:
+            now = self.context.clock.now_ms()
+        self._backend.set_current(timer.key, timer.group)
+        matcher = self._matcher()
+        try:
+            outcomes = matcher.advance(now)
+        except Exception as error:
+            raise user_error(self._name, error, *matcher.current) from error
+        self._finish(matcher, outcomes)
+
+    def close(self) -> None:
+        try:
+            self._user.close()
+        finally:
+            super().close()
+
+    def _keep(self, batch: RecordsBatch, input_index: int) -> None:
+        watermark, late_tag, collector = self._timers.watermark, self._options.late_tag, self._collector
+        backend = self._backend
+        for value, stamp in self._keyed_records(batch, input_index):
+            if stamp is None:
+                raise InvalidJob(
+                    f"operator '{self._name}': a record has no timestamp: put assign_timestamps_and_watermarks before the pattern, or take "
+                    f"in_processing_time() (record: {value!r})"
+                )
+            if stamp > watermark:
+                queue = _Queue(self._queue, backend.group, backend.key)
+                enqueue(queue, self._copied(value), stamp, self._register)
+                queue.flush()
+            elif late_tag is None:
+                self.context.metrics.add(LATE_RECORDS)
+            else:
+                collector.add_to_side(late_tag, value, stamp)
+
+    def _matcher(self) -> KeyMatcher:
+        """The state of the current key."""
+        group, key = self._backend.group, self._backend.key
+        kept = self._states.peek(group, (key, None))
+        next_node, counts, value = (0, {}, None) if kept is None else kept
+        state = self._nfa.initial_state() if value is None else self._nfa.state_of(value)
+        buffer = SharedBuffer(
+            _Events(self._events, group, key), _Nodes(self._nodes, group, key), next_node, dict(counts)
+        )
+        queue = _Queue(self._queue, group, key)
+        return KeyMatcher(self._nfa, state, buffer, queue, self._register, self._options.comparator)
+
+    def _finish(self, matcher: KeyMatcher, outcomes: list[Outcome]) -> None:
+        """Writes the state of the current key, and lets the function see what was found."""
+        entry = (self._backend.key, None)
+        if matcher.has_begun:
+            if matcher.state.is_changed:
+                kept = (matcher.buffer.next_node, matcher.buffer.counts, matcher.state.to_value())
+                self._states.write(self._backend.group, entry, kept)
+        elif matcher.state.is_changed:
+            self._states.delete(self._backend.group, entry)
+        for entries in (matcher.buffer.events, matcher.buffer.nodes, matcher.queue):
+            assert isinstance(entries, _Entries)
+            entries.flush()
+        for outcome in outcomes:
+            self._emit(outcome)
+        if self._collector.is_full():
+            self._collector.flush()
+
+    def _emit(self, outcome: Outcome) -> None:
+        found = self._found
+        found.time = outcome.timestamp
+        match = {stage: [self._copied(event) for event in events] for stage, events in outcome.events.items()}
+        try:
+            if not outcome.is_timed_out:
+                self._collector.add_all(self._func.process_match(match, found), found.stamp)
+            elif self._handler is not None:
+                self._collector.add_all(self._handler.process_timed_out_match(match, found), found.stamp)
+        except Exception as error:
+            events = [event for of_stage in match.values() for event in of_stage]
+            raise user_error(self._name, error, *events[:1], *events[1:][-1:]) from error
+
+    def _copied(self, value: Any) -> Any:
+        """An event is in state, and functions get one of their own."""
+        return value if value.__class__ in self._shared else self._own(value)
+
+
+__all__ = ["EVENTS", "NFA_STATE", "NODES", "QUEUE", "CepOperator"]
