@@ -506,8 +506,8 @@ class AsyncOptions(PlanPart, frozen=True, tag_field="type", tag="AsyncOptions"):
 
     capacity: int = msgspec.field(name="capacity ")
     timeout: int
-    is_key_ordered: bool = msgspec.field(name="is-key-ordered")
     output_mode: str = msgspec.field(name="output-mode")
+    is_key_ordered: bool = msgspec.field(default=False, name="is-key-ordered")
 
 
 class RetryOptions(PlanPart, frozen=True, tag_field="type", tag="RetryLookupOptions"):

@@ -35,6 +35,7 @@ from tidegate.plan.nodes import Node
 from tidegate.plan.support import calls
 from tidegate.records.data_types import DataType, RowType
 from tidegate.records.row_kinds import has_kinds
+from tidegate.table._connectors.lookups import table_of_lookup
 from tidegate.table._connectors.registry import CHANGES, COLLECT, ROWS, STREAM, STREAM_SINK, nearest
 from tidegate.table._connectors.sinks import write_table
 from tidegate.table._connectors.sources import generated, is_bounded_scan, read_table
@@ -691,6 +692,7 @@ class TableEnvironment:
             functions,
             is_bounded_scan,
             self._options,
+            table_of_lookup,
         )
 
     def _new_environment(self) -> StreamExecutionEnvironment:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.units import parse_duration_ms, parse_size_bytes
-from tidegate.table._connectors import kafka
+from tidegate.table._connectors import kafka, lookup_options
 from tidegate.table._connectors.file_tables import METADATA, MONITOR_INTERVAL, PATH_PATTERN, check_pattern
 from tidegate.table._connectors.format_options import format_of
 from tidegate.table._connectors.kafka_records import WRITABLE
@@ -24,7 +24,7 @@ from tidegate.table._formats.formats import FORMATS as WRITTEN_FORMATS
 class Connector:
     """``patterns`` are regular expressions of option keys. ``key_formats``: those of keys. ``source_changes``, ``sink_changes``: append; all; upsert,
     with the keys of deletions alone; upsert-whole, with their rows; changes, which has no inserts; or ``any`` where the sink takes whatever the
-    query makes. A format of changes makes it all."""
+    query makes. A format of changes makes it all. ``is_scanned``: a source has all rows, and not only those of keys, as ``is_looked_up`` says."""
 
     name: str
     is_source: bool
@@ -37,6 +37,8 @@ class Connector:
     source_changes: str = "append"
     sink_changes: str = "append"
     shown: tuple[str, ...] = field(default=())
+    is_scanned: bool = True
+    is_looked_up: bool = False
 
 
 FORMATS: Mapping[str, frozenset[str]] = {**WRITTEN_FORMATS, "parquet": frozenset()}
@@ -91,9 +93,17 @@ CONNECTORS = {
                     MONITOR_INTERVAL,
                     PATH_PATTERN,
                     *PARTITION_COMMITS,
+                    lookup_options.CACHE,
+                    *lookup_options.FULL,
                 }
             ),
-            formats=FILE_FORMATS,
+            formats=FILE_FORMATS, is_looked_up=True,
+        ),
+        Connector(
+            "jdbc", True, False,
+            required=frozenset({"url", "table-name"}),
+            optional=frozenset({"username", "password", "driver", *lookup_options.OPTIONS}),
+            is_scanned=False, is_looked_up=True,
         ),
         Connector(
             "kafka", True, True,
@@ -105,6 +115,11 @@ CONNECTORS = {
             required=frozenset({kafka.SERVERS, "key.format", "value.format"}), optional=kafka.UPSERT_OPTIONS,
             patterns=(r"properties\..+",), formats=MESSAGE_FORMATS, key_formats=MESSAGE_FORMATS, shown=("properties.*",),
             source_changes="changes", sink_changes="upsert-whole",
+        ),
+        Connector(
+            lookup_options.PYTHON, True, False,
+            required=frozenset({"class"}), optional=lookup_options.PARTIAL, patterns=(r"arguments\..+",),
+            shown=("arguments.*",), is_scanned=False, is_looked_up=True,
         ),
         Connector(COLLECT, False, True, optional=frozenset({"number"}), sink_changes="any"),
         Connector(ROWS, True, False, required=frozenset({"number"})),
@@ -215,6 +230,8 @@ def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: boo
         kafka.check_kafka(options, shape, is_source=is_source)
     if connector.name == "filesystem" and not is_source:
         partition_commits(shape, options)
+    if connector.is_looked_up and is_source:
+        lookup_options.check_lookups(connector.name, options)
     return changes
 
 

@@ -20,7 +20,7 @@ from tidegate.model.units import parse_duration_ms
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
-from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable
+from tidegate.plan.specs import ProjectPushDown, ReadingMetadata, ResolvedCatalogTable, TableSource
 from tidegate.table._connectors.file_tables import MONITOR_INTERVAL, PATH_PATTERN, TableFileSource
 from tidegate.table._connectors.format_options import format_options
 from tidegate.table._connectors.kafka import kafka_source
@@ -65,27 +65,32 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
         ]
         return read_stream(env, node, source.table.name, stream_table, keys)
     physical = physical_type(table)
-    columns = list(range(len(physical.fields)))
-    metadata: tuple[str, ...] = ()
-    for ability in source.abilities:
-        if isinstance(ability, ProjectPushDown) and all(len(path) == 1 for path in ability.projected_fields):
-            columns = [columns[path[0]] for path in ability.projected_fields]
-        elif (
-            isinstance(ability, ReadingMetadata)
-            and set(ability.metadata_keys) <= readable_metadata(table.options).keys()
-        ):
-            metadata = ability.metadata_keys
-        else:
-            raise InvalidJob(f"node {node.id}: the table {source.table.name} does not support {type(ability).__name__}")
+    columns, metadata = read_columns(node.id, source, table.options, len(physical.fields))
     stream = _read(env, shape, table.options, physical, metadata, given)
     read, produced = stream.get_type().arrow_schema(), arrow_schema(node.output_type)
-    columns += range(len(physical.fields), len(physical.fields) + len(metadata))
     if has_kinds(read):
         columns.append(len(read) - 1)
         produced = with_kinds(produced)
     if columns == list(range(len(read))) and read == produced:
         return stream
     return mapped(stream, PickedColumns(columns, produced), produced).name(node.description)
+
+
+def read_columns(
+    node_id: int, source: TableSource, options: Mapping[str, str], width: int
+) -> tuple[list[int], tuple[str, ...]]:
+    """The positions of the columns that a plan asks for, of ``width`` that are stored and the metadata behind them; and the keys of these. Raises
+    ``InvalidJob`` for what the table cannot do."""
+    columns = list(range(width))
+    metadata: tuple[str, ...] = ()
+    for ability in source.abilities:
+        if isinstance(ability, ProjectPushDown) and all(len(path) == 1 for path in ability.projected_fields):
+            columns = [columns[path[0]] for path in ability.projected_fields]
+        elif isinstance(ability, ReadingMetadata) and set(ability.metadata_keys) <= readable_metadata(options).keys():
+            metadata = ability.metadata_keys
+        else:
+            raise InvalidJob(f"node {node_id}: the table {source.table.name} does not support {type(ability).__name__}")
+    return [*columns, *range(width, width + len(metadata))], metadata
 
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
@@ -142,15 +147,16 @@ def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, opt
 def _files(
     shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str] = ()
 ) -> FileSource:
-    source = _file_source(shape, options, type, metadata)
+    source = file_source(shape, options, type, metadata)
     source.may_be_empty = True
     interval = options.get(MONITOR_INTERVAL)
     return source if interval is None else source.monitor_continuously(parse_duration_ms(interval))
 
 
-def _file_source(
+def file_source(
     shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str]
 ) -> FileSource:
+    """The files of a table, as they are there now."""
     path = options["path"].removeprefix("file://")
     partitions, pattern = partition_columns(shape, options, type), options.get(PATH_PATTERN)
     stored = stored_type(type, shape)

@@ -357,7 +357,12 @@ def user_error(
     return raised
 
 
-_RESULTS = {"aggregate": "get_value", "table_aggregate": "emit_value"}
+_RESULTS = {
+    "aggregate": "get_value",
+    "table_aggregate": "emit_value",
+    "lookup": "lookup",
+    "async_lookup": "async_lookup",
+}
 """By kind of a function: the method that gives results, where it is not ``eval``."""
 
 

@@ -30,6 +30,7 @@ from tidegate.plan.expressions import Rex, RexInputRef, RexLiteral
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import HashDistribution, SingletonDistribution, SortField
+from tidegate.table._execution.lookups import LOOKUPS, Lookups, looked_up, no_lookups
 from tidegate.table._execution.one_to_one import mapped
 from tidegate.table._execution.python_nodes import PYTHON, Functions, aggregates_of, calls_functions, python_stream
 from tidegate.table._execution.relational import (
@@ -71,7 +72,7 @@ SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
     *_WINDOW_FUNCTIONS, plan_nodes.LocalGroupAggregate1, plan_nodes.IncrementalGroupAggregate1,
-    plan_nodes.GlobalGroupAggregate1, plan_nodes.BatchRank1,
+    plan_nodes.GlobalGroupAggregate1, plan_nodes.BatchRank1, *LOOKUPS,
 )  # fmt: skip
 
 
@@ -84,10 +85,11 @@ def translate(
     functions: Functions | None = None,
     is_bounded: Callable[[Node], bool] | None = None,
     options: Mapping[str, str] | None = None,
+    lookups: Lookups | None = None,
 ) -> None:
     """Adds the operators of a plan to ``env``: a scan becomes what ``sources`` gives for it, a sink what ``sinks`` does with its rows.
     ``functions``: those of users, by the names that the plan has. ``is_bounded``: whether the rows of a scan end; without it they do. ``options``: those
-    of the environment, which hold where a node was not planned with its own.
+    of the environment, which hold where a node was not planned with its own. ``lookups``: gives the table that a lookup join asks.
 
     Raises ``UnsupportedPlan``, naming each node without an operator, or the function that is missing.
     """
@@ -198,6 +200,8 @@ def translate(
             schema = table_schema(node.output_type, has_updates=has_updates)
             union, *others = [_renamed(stream, schema) for stream in read]
             return union.union(*others)
+        if isinstance(node, LOOKUPS):
+            return looked_up(node, read[0], types[0], time_zone, lookups or no_lookups)
         if isinstance(node, _WINDOW_FUNCTIONS):
             return windowed(node, read[0], types[0], time_zone)
         if isinstance(node, plan_nodes.Exchange1):

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.model.errors import TidegateError
+from tidegate.table._connectors.lookup_options import is_asynchronous
 from tidegate.table._connectors.registry import (
+    CONNECTORS,
     ROWTIME,
     STREAM,
     check_table,
@@ -111,6 +113,10 @@ class _Factory(_JavaObject):
         if options["connector"] == STREAM:
             return _StreamSource(self._planner, changes, True)
         metadata = readable_metadata(options)
+        if not CONNECTORS[options["connector"]].is_scanned:
+            return _LookupSource(self._planner, is_asynchronous(options))
+        if CONNECTORS[options["connector"]].is_looked_up:
+            return _LookedUpFiles(self._planner, changes, is_bounded(options), metadata)
         if metadata:
             return _MetadataSource(self._planner, changes, is_bounded(options), metadata)
         return _Source(self._planner, changes, is_bounded(options))
@@ -200,6 +206,50 @@ class _MetadataSource(_Source):
             f"{_CONNECTOR}.source.ScanTableSource",
             f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
             f"{_CONNECTOR}.source.abilities.SupportsReadingMetadata",
+        )
+
+
+class _LookedUpFiles(_MetadataSource):
+    """A table of files, which lookup joins may ask, too."""
+
+    def getLookupRuntimeProvider(self, context: Any) -> Any:
+        return _lookups(self._planner, is_asynchronous=False)
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.source.ScanTableSource",
+            f"{_CONNECTOR}.source.LookupTableSource",
+            f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
+            f"{_CONNECTOR}.source.abilities.SupportsReadingMetadata",
+        )
+
+
+class _LookupSource(_JavaObject):
+    """A table that only lookup joins ask."""
+
+    def __init__(self, planner: Planner, is_asynchronous: bool) -> None:
+        self._planner = planner
+        self._is_asynchronous = is_asynchronous
+
+    def getLookupRuntimeProvider(self, context: Any) -> Any:
+        return _lookups(self._planner, is_asynchronous=self._is_asynchronous)
+
+    def copy(self) -> object:
+        return type(self)(self._planner, self._is_asynchronous)
+
+    def asSummaryString(self) -> str:
+        return "tidegate"
+
+    def applyProjection(self, projected: Any, *unused: object) -> None:
+        """The plan says which columns are read."""
+
+    def supportsNestedProjection(self) -> bool:
+        return False
+
+    class Java:
+        implements = (
+            f"{_CONNECTOR}.source.LookupTableSource",
+            f"{_CONNECTOR}.source.abilities.SupportsProjectionPushDown",
         )
 
 
@@ -343,6 +393,17 @@ def _types(planner: Planner, metadata: Mapping[str, str]) -> Any:
 
 def _options(context: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in dict(context.getCatalogTable().getOptions()).items()}
+
+
+def _lookups(planner: Planner, *, is_asynchronous: bool) -> Any:
+    """A provider of a function of Flink that is never called: without one the planner takes a table for one that has no lookups."""
+    table = planner.jvm.org.apache.flink.table
+    lookup = table.connector.source.lookup
+    cache = lookup.cache.DefaultLookupCache.newBuilder().maximumSize(1).build()
+    functions = table.runtime.functions.table.lookup
+    if is_asynchronous:
+        return lookup.AsyncLookupFunctionProvider.of(functions.CachingAsyncLookupFunction(cache, None))
+    return lookup.LookupFunctionProvider.of(functions.CachingLookupFunction(cache, None))
 
 
 def _mode(planner: Planner, changes: str) -> Any:

@@ -21,6 +21,7 @@ from tidegate.plan.logical_types import Field, LogicalType, TypeRoot
 from tidegate.plan.nodes import Node
 from tidegate.plan.specs import ProjectPushDown
 from tidegate.records.arrow_type import ArrowTypeInfo
+from tidegate.table._execution.lookups import Lookups
 from tidegate.table._execution.python_nodes import Functions
 from tidegate.table._execution.relational import table_schema
 from tidegate.table._execution.translation import translate
@@ -48,6 +49,7 @@ class PlanRun:
         zone: str = "UTC",
         functions: Functions | None = None,
         options: Mapping[str, str] | None = None,
+        lookups: Lookups | None = None,
     ) -> None:
         self._zone = zone
         self.scans: list[Node] = [node for node in plan.nodes if isinstance(node, _SCANS)]
@@ -71,7 +73,7 @@ class PlanRun:
 
             env.from_collection = constant_rows  # type: ignore[method-assign, assignment]
             ended = lambda _, stream: ends.append(stream)  # noqa: E731
-            translate(plan, env, lambda node: by_id[node.id], ended, zone, functions, options=options)
+            translate(plan, env, lambda node: by_id[node.id], ended, zone, functions, options=options, lookups=lookups)
             del env.from_collection
             return ends[0].map_batches(self._keep, ends[0].get_type())
 

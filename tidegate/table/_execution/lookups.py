@@ -1,0 +1,47 @@
+"""Nodes that join rows with what a table has when they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tidegate.datastream.data_stream import DataStream
+from tidegate.model.errors import InvalidJob
+from tidegate.plan import UnsupportedPlan
+from tidegate.plan import nodes as plan_nodes
+from tidegate.plan.logical_types import LogicalType
+from tidegate.table._execution.one_to_one import mapped
+from tidegate.table._execution.relational import has_row_kinds, table_schema
+from tidegate.table._lookup.join import LookupJoin, LookupJoinFunction, LookupNode
+from tidegate.table._lookup.port import LookupTable
+
+Lookups: TypeAlias = Callable[[LookupNode], LookupTable]
+LOOKUPS = (plan_nodes.LookupJoin1, plan_nodes.BatchLookupJoin1)
+
+
+def no_lookups(node: LookupNode) -> LookupTable:
+    """Raises ``InvalidJob``: there are no tables that could be asked."""
+    raise InvalidJob(f"node {node.id}, {node.kind}: there is no table to ask: {node.description}")
+
+
+def looked_up(
+    node: LookupNode, stream: DataStream, row_type: LogicalType, time_zone: str, lookups: Lookups
+) -> DataStream:
+    """The rows of a stream joined with those that a table has for them. Raises ``UnsupportedPlan`` for what cannot be done."""
+    join = LookupJoin(node, row_type, time_zone)
+    try:
+        join.compile()
+        if isinstance(node, plan_nodes.LookupJoin1) and node.require_upsert_materialize:
+            raise UnsupportedPlan(
+                "a lookup join that keeps what it has found, for rows that are updated, is not supported: leave "
+                "'table.optimizer.non-deterministic-update.strategy' at IGNORE"
+            )
+        if node.prefer_custom_shuffle:
+            raise UnsupportedPlan("the hint 'shuffle' = 'true' is not supported: leave it out")
+    except UnsupportedPlan as error:
+        raise UnsupportedPlan(f"node {node.id}, {node.kind}: {error.message}: {node.description}") from error
+    schema = table_schema(node.output_type, has_updates=has_row_kinds(stream))
+    return mapped(stream, LookupJoinFunction(join, lookups(node)), schema).name(node.description)
+
+
+__all__ = ["LOOKUPS", "Lookups", "looked_up", "no_lookups"]

@@ -1,0 +1,46 @@
+"""Tables of files that are read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files import hive
+from tidegate.connectors.files.file_range import FileRange
+from tidegate.functions.sql.scalar import batch_of
+
+
+class FileRows:
+    """``columns``: positions of those that are read; ``schema``: with their names and types."""
+
+    def __init__(self, name: str, source: FileSource, columns: Sequence[int], schema: pa.Schema) -> None:
+        self._name, self._source, self._columns, self._schema = name, source, list(columns), schema
+
+    @property
+    def name(self) -> str:
+        """Of the table, for messages."""
+        return self._name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of its rows."""
+        return self._schema
+
+    def read(self) -> pa.RecordBatch:
+        """All of its rows, of the files that are there now."""
+        found = [batch_of([pa.array([], field.type) for field in self._schema], self._schema, 0)]
+        for split in self._source.list_splits(1):
+            path, begin, end, size_bytes, *values = split.payload
+            part = FileRange(path, begin, end, size_bytes)
+            for block in hive.blocks(self._source._format, part, values[0] if values else {}, None, 0):
+                columns = [
+                    block.data.column(at).cast(field.type)
+                    for at, field in zip(self._columns, self._schema, strict=True)
+                ]
+                found.append(batch_of(columns, self._schema, block.data.num_rows))
+        return pa.concat_batches(found)
+
+
+__all__ = ["FileRows"]

@@ -1,0 +1,54 @@
+"""What a lookup join asks of a table: the rows of many keys at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.functions.base import RuntimeContext
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows of a table. ``keys``: for each of them the position of the key that has found it; they do not decrease."""
+
+    keys: Positions
+    rows: pa.RecordBatch
+
+    def chosen(self, mask: pa.BooleanArray) -> Found:
+        """Those rows for which ``mask`` is true."""
+        return Found(self.keys[mask.fill_null(False).to_numpy(zero_copy_only=False)], self.rows.filter(mask))
+
+
+class LookupTable(Protocol):
+    """A table that is asked. It is pickled into the subtask, and opened there."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows that are found."""
+
+    def open(self, context: RuntimeContext) -> None:
+        """Before the first question."""
+
+    def look_up(self, keys: pa.RecordBatch) -> Found:
+        """The rows of some keys, which are different, and none of which is null; their columns have the names of the table's."""
+
+    def close(self) -> None:
+        """After the last question, also when the subtask failed."""
+
+
+def in_order(keys: Positions, rows: pa.RecordBatch) -> Found:
+    """What was found in any order."""
+    if (keys[1:] >= keys[:-1]).all():
+        return Found(keys, rows)
+    order = np.argsort(keys, kind="stable")
+    return Found(keys[order], rows.take(pa.array(order)))
+
+
+__all__ = ["Found", "LookupTable", "Positions", "in_order"]

@@ -1,0 +1,228 @@
+"""Tables of users' own classes, in a subtask: keys as rows of Python, and the rows that come back as columns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.common.row import Row, make_row
+from tidegate.functions.base import RuntimeContext
+from tidegate.functions.sql.scalar import arrow_schema, batch_of
+from tidegate.model.errors import SchemaMismatch, TidegateError
+from tidegate.plan.logical_types import LogicalType
+from tidegate.table._execution.python_functions import array_of, user_error
+from tidegate.table._execution.rows import column_values
+from tidegate.table._execution.user_functions import FunctionContext, TypedUserCode
+from tidegate.table._lookup.functions import AsyncLookupFunction, LookupFunction
+from tidegate.table._lookup.port import Found
+
+
+class LookupCode(TypedUserCode):
+    """An object of a user's class, as messages name it."""
+
+    def __init__(self, func: LookupFunction | AsyncLookupFunction) -> None:
+        super().__init__(func, None, "INT", "general", None, type(func).__qualname__)
+
+    @property
+    def kind(self) -> str:
+        """By the class."""
+        return "async_lookup" if isinstance(self.func, AsyncLookupFunction) else "lookup"
+
+    def check(self) -> None:
+        """Its class is right."""
+
+
+class _Conversion:
+    """``row_type``: all columns of the table; ``columns``: positions of those that are wanted; ``keys``: positions in these."""
+
+    def __init__(self, code: LookupCode, row_type: LogicalType, columns: Sequence[int], keys: Sequence[int]) -> None:
+        self.code = code
+        self._names = [field.name for field in row_type.fields]
+        self._columns = list(columns)
+        self._fields = [row_type.fields[at] for at in columns]
+        self._keys = [self._fields[at] for at in keys]
+        self.schema = arrow_schema(LogicalType(row_type.root, fields=tuple(self._fields)))
+
+    def key_rows(self, keys: pa.RecordBatch) -> list[Row]:
+        """Keys with the names of their columns."""
+        columns = [column_values(column, field.type) for column, field in zip(keys.columns, self._keys, strict=True)]
+        names = [field.name for field in self._keys]
+        return [make_row(names, values) for values in zip(*columns, strict=True)]
+
+    def found(self, answers: Sequence[Iterable[Any]]) -> Found:
+        """The rows of each key. Raises ``SchemaMismatch`` for what is no row of the table."""
+        places: list[int] = []
+        rows: list[Sequence[Any]] = []
+        for place, answer in enumerate(answers):
+            for row in self._listed(answer):
+                places.append(place)
+                rows.append(self._values(row))
+        columns = [
+            array_of(self.code, [row[at] for row in rows], field.type)
+            for at, field in zip(self._columns, self._fields, strict=True)
+        ]
+        return Found(np.array(places, np.int64), batch_of(columns, self.schema, len(rows)))
+
+    def _listed(self, answer: Any) -> Iterable[Any]:
+        if isinstance(answer, (str, bytes, Mapping, Row)) or not isinstance(answer, Iterable):
+            raise SchemaMismatch(
+                f"the function {self.code.name}: the rows of a key are a list of rows, and it returned {answer!r:.200}"
+            )
+        return answer
+
+    def _values(self, row: Any) -> Sequence[Any]:
+        if isinstance(row, Mapping):
+            unknown = [name for name in row if name not in self._names]
+            if unknown:
+                raise SchemaMismatch(
+                    f"the function {self.code.name}: it returned a row with {unknown[0]!r}, and the columns are {', '.join(self._names)}"
+                )
+            return [row.get(name) for name in self._names]
+        values = list(row) if isinstance(row, (tuple, list, Row)) else [row]
+        if len(values) != len(self._names):
+            raise SchemaMismatch(
+                f"the function {self.code.name}: it returned {row!r:.200}, of {len(values)} values, and the columns are "
+                f"{', '.join(self._names)}"
+            )
+        return values
+
+
+class PythonTable:
+    """A table that is asked for the keys of a batch at once."""
+
+    def __init__(self, function: LookupFunction, row_type: LogicalType, columns: Sequence[int], keys: Sequence[int]):
+        self._function = function
+        self._conversion = _Conversion(LookupCode(function), row_type, columns, keys)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows that are found."""
+        return self._conversion.schema
+
+    def open(self, context: RuntimeContext) -> None:
+        """Opens the user's object."""
+        _opened(self._conversion.code, context)
+
+    def look_up(self, keys: pa.RecordBatch) -> Found:
+        """The rows of some keys."""
+        rows = self._conversion.key_rows(keys)
+        try:
+            answers = list(self._function.lookup_many(rows))
+        except Exception as error:
+            raise user_error(self._conversion.code, error, (rows[0],) if len(rows) == 1 else None) from error
+        if len(answers) != len(rows):
+            raise SchemaMismatch(
+                f"the function {self._conversion.code.name}: lookup_many() returned {len(answers)} answers to {len(rows)} keys"
+            )
+        return self._conversion.found(answers)
+
+    def close(self) -> None:
+        """Closes the user's object."""
+        _closed(self._conversion.code)
+
+
+class AsyncPythonTable:
+    """A table that is asked for keys at the same time: ``capacity`` of them. ``timeout_s``: how long the rows of a key may take, with all further attempts."""
+
+    def __init__(
+        self,
+        function: AsyncLookupFunction,
+        row_type: LogicalType,
+        columns: Sequence[int],
+        keys: Sequence[int],
+        *,
+        capacity: int,
+        timeout_s: float,
+        delay_s: float = 0.0,
+        attempts: int = 0,
+    ) -> None:
+        self._function = function
+        self._conversion = _Conversion(LookupCode(function), row_type, columns, keys)
+        self._capacity, self._timeout_s, self._delay_s, self._attempts = capacity, timeout_s, delay_s, attempts
+        self._runner: asyncio.Runner | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows that are found."""
+        return self._conversion.schema
+
+    def open(self, context: RuntimeContext) -> None:
+        """Opens the user's object, and an event loop, which is that of all questions."""
+        self._runner = asyncio.Runner()
+        _opened(self._conversion.code, context)
+
+    def look_up(self, keys: pa.RecordBatch) -> Found:
+        """The rows of some keys."""
+        assert self._runner is not None
+        try:
+            answers = self._runner.run(self._all(self._conversion.key_rows(keys)))
+        except* TidegateError as errors:
+            raise _first(errors) from errors
+        return self._conversion.found(answers)
+
+    def close(self) -> None:
+        """Closes the user's object and the event loop."""
+        runner, self._runner = self._runner, None
+        try:
+            _closed(self._conversion.code)
+        finally:
+            if runner is not None:
+                runner.close()
+
+    async def _all(self, rows: Sequence[Row]) -> list[list[Any]]:
+        free = asyncio.Semaphore(self._capacity)
+
+        async def one(row: Row) -> list[Any]:
+            async with free:
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        return await self._asked(row)
+                except TimeoutError as error:
+                    late = TimeoutError(f"Async lookup function call has timed out after {self._timeout_s:g} s")
+                    raise user_error(self._conversion.code, late, (row,)) from error
+                except Exception as error:
+                    raise user_error(self._conversion.code, error, (row,)) from error
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(row)) for row in rows]
+        return [task.result() for task in tasks]
+
+    async def _asked(self, row: Row) -> list[Any]:
+        for _ in range(self._attempts):
+            found = list(self._conversion._listed(await self._function.async_lookup(row)))
+            if found:
+                return found
+            await asyncio.sleep(self._delay_s)
+        return list(self._conversion._listed(await self._function.async_lookup(row)))
+
+
+def _first(errors: BaseExceptionGroup[TidegateError]) -> TidegateError:
+    found: Iterator[BaseException] = iter(errors.exceptions)
+    error = next(found)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, TidegateError)
+    return error
+
+
+def _opened(code: LookupCode, context: RuntimeContext) -> None:
+    assert isinstance(code.func, (LookupFunction, AsyncLookupFunction))
+    try:
+        code.func.open(FunctionContext(context))
+    except Exception as error:
+        raise user_error(code, error, where=" in open()") from error
+
+
+def _closed(code: LookupCode) -> None:
+    assert isinstance(code.func, (LookupFunction, AsyncLookupFunction))
+    try:
+        code.func.close()
+    except Exception as error:
+        raise user_error(code, error, where=" in close()") from error
+
+
+__all__ = ["AsyncPythonTable", "LookupCode", "PythonTable"]
