@@ -88,6 +88,7 @@ CONNECTORS = {
                 {
                     "partition.default-name",
                     "sink.parallelism",
+                    "sink.rolling-policy.check-interval",
                     "sink.rolling-policy.file-size",
                     "sink.rolling-policy.rollover-interval",
                     MONITOR_INTERVAL,
@@ -172,7 +173,7 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     "standard-error|fields\\..+\\.var-len": (_one_of("true", "false"), "true or false"),
     "(value\\.)?csv\\.field-delimiter": (_sign, "one character"),
     "sink\\.rolling-policy\\.file-size": (parse_size_bytes, "a size, such as 128MB"),
-    "sink\\.rolling-policy\\.rollover-interval": (parse_duration_ms, "a duration, such as 30 min"),
+    "sink\\.rolling-policy\\.(check|rollover)-interval": (parse_duration_ms, "a duration, such as 30 min"),
     re.escape(DELAY): (parse_duration_ms, "a duration, such as 1 h"),
     re.escape(TRIGGER): (_one_of(*TRIGGERS), f"one of {' and '.join(TRIGGERS)}"),
     re.escape(MONITOR_INTERVAL): (_interval, "a duration from 1 ms"),

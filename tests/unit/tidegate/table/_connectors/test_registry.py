@@ -56,6 +56,7 @@ def test_a_value_that_an_option_does_not_take_is_named(key: str, text: str, said
         ({**FILES, "csv.field-delimiter": ";;"}, "';;' is not one character"),
         ({**FILES, "sink.rolling-policy.file-size": "lots"}, "'lots' is not a size, such as 128MB"),
         ({**FILES, "sink.rolling-policy.rollover-interval": "soon"}, "'soon' is not a duration, such as 30 min"),
+        ({**FILES, "sink.rolling-policy.check-interval": "often"}, "'often' is not a duration, such as 30 min"),
     ],
 )
 def test_a_value_that_an_option_of_a_sink_does_not_take_is_named(options: dict[str, str], said: str) -> None:
@@ -67,6 +68,8 @@ def test_files_take_inserts_only_and_print_takes_everything() -> None:
     assert check_table(TableShape("t"), FILES, is_source=False) == "append"
     assert check_table(TableShape("t"), {"connector": "print"}, is_source=False) == "any"
     assert check_table(TableShape("t"), FILES, is_source=True) == "append"
+    checked = {**FILES, "sink.rolling-policy.check-interval": "1min", "sink.rolling-policy.rollover-interval": "1min"}
+    assert check_table(TableShape("t"), checked, is_source=False) == "append"
 
 
 def test_generated_rows_end_where_a_count_or_a_sequence_says_so() -> None:
