@@ -36,6 +36,7 @@ from benchmarks.control_plane_cluster import JOB, SLOTS, STAGES, make_graph
 from tests.aio.jobmanager.cluster import KEY, PROGRAM, FakeTaskManager
 from tidegate.aio.rpc import open_blocking_channel
 from tidegate.aio.settings import load_settings
+from tidegate.aio.signing import signing_of
 from tidegate.aio.transports import transport_of
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.jobmanager.service.app import Listening
@@ -251,6 +252,8 @@ def submit(stub: Any, subtasks: int, folder: Path) -> None:
     vertices = tuple(replace(vertex, program=KEY) for vertex in graph.vertices)
     texts = {"execution.checkpointing.dir": str(folder / "checkpoints")}
     graph = replace(graph, vertices=vertices, python_version=PYTHON_VERSION, configuration=texts)
+    signing = signing_of(load_settings())
+    graph = graph if signing is None else signing().signed(graph)
     answer = stub.SubmitJob(
         pb.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION, job_format=JOB_FORMAT), timeout=LIMIT_S
     )

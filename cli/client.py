@@ -14,6 +14,7 @@ import grpc
 
 from tidegate.aio.admission import identified
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
+from tidegate.aio.signing import SigningNow
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
@@ -52,10 +53,12 @@ class JobManagerClient:
         find_leader: Callable[[], str] | None = None,
         transport: Transport = PLAIN,
         metadata: tuple[tuple[str, str], ...] = (),
+        signing: SigningNow | None = None,
     ) -> None:
         """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none. ``metadata``: of
-        each call; it says who the user is."""
+        each call; it says who the user is. ``signing``: by which submitted programs are signed."""
         self.metadata = metadata
+        self._signing = signing
         self._find_leader, self.transport = find_leader, transport
         self._outlives = find_leader is not None
         """Whether jobs outlive their JobManager, as far as is known."""
@@ -96,12 +99,12 @@ class JobManagerClient:
         allow_non_restored_state: bool = False,
         hidden_in: str = "",
     ) -> JobId:
-        """Upload what the graph needs and submit it. ``hidden_in``: the job from which ``program_of`` had the graph, whose secrets it is to have. Raises
-        the error that refuses it.
+        """Upload what the graph needs and submit it, signed. ``hidden_in``: the job from which ``program_of`` had the graph, whose secrets it is to have.
+        Raises the error that refuses it.
 
         Where jobs outlive their JobManager and this one is lost meanwhile, the next one is asked whether it knows the job, and else given it again."""
         request = pb.SubmitJobRequest(
-            graph=graph_to_pb(graph),
+            graph=graph_to_pb(graph if self._signing is None else self._signing().signed(graph)),
             restore_path=restore_path,
             allow_non_restored_state=allow_non_restored_state,
             client_version=VERSION,
@@ -275,10 +278,13 @@ class JobManagerClient:
         return answer
 
     def program_of(self, job_id: str) -> tuple[JobGraph, dict[BlobKey, bytes]]:
-        """What a job that is not over runs, in its present shape, with its secrets hidden. Raises `UnknownJob`, `Unreachable`."""
+        """What a job that is not over runs, in its present shape, with its secrets hidden. Raises `UnknownJob`, `Unreachable`, and `NotSigned` where this
+        client signs, and the program is none that was signed: it would be signed again."""
         answer = self._call(lambda: self._stub.GetJobGraph(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
         graph = graph_from_pb(answer.graph)
+        if self._signing is not None:
+            self._signing().check_graph(graph)
         blobs = JobManagerServiceStub(self._calls)
 
         def read(key: str) -> bytes:

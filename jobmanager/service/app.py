@@ -12,6 +12,7 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
+from tidegate.aio.signing import signing_of
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -65,7 +66,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
         core.on_worker = workers.execute
         services.started("TaskManagers: started when jobs need slots", workers.close, WORKERS_END_MS)
         await workers.open()
-    submission = Submission(configuration, blobs, storage, pool, core.is_known, core.configuration_of)
+    signing = signing_of(configuration)
+    submission = Submission(configuration, blobs, storage, pool, core.is_known, core.configuration_of, signing)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     resources = RestResources(clients.disposal, working.directory, shutdown, availability.store, storage)
     rest = await make_rest(configuration, core, resources, services)

@@ -12,6 +12,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services
 from tidegate.aio.rolling import Rolling
 from tidegate.aio.rpc import RequestLimits, start_server
+from tidegate.aio.signing import signing_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import JobManagerOptions, RuntimeOptions, SparkOptions, TaskManagerOptions
 from tidegate.pb.taskmanager_pb2_grpc import (
@@ -44,8 +45,8 @@ async def start_endpoint(
     stacks: ReadStacks,
     job_manager: JobManagerConnection,
 ) -> tuple[grpc.aio.Server, int]:
-    """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
-    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays)
+    """The running gRPC server and its TCP port. Raises ``ExternalError`` when the port cannot be had, and ``ConfigurationError``."""
+    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), here.delays, signing_of(configuration))
     faults = FaultService(
         executor.local_pids,
         lambda: {attempt: stream.send for attempt, stream in executor.streams().items()},

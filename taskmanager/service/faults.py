@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
+from tidegate.aio.signing import SigningNow
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, Misuse
 from tidegate.model.options import RuntimeOptions
@@ -150,8 +151,10 @@ class Delays:
 class DelayedService(TaskManagerService):
     """A TaskManager that gives its subtasks the addresses of proxies."""
 
-    def __init__(self, executor: TaskExecutor, new_token: NewToken, delays: Delays) -> None:
-        super().__init__(executor, new_token)
+    def __init__(
+        self, executor: TaskExecutor, new_token: NewToken, delays: Delays, signing: SigningNow | None = None
+    ) -> None:
+        super().__init__(executor, new_token, signing)
         self._delays = delays
 
     def sees(self, task: SubmittedTask) -> None:

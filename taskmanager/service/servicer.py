@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
+from tidegate.aio.signing import SigningNow
 from tidegate.model.coordinators.operator_events import OperatorEvent
-from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
+from tidegate.model.errors import ErrorInfo, InternalError, NotSigned, TidegateError
 from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
 from tidegate.model.masking import SECRETS
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.security.signing import SignedVertex
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.service.task_executor import TaskExecutor
@@ -24,6 +27,7 @@ from tidegate.wire.convert import (
 )
 from tidegate.wire.convert_events import operator_event_from_pb
 
+_log = logging.getLogger(__name__)
 _Kind = tv.CheckpointMailKind
 _Mail = tuple[bytes, tv.CheckpointMail]
 MakeMail = Callable[[str], _Mail]
@@ -34,9 +38,11 @@ NewToken = Callable[[], str]
 class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
     """Runs on the loop's thread; no call waits for anything."""
 
-    def __init__(self, executor: TaskExecutor, new_token: NewToken) -> None:
+    def __init__(self, executor: TaskExecutor, new_token: NewToken, signing: SigningNow | None = None) -> None:
+        """``signing``: without whose signatures no program is run."""
         self._executor = executor
         self._new_token = new_token
+        self._signing = signing
 
     async def AllocateSlot(self, request: taskmanager_pb2.AllocateSlotRequest, context: object) -> common_pb2.Ack:
         event = slots.SlotRequested(
@@ -55,11 +61,21 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
 
     async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: object) -> common_pb2.Ack:
         try:
-            task = _submitted(request.deployment)
+            task = self._checked(request.deployment)
+        except NotSigned as error:
+            _log.error("refused a task of JobManager %s: %s", request.generation, error.message)
+            return ack_of(error)
         except TidegateError as error:
             return ack_of(error)
         self.sees(task)
         return ack_of(self._executor.request(tv.TaskSubmitted(task, self._new_token())))
+
+    def _checked(self, deployment: bytes) -> tv.SubmittedTask:
+        """Raises ``CorruptFrame``, ``InternalError``, and ``NotSigned`` before anything that the task names is fetched or opened."""
+        message = frames.parse(common_pb2.TaskDeployment, deployment)
+        if self._signing is not None:
+            self._signing().check_vertex(message.signature, _signed_vertex(message))
+        return _submitted(message, deployment)
 
     def sees(self, task: tv.SubmittedTask) -> None:
         """Called with each task before it is begun."""
@@ -150,9 +166,21 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         return self._executor.request(tv.MailRequested(Generation(generation), known, mail, says))
 
 
-def _submitted(deployment: bytes) -> tv.SubmittedTask:
-    """Reads what concerns the TaskManager, and frames the rest for the subtask. Raises ``CorruptFrame``, ``InternalError``."""
-    message = frames.parse(common_pb2.TaskDeployment, deployment)
+def _signed_vertex(message: common_pb2.TaskDeployment) -> SignedVertex:
+    """Raises ``InternalError`` for an attempt that is none."""
+    attempt = attempt_from_text(message.attempt)
+    return SignedVertex(
+        attempt.job_id,
+        attempt.vertex_id,
+        message.task_name,
+        BlobKey(message.program),
+        BlobKey(message.spark_query) if message.HasField("spark_query") else None,
+        {name: BlobKey(key) for name, key in message.blobs.items()},
+    )
+
+
+def _submitted(message: common_pb2.TaskDeployment, deployment: bytes) -> tv.SubmittedTask:
+    """Reads what concerns the TaskManager, and frames the rest for the subtask. Raises ``InternalError``."""
     SECRETS.learn(message.configuration)
     deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment)
     return tv.SubmittedTask(

@@ -1,9 +1,10 @@
-"""Clusters with everything of security switched on, instead of the defaults: TLS at both ends of every connection, data by TCP, and commands of a user with a
-token. ``TIDEGATE_TESTS_SECURED=1`` asks for it (``.ci/secured``)."""
+"""Clusters with everything of security switched on, instead of the defaults: TLS at both ends of every connection, data by TCP, commands of a user with a
+token, and programs that are signed by a key from a file. ``TIDEGATE_TESTS_SECURED=1`` asks for it (``.ci/secured``)."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +37,11 @@ def security_of(directory: Path) -> Security:
     keystore, truststore = write_stores(directory / "stores", authority, authority, now, _LIFE)
     users = directory / "users"
     token = add_user(users, "tester", Role.DEPLOY)
+    key = directory / "signing"
+    key.write_text(f"{secrets.token_hex(32)}\n", encoding="utf-8")
+    key.chmod(0o600)
     settings = {
+        SecurityOptions.SIGNING_KEY_FILE.key: str(key),
         "security.ssl.internal.enabled": "true",
         "security.ssl.rest.enabled": "true",
         "security.ssl.keystore": str(keystore),

@@ -17,7 +17,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.moved_programs import PAIRS, Output, Pair, Row, taps_of, write_taps
 from tests.e2e.pool import SLOTS, made_ready
 from tests.e2e.waiting import wait_until
-from tests.own import own_transport
+from tests.own import own_signing, own_transport
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.datastream import StreamExecutionEnvironment
@@ -55,7 +55,7 @@ def test_each_pair_of_programs_writes_the_same_rows(cluster: Cluster, spark: Spa
     queries = [Query(spark, pair, source, theirs[pair.name].directory) for pair in PAIRS]
     below = {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}
     with (
-        closing(JobManagerClient(cluster.address, transport=own_transport())) as client,
+        closing(JobManagerClient(cluster.address, transport=own_transport(), signing=own_signing())) as client,
         installed(ClusterExecutor(client), below),
     ):
         jobs = []

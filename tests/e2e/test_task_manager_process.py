@@ -22,7 +22,7 @@ import pytest
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
 from tests.e2e.spark_standalone import Standalone, standalone
 from tests.e2e.waiting import HANG_LIMIT_S
-from tests.own import own_transport
+from tests.own import own_transport, sign
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.print_sink import PrintSink
@@ -149,6 +149,15 @@ def attempt_of(subtask: int, attempt: int = 0) -> str:
 
 
 async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: int = 0, **options: str) -> str:
+    text, error = await ask_to_deploy(fake, program, program, subtask, attempt, **options)
+    assert not error.code, error
+    return text
+
+
+async def ask_to_deploy(
+    fake: FakeJobManager, signed: bytes, program: bytes, subtask: int, attempt: int = 0, **options: str
+) -> tuple[str, common_pb2.Error]:
+    """``signed``: what the client has signed; ``program``: what the TaskManager is asked to run."""
     stub = fake.task_manager()
     allocation = str(subtask) * 32
     answer = await stub.AllocateSlot(slot_request(JOB, allocation, subtask, fake.generation))
@@ -162,15 +171,16 @@ async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: in
         task_name="numbers",
         parallelism=2,
         max_parallelism=128,
-        program=fake.put_blob(program),
+        program=fake.put_blob(signed),
         is_source=True,
         configuration={key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
     )
+    sign(deployment)
+    deployment.program = fake.put_blob(program)
     answer = await stub.SubmitTask(
         taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=deployment.SerializeToString())
     )
-    assert not answer.HasField("error"), answer.error
-    return text
+    return text, answer.error
 
 
 def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
@@ -311,6 +321,33 @@ async def test_a_subtask_that_needs_more_than_its_slot_fails_and_its_sibling_goe
         message = job_manager.last_update(greedy).error.message
         assert "needed more than its slot's 400 MiB (taskmanager.memory.process.size / slots)" in message
         assert job_manager.states(sibling) == ["INITIALIZING", "RUNNING"]
+
+
+class Touches:
+    """A program whose unpickling makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self._path), "w"))
+
+
+async def test_a_program_that_its_client_did_not_sign_is_not_opened(
+    tmp_path: Path, job_manager: FakeJobManager
+) -> None:
+    opened = tmp_path / "opened"
+    forged = bytes(cloudpickle.dumps(Touches(opened)))
+    async with task_manager(tmp_path, job_manager) as manager:
+        _, error = await ask_to_deploy(job_manager, numbers_program(10, 99), forged, 0)
+        assert error.code == "not-signed"
+        assert "vertex 'numbers'" in error.message
+        assert "it was signed with another program" in error.message
+        assert "refused a task" in manager.text()
+        assert not opened.exists()
+        attempt = await deploy(job_manager, forged, 0)  # with it, it is opened
+        await job_manager.wait_for(lambda: "FAILED" in job_manager.states(attempt))
+        assert opened.exists()
 
 
 async def test_without_java_it_says_so_and_ends(tmp_path: Path, job_manager: FakeJobManager) -> None:

@@ -25,8 +25,7 @@ def transport_of(configuration: Configuration) -> Transport:
 
 
 def ways_of(configuration: Configuration) -> dict[str, str]:
-    """Returns the options by which a process reaches those of the cluster, as text, by their keys."""
+    """Returns the options by which a process reaches those of the cluster and signs what it submits there, as text, by their keys."""
     own = (SecurityOptions.INSECURE.key, FileOptions.HOME.key)
-    return {
-        key: text for key, text in configuration.to_strings().items() if key.startswith("security.ssl.") or key in own
-    }
+    prefixes = ("security.ssl.", "tidegate.security.signing.")
+    return {key: text for key, text in configuration.to_strings().items() if key.startswith(prefixes) or key in own}

@@ -66,6 +66,8 @@ class TaskDeployment:
     """Every operator had finished in the restored checkpoint: forward end of data, acknowledge nothing but that."""
     slot_resources: SlotResources | None = None
     """What its slot is to have; ``None``: an equal share of the TaskManager."""
+    signature: str = ""
+    """That of its vertex, which its TaskManager checks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
     ├── UserError            the user's job, arguments or data       (never retried by us unless a restart strategy says so)
     │   ├── InvalidJob · UserFunctionError · SchemaMismatch · NotSerializable
     │   ├── ConfigurationError
-    │   ├── NotAuthenticated · NotPermitted
+    │   ├── NotAuthenticated · NotPermitted · NotSigned
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
     │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge · CheckpointFilesMissing) · CorruptData
@@ -98,6 +98,12 @@ class NotPermitted(UserError):
     """The caller's role does not include this."""
 
     code = "not-permitted"
+
+
+class NotSigned(UserError):
+    """A program, or a checkpoint, does not have the signature without which it is not opened."""
+
+    code = "not-signed"
 
 
 class Misuse(UserError):

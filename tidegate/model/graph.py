@@ -105,6 +105,8 @@ class JobVertex:
     """It cannot run with another one: an operator of it runs in one subtask only, or its source was cut for so many."""
     slot_resources: SlotResources | None = None
     """What a slot of its group is to have; ``None``: the program asks for nothing."""
+    signature: str = ""
+    """What its client says of its program, under a key that the cluster has (``tidegate.security.signing``); empty: it is not signed."""
 
     @property
     def is_source(self) -> bool:

@@ -684,6 +684,7 @@ class TaskDeployment(_message.Message):
     FINISHED_ON_RESTORE_FIELD_NUMBER: _builtins.int
     SPARK_QUERY_FIELD_NUMBER: _builtins.int
     SLOT_RESOURCES_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     generation: _builtins.str
     allocation_id: _builtins.str
@@ -698,6 +699,8 @@ class TaskDeployment(_message.Message):
     finished_on_restore: _builtins.bool
     spark_query: _builtins.str
     """blob key of the pickled source of from_spark; absent elsewhere"""
+    signature: _builtins.str
+    """of the vertex, as its client made it; empty: not signed"""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputDeployment]: ...
     @_builtins.property
@@ -737,10 +740,11 @@ class TaskDeployment(_message.Message):
         finished_on_restore: _builtins.bool = ...,
         spark_query: _builtins.str | None = ...,
         slot_resources: Global___SlotResources | None = ...,
+        signature: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "slot_resources", b"slot_resources", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "slot_resources", b"slot_resources", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "signature", b"signature", "slot_resources", b"slot_resources", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015

@@ -83,6 +83,7 @@ class JobVertex(_message.Message):
     SPARK_QUERY_FIELD_NUMBER: _builtins.int
     KEEPS_PARALLELISM_FIELD_NUMBER: _builtins.int
     SLOT_RESOURCES_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     vertex_id: _builtins.str
     name: _builtins.str
     parallelism: _builtins.int
@@ -94,6 +95,8 @@ class JobVertex(_message.Message):
     """blob key of the pickled source of from_spark; absent elsewhere"""
     keeps_parallelism: _builtins.bool
     """it cannot run with another one"""
+    signature: _builtins.str
+    """of its client, for its job (tidegate.security.signing); empty: not signed"""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorInfo]: ...
     @_builtins.property
@@ -114,10 +117,11 @@ class JobVertex(_message.Message):
         spark_query: _builtins.str | None = ...,
         keeps_parallelism: _builtins.bool = ...,
         slot_resources: _common_pb2.SlotResources | None = ...,
+        signature: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "slot_resources", b"slot_resources", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "keeps_parallelism", b"keeps_parallelism", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_resources", b"slot_resources", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "keeps_parallelism", b"keeps_parallelism", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "signature", b"signature", "slot_resources", b"slot_resources", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015

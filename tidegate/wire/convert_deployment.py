@@ -105,6 +105,7 @@ def deployment_to_bytes(deployment: TaskDeployment) -> bytes:
         finished_on_restore=deployment.finished_on_restore,
         spark_query=deployment.spark_query,
         slot_resources=slot_resources_to_pb(deployment.slot_resources),
+        signature=deployment.signature,
     )
     return message.SerializeToString(deterministic=True)
 
@@ -131,6 +132,7 @@ def deployment_from_bytes(content: bytes) -> TaskDeployment:
         finished_on_restore=message.finished_on_restore,
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
         slot_resources=slot_resources_from_pb(message.slot_resources) if message.HasField("slot_resources") else None,
+        signature=message.signature,
     )
 
 

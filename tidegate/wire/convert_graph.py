@@ -78,6 +78,7 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
         spark_query=vertex.spark_query,
         keeps_parallelism=vertex.keeps_parallelism,
         slot_resources=slot_resources_to_pb(vertex.slot_resources),
+        signature=vertex.signature,
     )
 
 
@@ -106,4 +107,5 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
         spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
         keeps_parallelism=message.keeps_parallelism,
         slot_resources=slot_resources_from_pb(message.slot_resources) if message.HasField("slot_resources") else None,
+        signature=message.signature,
     )

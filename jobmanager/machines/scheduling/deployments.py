@@ -110,6 +110,7 @@ class Deployments:
             finished_on_restore=execution.finished_on_restore,
             spark_query=vertex.spark_query,
             slot_resources=vertex.slot_resources,
+            signature=vertex.signature,
         )
 
     def _input(self, edge: JobEdge, consumer: int) -> InputDeployment:

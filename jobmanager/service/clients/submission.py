@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tidegate.aio.pool import Pool
+from tidegate.aio.signing import SigningNow
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
 from tidegate.jobmanager.machines.events import FoundCheckpoint, JobSubmitted, RestoreFrom
 from tidegate.jobmanager.machines.settings import job_settings
@@ -47,8 +48,9 @@ class Submission:
         pool: Pool,
         is_known: Callable[[JobId], bool],
         configuration_of: Callable[[JobId], Mapping[str, str] | None],
+        signing: SigningNow | None = None,
     ) -> None:
-        """``configuration_of``: a job that is known, as it was submitted."""
+        """``configuration_of``: a job that is known, as it was submitted. ``signing``: without whose signatures no program is run."""
         self._cluster = cluster
         self._cluster_of_jobs = cluster.only(may_travel)
         self._blobs = blobs
@@ -56,6 +58,7 @@ class Submission:
         self._pool = pool
         self._is_known = is_known
         self._configuration_of = configuration_of
+        self._signing = signing
 
     async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
         """The submission as an event. What a job may not carry is taken out of the request, and the secrets that ``GetJobGraph`` hid are put in, before it
@@ -107,6 +110,8 @@ class Submission:
             )
         graph = graph_from_pb(request.graph)
         self._check_graph(graph)
+        if self._signing is not None:
+            self._signing().check_graph(graph)
         own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
         configuration = _as_its_mode_wants(self._cluster_of_jobs.merged(own))
         return graph, configuration, JobDirectories.of(configuration)

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc.aio
 
-from tests.own import own_transport
+from tests.own import own_signing, own_transport
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import open_channel, start_server
 from tidegate.aio.transport import Transport
@@ -87,7 +87,8 @@ async def put_blob(client: Any, content: bytes = PROGRAM) -> str:
 
 
 async def submit(client: Any, graph: JobGraph, **fields: Any) -> jobmanager_pb2.SubmitJobResponse:
-    request = jobmanager_pb2.SubmitJobRequest(graph=graph_to_pb(graph), client_version=VERSION, job_format=JOB_FORMAT)
+    signed = graph_to_pb(own_signing()().signed(graph))
+    request = jobmanager_pb2.SubmitJobRequest(graph=signed, client_version=VERSION, job_format=JOB_FORMAT)
     for name, value in fields.items():
         setattr(request, name, value)
     answer: jobmanager_pb2.SubmitJobResponse = await client.SubmitJob(request)

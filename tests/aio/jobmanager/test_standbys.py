@@ -22,7 +22,7 @@ from tests.aio.jobmanager.cluster import (
     run_job,
     running_job_manager,
 )
-from tests.own import own_transport
+from tests.own import own_signing, own_transport
 from tests.ports import free_port
 from tidegate.cli.client import JobManagerClient
 from tidegate.coordination.drivers import make_retrieval
@@ -129,7 +129,7 @@ async def test_a_client_that_is_given_a_standby_goes_to_the_leader_and_waits_bey
         await task_manager.start(listening)
         async with client_of(listening) as stub:
             await run_job(stub)
-        client = JobManagerClient(f"127.0.0.1:{second.rpc}", transport=own_transport())
+        client = JobManagerClient(f"127.0.0.1:{second.rpc}", transport=own_transport(), signing=own_signing())
         status = await asyncio.to_thread(client.cluster)
         assert client.address == f"localhost:{first.rpc}"
         assert (status.term, [standby.rpc for standby in status.standbys]) == (1, [f"localhost:{second.rpc}"])
@@ -166,7 +166,7 @@ async def test_a_client_whose_submission_is_not_answered_has_its_job_run_once_by
 
     monkeypatch.setattr(ClientServicer, "_keep", kept_and_lost)
     async with leader_and_standby(tmp_path) as (_, first, second, ends, _):
-        client = JobManagerClient(f"127.0.0.1:{first.rpc}", transport=own_transport())
+        client = JobManagerClient(f"127.0.0.1:{first.rpc}", transport=own_transport(), signing=own_signing())
         submitting = asyncio.create_task(asyncio.to_thread(client.submit, make_graph(), {KEY: PROGRAM}))
         await asyncio.wait_for(lost.wait(), LIMIT_S)
         ends.set()
@@ -202,7 +202,7 @@ async def test_without_a_leader_a_standby_says_so(found: Leader | None, tmp_path
     await standby.start()
     try:
         assert await place.get("/jobs", 503) == {"errors": [NO_LEADER]}
-        client = JobManagerClient(f"127.0.0.1:{place.rpc}", transport=own_transport())
+        client = JobManagerClient(f"127.0.0.1:{place.rpc}", transport=own_transport(), signing=own_signing())
         with pytest.raises(Unreachable):
             await asyncio.to_thread(client.cluster)
         client.close()

@@ -14,6 +14,7 @@ import grpc.aio
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
+from tidegate.aio.signing import SigningNow
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId
@@ -129,6 +130,7 @@ async def processless(
     port: int | None = None,
     listen: str = "127.0.0.1:0",
     retrieval: LeaderRetrieval | None = None,
+    signing: SigningNow | None = None,
 ) -> AsyncIterator[Processless]:
     fatal: list[BaseException] = []
     failed = asyncio.Event()
@@ -149,7 +151,7 @@ async def processless(
     tokens = iter(f"token-{number}" for number in range(1000))
 
     def register(server: grpc.aio.Server) -> None:
-        add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens)), server)
+        add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens), signing), server)
         add_TaskManagerInspectionServicer_to_server(InspectionService(executor, pool, lambda attempt, pid: ""), server)
 
     def show(name: str, text: str, is_error: bool) -> None:

@@ -129,6 +129,7 @@ def test_every_guide_has_an_example() -> None:
         "production",
         "rescaling",
         "rest_and_flink_cli",
+        "signing",
         "taskmanagers_on_demand",
         "upgrading",
         "users",

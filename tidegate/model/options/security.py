@@ -141,6 +141,25 @@ class SecurityOptions:
         LIST,
         "The role of each group, as `admins:deploy;staff:view`; of several groups the greatest role counts. A user without a group in it may do nothing.",
     )
+    SIGNING_ENABLED = optional(
+        "tidegate.security.signing.enabled",
+        BOOL,
+        "Whether a cluster runs only programs that are signed by a key of it, for the job and the graph in which they run. Not set: where there is a key, "
+        "which is so with `tidegate.security.signing.key-file`, and on one machine without TLS, where it follows from the key of the user in "
+        "`tidegate.home`.",
+    )
+    SIGNING_KEY_FILE = optional(
+        "tidegate.security.signing.key-file",
+        STRING,
+        "File with the keys that sign programs, one a line, at least 32 characters, which its owner alone can read: the first signs, each is believed. "
+        "Clients and all processes of a cluster have the same; it is read again when it changes.",
+    )
+    SIGNING_CLUSTER = optional(
+        "tidegate.security.signing.cluster",
+        STRING,
+        "Name of the cluster in signatures, the same for clients and all its processes: what was signed for one cluster is refused by another one that has "
+        "the same key and another name.",
+    )
     AUDIT_ENABLED = option(
         "tidegate.security.audit.enabled",
         BOOL,

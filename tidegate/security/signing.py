@@ -1,0 +1,192 @@
+"""Signatures of programs: which process may have made what a cluster unpickles, checked before anything is unpickled.
+
+client:       job graph ─▶ one statement for each vertex ─▶ HMAC-SHA256 under a key ─▶ ``JobVertex.signature``
+JobManager:   the same graph ─▶ the statements that it would make ─▶ equal, and under a key of the cluster?
+TaskManager:  a deployment ─▶ the same for its vertex; of the graph it has the digest alone, which it cannot compute
+
+A statement names the cluster, the job, the vertex, and digests of the vertex's program, of its query, of the job's files and of its graph. What changes
+when a job is rescaled or restored is not in it, and neither are secrets, which a shown graph lacks. Pure: no file, no clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tidegate.model.errors import NotSigned
+from tidegate.model.graph import JobGraph, JobVertex
+from tidegate.model.ids import BlobKey, JobId, VertexId
+from tidegate.model.job_configuration import may_travel
+from tidegate.model.masking import is_sensitive
+
+_PROGRAMS, _OWN = b"tidegate: programs, 1", b"tidegate: signing under the key of a user, 1"
+"""So a key that serves several ends gives another one for each."""
+_MOST = 4096
+"""Characters of a signature; ours have about 600."""
+_HOW_TO = (
+    "submit the job with a key of this cluster: tidegate.security.signing.key-file where the cluster has one, otherwise as the user of the cluster, "
+    "with the same tidegate.home"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedVertex:
+    """What a signature is about, as a client, a JobManager or a TaskManager has it before it. ``name``: of the vertex, for messages."""
+
+    job_id: JobId
+    vertex_id: VertexId
+    name: str
+    program: BlobKey
+    spark_query: BlobKey | None
+    files: Mapping[str, BlobKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """The keys of a cluster, of which the first signs and each is believed. ``cluster``: its name, where several clusters have the same keys."""
+
+    keys: tuple[bytes, ...]
+    cluster: str = ""
+
+    def signed(self, graph: JobGraph) -> JobGraph:
+        """Returns the graph with the signature of each vertex, in place of what was there."""
+        digest = graph_digest(graph)
+        return replace(
+            graph,
+            vertices=tuple(
+                replace(vertex, signature=self._signature(self._statement(_of(graph, vertex), digest)))
+                for vertex in graph.vertices
+            ),
+        )
+
+    def check_graph(self, graph: JobGraph) -> None:
+        """Raises ``NotSigned`` unless each vertex is signed, as it is in this graph."""
+        digest = graph_digest(graph)
+        for vertex in graph.vertices:
+            self._check(vertex.signature, _of(graph, vertex), digest)
+
+    def check_vertex(self, signature: str, vertex: SignedVertex) -> None:
+        """Raises ``NotSigned`` unless the vertex is signed, in some graph of its job."""
+        self._check(signature, vertex, None)
+
+    def _check(self, signature: str, vertex: SignedVertex, graph: str | None) -> None:
+        where = f"job {vertex.job_id}, vertex {vertex.name!r} ({vertex.vertex_id})"
+        if not signature:
+            raise NotSigned(f"{where}: its program is not signed, and this cluster runs none that is not; {_HOW_TO}")
+        text, _, found = signature.rpartition("|")
+        if len(signature) > _MOST or not any(_is_of(key, text, found) for key in self.keys):
+            raise NotSigned(
+                f"{where}: its signature is not by a key of this cluster, or was altered; nothing of the program was opened; {_HOW_TO}"
+            )
+        said: dict[str, str] = json.loads(text)
+        wanted = self._statement(vertex, said["graph"] if graph is None else graph)
+        wrong = [name for name, value in wanted.items() if said.get(name) != value]
+        if wrong:
+            raise NotSigned(
+                f"{where}: it was signed with {' and with '.join(_DIFFERENCES[name] for name in wrong)}; nothing of the program was opened; "
+                "build the job again and submit what was built, unaltered"
+            )
+
+    def _statement(self, vertex: SignedVertex, graph: str) -> dict[str, str]:
+        return {
+            "cluster": self.cluster,
+            "job": vertex.job_id,
+            "vertex": vertex.vertex_id,
+            "program": vertex.program,
+            "query": vertex.spark_query or "",
+            "files": _digest(dict(vertex.files)),
+            "graph": graph,
+        }
+
+    def _signature(self, statement: Mapping[str, str]) -> str:
+        text = _canonical(statement)
+        return f"{text}|{_mac(self.keys[0], text)}"
+
+
+_DIFFERENCES = {
+    "cluster": "another name of the cluster (tidegate.security.signing.cluster)",
+    "job": "another id of the job",
+    "vertex": "another vertex",
+    "program": "another program",
+    "query": "another query of Spark",
+    "files": "other files of the job",
+    "graph": "another graph of the job (its vertices, operators, splits, edges, name or configuration)",
+}
+
+
+def key_of_text(secret: str) -> bytes:
+    """Returns the key that a line of a key file stands for."""
+    return hmac.digest(secret.encode(), _PROGRAMS, "sha256")
+
+
+def key_of_own(private_key: bytes) -> bytes:
+    """Returns the key that follows from the one by which processes of a user know each other."""
+    return hmac.digest(private_key, _OWN, "sha256")
+
+
+def graph_digest(graph: JobGraph) -> str:
+    """Returns a digest of everything in a graph that stays as its client made it, but for secrets."""
+    return _digest(
+        {
+            "name": graph.name,
+            "python": graph.python_version,
+            "files": dict(graph.blobs),
+            "configuration": {
+                key: text for key, text in graph.configuration.items() if may_travel(key) and not is_sensitive(key)
+            },
+            "vertices": [
+                [
+                    vertex.vertex_id,
+                    vertex.name,
+                    vertex.program,
+                    vertex.spark_query,
+                    vertex.slot_sharing_group,
+                    vertex.keeps_parallelism,
+                    [
+                        [
+                            operator.operator_id,
+                            operator.name,
+                            operator.uid,
+                            operator.uses_union_state,
+                            operator.is_source,
+                            operator.is_sink,
+                            operator.discovers_splits,
+                            None
+                            if operator.splits is None
+                            else [[split.split_id, split.content.hex(), split.size_bytes] for split in operator.splits],
+                        ]
+                        for operator in vertex.operators
+                    ],
+                ]
+                for vertex in graph.vertices
+            ],
+            "edges": [
+                [edge.edge_id, edge.source, edge.target, edge.partitioner.value, edge.input_index]
+                for edge in graph.edges
+            ],
+        }
+    )
+
+
+def _of(graph: JobGraph, vertex: JobVertex) -> SignedVertex:
+    return SignedVertex(graph.job_id, vertex.vertex_id, vertex.name, vertex.program, vertex.spark_query, graph.blobs)
+
+
+def _canonical(value: object) -> str:
+    """Equal texts for equal values alone: lists and names of fields stand at fixed places, and texts are quoted."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _mac(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _is_of(key: bytes, text: str, mac: str) -> bool:
+    return hmac.compare_digest(_mac(key, text).encode(), mac.encode("utf-8", "surrogatepass"))
