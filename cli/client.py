@@ -14,7 +14,6 @@ import grpc
 
 from tidegate.aio.admission import identified
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
-from tidegate.aio.signing import SigningNow
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
@@ -22,6 +21,7 @@ from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub, JobManagerServiceStub
+from tidegate.security.signing import SigningNow
 from tidegate.wire.convert import error_from_pb, error_of_status, graph_from_pb, graph_to_pb
 from tidegate.wire.leading import leader_in
 from tidegate.wire.versions import JOB_FORMAT, VERSION

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tidegate.aio.signing import SigningNow, signing_of
+from tidegate.aio.signing import signing_of
 from tidegate.aio.transport import Transport
 from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import BlobKey, parse_attempt_id
 from tidegate.pb import common_pb2
+from tidegate.security.signing import SigningNow
 
 
 def own_transport() -> Transport:

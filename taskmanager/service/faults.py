@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from tidegate.aio.signing import SigningNow
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, Misuse
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.units import parse_duration_ms
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.security.signing import SigningNow
 from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.servicer import NewToken, TaskManagerService
 from tidegate.taskmanager.service.task_executor import TaskExecutor

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from tidegate.aio.signing import SigningNow
 from tidegate.model.coordinators.operator_events import OperatorEvent
 from tidegate.model.errors import ErrorInfo, InternalError, NotSigned, TidegateError
 from tidegate.model.graph import blocks_exchanges
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
 from tidegate.model.masking import SECRETS
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
-from tidegate.security.signing import SignedVertex
+from tidegate.security.signing import SignedVertex, SigningNow
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.service.task_executor import TaskExecutor

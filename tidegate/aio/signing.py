@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from tidegate.aio.homes import home_of
@@ -12,13 +11,11 @@ from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import SecurityOptions
 from tidegate.security.own import own_key
 from tidegate.security.reloading import Reloaded
-from tidegate.security.signing import Signing, key_of_own, key_of_text
+from tidegate.security.signing import Signing, SigningNow, key_of_own, key_of_text
 from tidegate.security.user_file import read_private
 
 LEAST_KEY = 32
 """Characters, chosen: `openssl rand -hex 32` makes 64."""
-SigningNow = Callable[[], Signing]
-"""The keys as their file is now."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +40,19 @@ def signing_of(configuration: Configuration) -> SigningNow | None:
             f"{option.INSECURE.key} there is no key of the user's; make one with `openssl rand -hex 32`, and give it to clients and processes"
         )
     return None
+
+
+def signing_of_manifests(configuration: Configuration) -> SigningNow | None:
+    """``None``: manifests of checkpoints are not signed, and any is read. Raises as ``signing_of`` does, and ``ConfigurationError`` without a key."""
+    if not configuration.get(SecurityOptions.SIGNING_MANIFESTS):
+        return None
+    found = signing_of(configuration)
+    if found is None:
+        raise ConfigurationError(
+            f"{SecurityOptions.SIGNING_MANIFESTS.key} is true, and there is no key: set {SecurityOptions.SIGNING_KEY_FILE.key}, to a file that "
+            "`openssl rand -hex 32` has made, in the configuration of all processes"
+        )
+    return found
 
 
 def _read_keys(file: Path) -> tuple[bytes, ...]:

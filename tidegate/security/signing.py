@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.model.errors import NotSigned
@@ -23,6 +23,7 @@ from tidegate.model.job_configuration import may_travel
 from tidegate.model.masking import is_sensitive
 
 _PROGRAMS, _OWN = b"tidegate: programs, 1", b"tidegate: signing under the key of a user, 1"
+_MANIFESTS = b"tidegate: manifests, 1"
 """So a key that serves several ends gives another one for each."""
 _MOST = 4096
 """Characters of a signature; ours have about 600."""
@@ -72,6 +73,21 @@ class Signing:
         """Raises ``NotSigned`` unless the vertex is signed, in some graph of its job."""
         self._check(signature, vertex, None)
 
+    def code_of_manifest(self, parts: Iterable[bytes | memoryview]) -> str:
+        """Returns what is written into a manifest, 64 hex digits."""
+        return _code_of_manifest(self.keys[0], self.cluster, parts)
+
+    def check_manifest(self, code: str, parts: Iterable[bytes | memoryview], place: str) -> None:
+        """Raises ``NotSigned`` unless a manifest is signed; an empty ``code``: it has none. ``place``: of its file."""
+        kept = list(parts)
+        if any(hmac.compare_digest(_code_of_manifest(key, self.cluster, kept), code) for key in self.keys):
+            return
+        what = "its signature is not by a key of this cluster, or it was altered" if code else "it is not signed"
+        raise NotSigned(
+            f"{place}: {what}, and this cluster restores signed checkpoints and savepoints alone; nothing of it was opened; restore one that a cluster with "
+            "its key has written, or, where you trust this one, switch tidegate.security.signing.manifests off for it"
+        )
+
     def _check(self, signature: str, vertex: SignedVertex, graph: str | None) -> None:
         where = f"job {vertex.job_id}, vertex {vertex.name!r} ({vertex.vertex_id})"
         if not signature:
@@ -105,6 +121,9 @@ class Signing:
         text = _canonical(statement)
         return f"{text}|{_mac(self.keys[0], text)}"
 
+
+SigningNow = Callable[[], Signing]
+"""The keys as their file is now."""
 
 _DIFFERENCES = {
     "cluster": "another name of the cluster (tidegate.security.signing.cluster)",
@@ -173,6 +192,13 @@ def graph_digest(graph: JobGraph) -> str:
 
 def _of(graph: JobGraph, vertex: JobVertex) -> SignedVertex:
     return SignedVertex(graph.job_id, vertex.vertex_id, vertex.name, vertex.program, vertex.spark_query, graph.blobs)
+
+
+def _code_of_manifest(key: bytes, cluster: str, parts: Iterable[bytes | memoryview]) -> str:
+    found = hmac.new(hmac.digest(key, _MANIFESTS, "sha256"), f"{_canonical(cluster)}\n".encode(), hashlib.sha256)
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
 
 
 def _canonical(value: object) -> str:

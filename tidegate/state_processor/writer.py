@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tidegate.aio.settings import load_settings
+from tidegate.aio.signing import signing_of_manifests
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
@@ -132,7 +134,8 @@ class SavepointWriter:
         """Writes the savepoint into the directory ``path``, a local one or a URI, which must not hold one. Rows are
         sorted in ``temporary_directory`` (the system's by default), which needs as much room as the states that are written.
 
-        Raises ``StorageError``, ``SchemaMismatch`` for tables that do not fit their state, ``Misuse`` for an entry that is there twice.
+        Raises ``StorageError``, ``SchemaMismatch`` for tables that do not fit their state, ``Misuse`` for an entry that is there twice,
+        ``ConfigurationError`` where the configuration of this process wants savepoints signed, and has no key for it.
         """
         location = normalized(path)
         files, directory = open_files(location)
@@ -155,7 +158,8 @@ class SavepointWriter:
     def _write(self, location: str, store: FileSegmentStore, temporary: str | None) -> None:
         copies = None if self._base is None else _Copies(open_segment_source(self._base[0], LocalFiles()), store)
         operators = tuple(self._written(operator, store, copies, temporary) for operator in self._operators.values())
-        written = CheckpointStorage().write_manifest(location, self._manifest(operators))
+        signing = signing_of_manifests(load_settings())
+        written = CheckpointStorage(signing=signing).write_manifest(location, self._manifest(operators))
         if written.error is not None:
             raise written.error
 

@@ -20,6 +20,7 @@ from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ON_DAMAGE, CheckpointFilesMissing, CorruptData, Misuse, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.storage_errors import reason_of
+from tidegate.security.signing import SigningNow
 from tidegate.store.client_places import ClientPlace, ClientPlaces
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
 from tidegate.store.locations import (
@@ -32,7 +33,7 @@ from tidegate.store.locations import (
 )
 from tidegate.store.segments import is_shared_name, written_by
 from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
-from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
+from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts, signed_parts
 
 TASK_OWNED = "taskowned"
 _NUMBERED = re.compile(r"chk-(\d+)")
@@ -50,12 +51,19 @@ class ManifestWrite:
 
 
 class CheckpointStorage:
-    """Locations, manifests and their removal. Thread-safe for different checkpoints. ``client_places``: where those may be that clients name."""
+    """Locations, manifests and their removal. Thread-safe for different checkpoints. ``client_places``: where those may be that clients name.
+    ``signing``: manifests are signed, and others raise ``NotSigned`` wherever one is read."""
 
-    def __init__(self, local: LocalFiles | None = None, client_places: ClientPlaces | None = None) -> None:
+    def __init__(
+        self,
+        local: LocalFiles | None = None,
+        client_places: ClientPlaces | None = None,
+        signing: SigningNow | None = None,
+    ) -> None:
         self._local = local or LocalFiles()
         self._client_places = client_places or ClientPlaces()
         self._memory = MemoryFiles()
+        self._signing = signing
 
     def place_of_client(self, location: str) -> ClientPlace:
         """The place to use for one that a client named. Raises ``Misuse`` where that may not be."""
@@ -167,7 +175,7 @@ class CheckpointStorage:
 
     def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
         """Make a checkpoint out of the files below ``location``: their names are durable before ``_metadata`` is."""
-        parts = manifest_to_parts(manifest)
+        parts = manifest_to_parts(manifest, None if self._signing is None else self._signing().code_of_manifest)
         size_bytes = sum(map(len, parts))
         place = f"{location}/{METADATA_FILE}"
         try:
@@ -226,7 +234,7 @@ class CheckpointStorage:
         Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
         place = f"{location}/{METADATA_FILE}"
         try:
-            return manifest_from_bytes(self._content(place), place)
+            return self._manifest_in(self._content(place), place)
         except (FileNotFoundError, NotADirectoryError):
             raise CorruptData(f"{place} of a completed checkpoint is missing; {ON_DAMAGE}") from None
 
@@ -332,7 +340,7 @@ class CheckpointStorage:
         location = normalized(path).removesuffix(f"/{METADATA_FILE}")
         place = f"{location}/{METADATA_FILE}"
         try:
-            manifest = manifest_from_bytes(self._content(place), place)
+            manifest = self._manifest_in(self._content(place), place)
         except (FileNotFoundError, NotADirectoryError):
             raise StorageError(self._why_missing(location)) from None
         named = _NUMBERED.fullmatch(location.rpartition("/")[2])
@@ -383,6 +391,12 @@ class CheckpointStorage:
             raise CorruptData(f"{place} cannot be read: {error.strerror}; {ON_DAMAGE}") from None
         except OSError as error:
             raise unreadable("the manifest", place, error) from error
+
+    def _manifest_in(self, content: bytes, place: str) -> CheckpointManifest:
+        manifest = manifest_from_bytes(content, place)
+        if self._signing is not None:
+            self._signing().check_manifest(*signed_parts(content), place)
+        return manifest
 
     def _moved(self, location: str, manifest: CheckpointManifest) -> CheckpointManifest:
         return with_moved_files(manifest, location, self._sizes)

@@ -14,7 +14,7 @@ version is ``VersionMismatch``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -43,6 +43,13 @@ _HEADER = re.compile(
 )
 _HEADER_MAX_BYTES = 160
 """What `_HEADER` matches is shorter."""
+
+SIGNATURE = "hmac_sha256"
+"""The property of a manifest that is signed. What is signed is format and version, and everything behind line 1 with zeros in place of the signature."""
+_NO_SIGNATURE = "0" * 64
+_SIGNED = re.compile(rb'"hmac_sha256":"([0-9a-f]{64})"')
+Sign = Callable[[Iterable[bytes]], str]
+"""From pieces to 64 hex digits."""
 
 _T = TypeVar("_T")
 
@@ -90,9 +97,9 @@ class _Coordinated(_Operator, frozen=True):
     coordinator: CoordinatorState
 
 
-def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
+def manifest_to_parts(manifest: CheckpointManifest, sign: Sign | None = None) -> list[bytes]:
     """Returns the content of ``_metadata`` in pieces, to be written one after the other: they may be tens of megabytes,
-    which should not be held twice. Equal manifests have equal bytes."""
+    which should not be held twice. Equal manifests have equal bytes. A signature that the manifest has is of its file, and is left out."""
     head = _Checkpoint(
         manifest.job_id,
         manifest.job_name,
@@ -100,14 +107,43 @@ def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
         manifest.timestamp_ms,
         manifest.snapshot_type,
         manifest.generation,
-        dict(sorted(manifest.properties.items())),
+        _properties(manifest.properties, is_signed=sign is not None),
         len(manifest.operators),
         manifest.edges,
     )
     body: list[bytes] = []
     for line in (head, *map(_line_of, manifest.operators)):
         body += (msgspec.json.encode(line), b"\n")
+    if sign is not None:
+        found = _SIGNED.search(body[0])
+        assert found is not None
+        body[0] = (
+            body[0][: found.start(1)] + sign([_versioned(manifest.version), *body]).encode() + body[0][found.end(1) :]
+        )
     return [_header(manifest.version, body), *body]
+
+
+def signed_parts(content: bytes) -> tuple[str, list[bytes | memoryview]]:
+    """Returns the signature within an intact ``_metadata``, and what it is about; an empty text: it has none."""
+    header = _HEADER.match(content)
+    assert header is not None
+    found = list(_SIGNED.finditer(content, header.end(), content.index(b"\n", header.end())))
+    if len(found) != 1:
+        return "", []
+    begin, end = found[0].span(1)
+    before, rest = content[header.end() : begin], memoryview(content)[end:]
+    return found[0][1].decode(), [_versioned(int(header[1])), before, _NO_SIGNATURE.encode(), rest]
+
+
+def _versioned(version: int) -> bytes:
+    return f"{FORMAT} {version}\n".encode()
+
+
+def _properties(properties: Mapping[str, str], *, is_signed: bool) -> dict[str, str]:
+    texts = {key: text for key, text in properties.items() if key != SIGNATURE}
+    if is_signed:
+        texts[SIGNATURE] = _NO_SIGNATURE
+    return dict(sorted(texts.items()))
 
 
 def _line_of(state: OperatorState) -> _Operator:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.signing import SigningNow
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
 from tidegate.jobmanager.machines.events import FoundCheckpoint, JobSubmitted, RestoreFrom
 from tidegate.jobmanager.machines.settings import job_settings
@@ -28,6 +27,7 @@ from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOpt
 from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.security.signing import SigningNow
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import graph_from_pb
 from tidegate.wire.versions import JOB_FORMAT, PYTHON_VERSION, VERSION

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tidegate.aio.listening import is_loopback
+from tidegate.aio.signing import signing_of_manifests
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import StorageError
@@ -16,16 +17,17 @@ from tidegate.model.options import (
     RestOptions,
     RuntimeOptions,
 )
+from tidegate.security.signing import SigningNow
 from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
 from tidegate.store.client_places import ClientPlaces, with_roots
 
 
 def make_storage(configuration: Configuration) -> CheckpointStorage:
-    """A faulty one where faults may be made on purpose."""
-    places = client_places(configuration)
+    """A faulty one where faults may be made on purpose. Raises ``ConfigurationError``."""
+    places, signing = client_places(configuration), signing_of_manifests(configuration)
     if configuration.get(RuntimeOptions.ALLOW_FAULTS):
-        return FaultyStorage(places)
-    return CheckpointStorage(client_places=places)
+        return FaultyStorage(places, signing)
+    return CheckpointStorage(client_places=places, signing=signing)
 
 
 def client_places(configuration: Configuration) -> ClientPlaces:
@@ -45,8 +47,8 @@ def client_places(configuration: Configuration) -> ClientPlaces:
 class FaultyStorage(CheckpointStorage):
     """Called in threads of the storage pool, which may block; ``slow`` and ``fill`` by the loop."""
 
-    def __init__(self, places: ClientPlaces | None = None) -> None:
-        super().__init__(client_places=places)
+    def __init__(self, places: ClientPlaces | None = None, signing: SigningNow | None = None) -> None:
+        super().__init__(client_places=places, signing=signing)
         self._delay_s = self._slow_until_s = self._full_until_s = 0.0
 
     def slow(self, delay_ms: int, for_ms: int) -> None:

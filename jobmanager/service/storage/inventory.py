@@ -8,7 +8,7 @@ from tidegate.jobmanager.machines.events import FoundCheckpoint
 from tidegate.jobmanager.service.high_availability.job_store import StoredJob
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.errors import CorruptData, ErrorInfo, VersionMismatch
+from tidegate.model.errors import CorruptData, ErrorInfo, NotSigned, VersionMismatch
 from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.checkpoints import CheckpointStorage
@@ -22,7 +22,8 @@ def find_checkpoints(
 ) -> tuple[FoundCheckpoint, ...]:
     """What the job store has a pointer to is complete. What else lies in the job's directory is not, ``_metadata`` or not: no sink has ever heard of
     it. A savepoint that never became whole is removed; a whole one belongs to the user. Blocks. Raises ``StorageError`` where
-    something cannot be read today, as opposed to being damaged."""
+    something cannot be read today, as opposed to being damaged, and ``NotSigned`` for a completed one without the signature that it has to have: another
+    configuration can restore it."""
     return tuple(_found(storage, directories, job_id, stored))
 
 
@@ -64,5 +65,5 @@ def _is_of(storage: CheckpointStorage, location: str, job_id: JobId) -> bool:
         return False
     try:
         return storage.read_checkpoint(location)[1].job_id == job_id
-    except (CorruptData, VersionMismatch):
+    except (CorruptData, NotSigned, VersionMismatch):
         return False

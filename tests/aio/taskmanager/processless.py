@@ -14,7 +14,6 @@ import grpc.aio
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
-from tidegate.aio.signing import SigningNow
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId
@@ -22,6 +21,7 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
+from tidegate.security.signing import SigningNow
 from tidegate.taskmanager.machines.task_events import SubmittedTask, TaskLimits
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
 from tidegate.taskmanager.runtime.ports import Mail

@@ -160,6 +160,12 @@ class SecurityOptions:
         "Name of the cluster in signatures, the same for clients and all its processes: what was signed for one cluster is refused by another one that has "
         "the same key and another name.",
     )
+    SIGNING_MANIFESTS = option(
+        "tidegate.security.signing.manifests",
+        BOOL,
+        "false",
+        "Sign the manifests of checkpoints and savepoints as well, and restore from none that is not signed by a key of the cluster.",
+    )
     AUDIT_ENABLED = option(
         "tidegate.security.audit.enabled",
         BOOL,

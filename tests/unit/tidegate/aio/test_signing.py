@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.aio.signing import signing_of
+from tidegate.aio.signing import signing_of, signing_of_manifests
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.security.own import own_key
@@ -71,3 +71,14 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(ConfigurationError, match="other users of this machine can read this secret"):
         signing_of(configured(**{FILE: str(path)}))
+
+
+def test_manifests_are_signed_when_they_are_asked_to_be_and_never_without_a_key(tmp_path: Path) -> None:
+    manifests = "tidegate.security.signing.manifests"
+    assert signing_of_manifests(configured(**{"tidegate.home": str(tmp_path)})) is None
+    now = signing_of_manifests(configured(**{"tidegate.home": str(tmp_path), manifests: "true"}))
+    assert now is not None
+    assert now().keys == (key_of_own(own_key(tmp_path).key),)
+    for without in ({INSECURE: "true"}, {ENABLED: "false"}):
+        with pytest.raises(ConfigurationError, match=f"{manifests} is true, and there is no key: set {FILE}"):
+            signing_of_manifests(configured(**{manifests: "true", **without}))

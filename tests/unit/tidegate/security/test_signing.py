@@ -47,8 +47,8 @@ def with_first(change: Callable[[JobVertex], JobVertex]) -> JobGraph:
     return replace(SIGNED, vertices=(change(SIGNED.vertices[0]), *SIGNED.vertices[1:]))
 
 
-def with_operator(**fields: object) -> JobGraph:
-    return with_first(lambda vertex: replace(vertex, operators=(replace(vertex.operators[0], **fields),)))
+def with_operator(change: Callable[[OperatorInfo], OperatorInfo]) -> JobGraph:
+    return with_first(lambda vertex: replace(vertex, operators=(change(vertex.operators[0]),)))
 
 
 ALTERED: dict[str, tuple[JobGraph, str]] = {
@@ -70,13 +70,13 @@ ALTERED: dict[str, tuple[JobGraph, str]] = {
     "a vertex's name": (with_first(lambda v: replace(v, name="other")), "another graph"),
     "a slot sharing group": (with_first(lambda v: replace(v, slot_sharing_group="other")), "another graph"),
     "that it keeps its parallelism": (with_first(lambda v: replace(v, keeps_parallelism=True)), "another graph"),
-    "an operator": (with_operator(operator_id=OperatorId("9" * 32)), "another graph"),
-    "its uid": (with_operator(uid="other"), "another graph"),
-    "that it is a source": (with_operator(is_source=False), "another graph"),
-    "its union state": (with_operator(uses_union_state=True), "another graph"),
-    "its discovery": (with_operator(discovers_splits=True), "another graph"),
-    "a split": (with_operator(splits=(SourceSplit("one", b"other", 7),)), "another graph"),
-    "no coordinator": (with_operator(splits=None), "another graph"),
+    "an operator": (with_operator(lambda o: replace(o, operator_id=OperatorId("9" * 32))), "another graph"),
+    "its uid": (with_operator(lambda o: replace(o, uid="other")), "another graph"),
+    "that it is a source": (with_operator(lambda o: replace(o, is_source=False)), "another graph"),
+    "its union state": (with_operator(lambda o: replace(o, uses_union_state=True)), "another graph"),
+    "its discovery": (with_operator(lambda o: replace(o, discovers_splits=True)), "another graph"),
+    "a split": (with_operator(lambda o: replace(o, splits=(SourceSplit("one", b"other", 7),))), "another graph"),
+    "no coordinator": (with_operator(lambda o: replace(o, splits=None)), "another graph"),
     "an edge": (replace(SIGNED, edges=()), "another graph"),
     "its partitioner": (
         replace(SIGNED, edges=(replace(SIGNED.edges[0], partitioner=Partitioner.REBALANCE),)),

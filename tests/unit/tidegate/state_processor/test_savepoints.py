@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.own import own_signing
 from tidegate.columnar.keys.hashing import key_groups
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.jobmanager.machines.restore.state_assignment import OperatorPlan
 from tidegate.model.checkpoint import OperatorSnapshot
-from tidegate.model.errors import Misuse, SchemaMismatch
+from tidegate.model.errors import Misuse, NotSigned, SchemaMismatch
 from tidegate.model.keygroups import range_of, subtask_of
 from tidegate.records.canonical.forms import canonical_key
 from tidegate.records.keys import hash_keys
@@ -294,3 +295,16 @@ def test_tables_that_do_not_fit_leave_nothing_behind(
     with pytest.raises(error, match=text):
         writer.write(str(tmp_path / "made"), temporary_directory=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_is_signed_where_the_configuration_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bootstrapped(tmp_path / "made")
+    signing = CheckpointStorage(signing=own_signing())
+    with pytest.raises(NotSigned):
+        signing.read_checkpoint(str(path))
+    monkeypatch.setenv("TIDEGATE_SECURITY_SIGNING_MANIFESTS", "true")
+    SavepointWriter.from_existing_savepoint(str(path)).write(str(tmp_path / "copy"))
+    _, manifest = signing.read_checkpoint(str(tmp_path / "copy"))
+    before = CheckpointStorage().read_checkpoint(str(path))[1]
+    assert [operator.operator_id for operator in manifest.operators] == [o.operator_id for o in before.operators]
+    assert restored(tmp_path / "copy", COUNT, [1, 5_000], Types.LONG()) == [2, 10_000]
