@@ -17,7 +17,7 @@ from tidegate.aio.rpc import BLOB_CHUNK_BYTES, open_blocking_channel
 from tidegate.aio.transport import PLAIN, Transport
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UnknownJob, Unreachable
 from tidegate.model.graph import JobGraph
-from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.ids import BlobKey, JobId, hex_id
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub, JobManagerServiceStub
@@ -34,6 +34,8 @@ _FAILOVER_PAUSE_S = 0.2
 """Chosen, not measured: between two looks for the JobManager that leads now."""
 
 T = TypeVar("T")
+_Take = Callable[[float], pb.SnapshotResponse]
+"""Asks for a snapshot, and waits for the answer for so many seconds."""
 
 
 class _Elsewhere(Exception):
@@ -244,12 +246,21 @@ class JobManagerClient:
 
     def savepoint(self, job_id: str, directory: str, timeout_s: float) -> pb.SnapshotResponse:
         """A finished one. ``directory``: empty for the configured one. Raises why it failed, or that it takes longer."""
+        take = self._savepoint(job_id, directory, timeout_s, secrets.token_hex(16))
+        return self._taken(take, "savepoint", timeout_s)
+
+    def trigger_savepoint(self, job_id: str, directory: str) -> str:
+        """Returns the trigger's id, under which REST tells what became of the savepoint, without waiting for it. Raises why it cannot be taken."""
+        trigger_id = secrets.token_hex(16)
+        take = self._savepoint(job_id, directory, 0, hex_id(job_id, trigger_id))
+        self._asked(take, 0)
+        return trigger_id
+
+    def _savepoint(self, job_id: str, directory: str, timeout_s: float, request_id: str) -> _Take:
         request = pb.TriggerSavepointRequest(
-            job_id=job_id, target_directory=directory, wait_ms=int(timeout_s * 1000), request_id=secrets.token_hex(16)
+            job_id=job_id, target_directory=directory, wait_ms=int(timeout_s * 1000), request_id=request_id
         )
-        return self._taken(
-            lambda limit_s: self._stub.TriggerSavepoint(request, timeout=limit_s), "savepoint", timeout_s
-        )
+        return lambda limit_s: self._stub.TriggerSavepoint(request, timeout=limit_s)
 
     def checkpoint(self, job_id: str, full: bool, timeout_s: float) -> pb.SnapshotResponse:
         """Takes a checkpoint and waits for it, as ``savepoint`` does."""
@@ -260,14 +271,25 @@ class JobManagerClient:
 
     def stop(self, job_id: str, directory: str, drain: bool, timeout_s: float) -> pb.SnapshotResponse:
         """The savepoint of a job that has FINISHED with it; errors likewise."""
+        take = self._stop(job_id, directory, drain, timeout_s, secrets.token_hex(16))
+        return self._taken(take, "stop", timeout_s)
+
+    def trigger_stop(self, job_id: str, directory: str, drain: bool) -> str:
+        """Returns the trigger's id as ``trigger_savepoint`` does, without waiting for the end of the job."""
+        trigger_id = secrets.token_hex(16)
+        take = self._stop(job_id, directory, drain, 0, hex_id(job_id, trigger_id))
+        self._asked(take, 0)
+        return trigger_id
+
+    def _stop(self, job_id: str, directory: str, drain: bool, timeout_s: float, request_id: str) -> _Take:
         request = pb.StopWithSavepointRequest(
             job_id=job_id,
             target_directory=directory,
             drain=drain,
             wait_ms=int(timeout_s * 1000),
-            request_id=secrets.token_hex(16),
+            request_id=request_id,
         )
-        return self._taken(lambda limit_s: self._stub.StopWithSavepoint(request, timeout=limit_s), "stop", timeout_s)
+        return lambda limit_s: self._stub.StopWithSavepoint(request, timeout=limit_s)
 
     def dispose_savepoint(self, path: str) -> None:
         request = pb.DisposeSavepointRequest(path=path)
@@ -304,7 +326,7 @@ class JobManagerClient:
 
         return self._beyond(ask)
 
-    def _taken(self, take: Callable[[float], pb.SnapshotResponse], what: str, timeout_s: float) -> pb.SnapshotResponse:
+    def _asked(self, take: _Take, timeout_s: float) -> pb.SnapshotResponse:
         """Asked again of the next JobManager, when this one is lost: the id of the request tells that it is the same one."""
 
         def ask() -> pb.SnapshotResponse:
@@ -312,7 +334,10 @@ class JobManagerClient:
             _raise_if(answer)
             return answer
 
-        answer = self._beyond(ask)
+        return self._beyond(ask)
+
+    def _taken(self, take: _Take, what: str, timeout_s: float) -> pb.SnapshotResponse:
+        answer = self._asked(take, timeout_s)
         if answer.in_progress:
             raise ExternalError(
                 f"the {what} is not completed after {timeout_s:g} s and goes on; `tidegate checkpoints` shows it, "

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.commands.processes import PROGRAM, ProcessOptions, process_options, serve_job_manager
+from tidegate.cli.command_line import ProgramCommand
+from tidegate.cli.commands.processes import ProcessOptions, process_options, serve_job_manager
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, load_configuration
 from tidegate.model.errors import Misuse
@@ -14,7 +15,7 @@ from tidegate.model.errors import Misuse
 DRIVER = "tidegate.resourcemanager.driver"
 
 
-@click.command("run-application", context_settings=PROGRAM)
+@click.command("run-application", cls=ProgramCommand)
 @click.option(
     "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
 )

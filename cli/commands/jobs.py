@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli.commands.snapshots import connect
+from tidegate.cli.command_line import JOB_ID, FlinkCommand
+from tidegate.cli.commands.snapshots import TIMEOUT, connect
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, job_manager_option
 from tidegate.model.errors import UserError
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
 
 
-@click.command("list")
+@click.command("list", cls=FlinkCommand)
 @click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that have ended.")
+@click.option("-r", "--running", is_flag=True, help="Only jobs that run, or have begun to.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only jobs that have not begun.")
 @job_manager_option
 @configuration_options
 @reporting
 def list_jobs(
-    include_terminal: bool, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+    include_terminal: bool,
+    running: bool,
+    scheduled: bool,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
 ) -> None:
     """List the jobs of a cluster."""
     from tidegate.cli.progress import waiting_of
@@ -32,8 +40,11 @@ def list_jobs(
 
     with connect(job_manager, config, definitions) as client:
         jobs = client.list_jobs(include_terminal)
+    if running != scheduled and not include_terminal:
+        jobs = [job for job in jobs if (job.state == "CREATED") == scheduled]
     if not jobs:
-        click.echo("No jobs." if include_terminal else "No running jobs; `tidegate list -a` shows those that are over.")
+        kind = "scheduled" if scheduled and not running else "running"
+        click.echo("No jobs." if include_terminal else f"No {kind} jobs; `tidegate list -a` shows those that are over.")
         return
     table = make_table("job", "name", "state", "start", "duration", "tasks", "restarts", "checkpoints")
     for job in sorted(jobs, key=lambda job: job.start_ms):
@@ -53,21 +64,55 @@ def list_jobs(
     show(table)
 
 
-@click.command()
-@click.argument("job", metavar="JOB")
+@click.command(cls=FlinkCommand)
+@click.argument("job", metavar="JOB", required=False)
+@click.option(
+    "-s",
+    "--with-savepoint",
+    "directory",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Take a savepoint first, below DIR or the configured directory. Deprecated in Flink: `tidegate stop` leaves no gap between the two.",
+)
+@TIMEOUT
 @job_manager_option
 @configuration_options
 @reporting
-def cancel(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+def cancel(
+    job: str | None,
+    directory: str | None,
+    timeout_s: float,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+) -> None:
     """Cancel a job."""
+    from tidegate.cli.submission import absolute
+
+    if job is None and directory:  # as Flink reads `cancel -s JOB`
+        job, directory = directory, ""
+    context = click.get_current_context()
+    parameter = next(one for one in context.command.params if one.name == "job")
+    if job is None:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    job = JOB_ID.convert(job, parameter, context)
     with connect(job_manager, config, definitions) as client:
-        click.echo(f"Cancelling job {job}.")
+        if directory is None:
+            click.echo(f"Cancelling job {job}.")
+            client.cancel(job)
+            click.echo(f"Cancelled job {job}.")
+            return
+        place = f"to {directory}" if directory else "to default savepoint directory"
+        click.echo('DEPRECATION WARNING: Cancelling a job with savepoint is deprecated. Use "stop" instead.', err=True)
+        click.echo(f"Cancelling job {job} with savepoint {place}.")
+        taken = client.savepoint(job, absolute(directory) if directory else "", timeout_s)
         client.cancel(job)
-    click.echo(f"Cancelled job {job}.")
+    click.echo(f"Cancelled job {job}. Savepoint stored in {taken.path}.")
 
 
-@click.command()
-@click.argument("job", metavar="JOB")
+@click.command(cls=FlinkCommand)
+@click.argument("job", metavar="JOB", type=JOB_ID)
 @click.option("--id", "checkpoint_id", type=click.IntRange(min=1), metavar="N", help="Draw checkpoint N as a timeline.")
 @job_manager_option
 @configuration_options

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from tidegate.cli.command_line import ProgramCommand
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     Command,
@@ -62,11 +63,7 @@ def process_options(command: Command) -> Command:
     return command
 
 
-PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""What stands behind the job file is the program's."""
-
-
-@click.command(context_settings=PROGRAM)
+@click.command(cls=ProgramCommand)
 @click.option("--host", metavar="H", help="Interface to listen on; default: localhost.")
 @click.option("--rpc-port", type=int, metavar="PORT", help="Port of the gRPC service; default: 6123.")
 @click.option("--rest-port", type=int, metavar="PORT", help="Port of the REST API; default: 8081.")

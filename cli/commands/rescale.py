@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.command_line import JOB_ID, FlinkCommand
 from tidegate.cli.commands.snapshots import TIMEOUT, connect
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, job_manager_option
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
 
 
-@click.command()
-@click.argument("job", metavar="JOB")
+@click.command(cls=FlinkCommand)
+@click.argument("job", metavar="JOB", type=JOB_ID)
 @click.option(
     "-p",
     "--parallelism",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.command_line import ProgramCommand
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     address_definitions,
@@ -27,10 +28,16 @@ from tidegate.model.ids import JobId
 if TYPE_CHECKING:
     from tidegate.model.graph import JobGraph
 
-_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _PARALLELISM = click.option(
     "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
 )
+
+
+class _ClaimMode(click.Choice[str]):
+    """As Flink takes it, too: `no_claim` and `NO_CLAIM`."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(value.lower().replace("_", "-"), param, ctx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class RunOptions:
     claim_mode: str | None
     job_manager: str | None
     local: bool
+    target: str | None
     brought: Brought
     profile: bool
     job_id: str | None
@@ -65,7 +73,7 @@ class RunOptions:
         return forced
 
 
-@click.command(context_settings=_PROGRAM)
+@click.command(cls=ProgramCommand)
 @click.option("-d", "--detached", is_flag=True, help="Print the job's id and leave.")
 @click.option(
     "-sae",
@@ -80,12 +88,19 @@ class RunOptions:
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
 )
 @click.option(
+    "-cm",
     "--claim-mode",
-    type=click.Choice(["claim", "no-claim", "legacy"]),
+    type=_ClaimMode(["claim", "no-claim", "legacy"]),
     help="Who owns the files of -s: the job (claim), or you (no-claim, as configured).",
 )
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the program.")
+@click.option(
+    "-t",
+    "--target",
+    type=click.Choice(["remote", "local"]),
+    help="As in Flink: local is --local, remote the cluster of -m; `tidegate run-application` is a target of its own.",
+)
 @python_options
 @click.option("--profile", is_flag=True, help="Print at the end what the subtasks' time went into.")
 @click.option("--job-id", hidden=True)
@@ -101,14 +116,17 @@ def run(options: RunOptions) -> None:
     Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
-    if options.local and (options.job_manager is not None or options.detached):
+    is_local = options.local or options.target == "local"
+    if options.local and options.target == "remote":
+        raise Misuse("--local and -t remote are two targets: give one of them")
+    if is_local and (options.job_manager is not None or options.detached):
         raise Misuse("--local ends its cluster with the program: it goes with neither --jobmanager nor --detached")
     program, arguments = options.brought.program(options.job, options.arguments)
     check_readable(program)
     configuration = load_configuration(options.config, options.definitions, *options.forced())
     texts = configuration.to_strings()
     restore, allow_non_restored_state = options.restore or "", options.allow_non_restored_state
-    if options.local:
+    if is_local:
         from tidegate.cli.embedded.local import LocalClusterExecutor
 
         local_executor = LocalClusterExecutor(restore, allow_non_restored_state)
@@ -129,7 +147,7 @@ def run(options: RunOptions) -> None:
         _tell_submitted(program, executor.submitted)
 
 
-@click.command(context_settings=_PROGRAM)
+@click.command(cls=ProgramCommand)
 @_PARALLELISM
 @click.option("--graph-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options

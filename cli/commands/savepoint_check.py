@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidegate.cli.command_line import ProgramCommand
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, load_configuration
 from tidegate.model.errors import InvalidJob
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 ALL_RESTORES, SOME_DROPPED, CANNOT, NOT_KNOWN = 0, 1, 2, 3
 """Exit codes: the worst operator counts, and only what restores as a whole is 0 (docs/adr/0115)."""
-_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
+_HELP = {"help_option_names": ["-h", "--help"]}
 _WORDS = {
     "RESTORES": "restores",
     "DROPPED": "dropped",
@@ -48,7 +49,7 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
     return mark
 
 
-@click.command(context_settings=_PROGRAM)
+@click.command(cls=ProgramCommand, context_settings=_HELP)
 @click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Dropped state is fine: exit with 0.")
 @click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")

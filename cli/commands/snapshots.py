@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidegate.cli.command_line import JOB_ID, FlinkCommand
 from tidegate.cli.commands.savepoint_check import check
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
@@ -22,10 +23,21 @@ from tidegate.model.errors import Misuse
 if TYPE_CHECKING:
     from tidegate.cli.client import JobManagerClient
 
+_FORMAT = click.option(
+    "-type",
+    "--type",
+    "format_type",
+    type=click.Choice(["canonical", "native"], case_sensitive=False),
+    help="As in Flink; a savepoint has one format here.",
+    expose_value=False,
+)
+_DETACHED = click.option(
+    "-detached", "--detached", is_flag=True, help="Print the id of the trigger, and wait for nothing."
+)
 TIMEOUT = timeout_option(60.0, "Longest wait; the operation goes on.", click.FloatRange(min=0, min_open=True))
 
 
-class _Savepoint(click.Command):
+class _Savepoint(FlinkCommand):
     """`tidegate savepoint check ...` is a command of its own: no job has the id "check"."""
 
     def make_context(
@@ -37,9 +49,11 @@ class _Savepoint(click.Command):
 
 
 @click.command(cls=_Savepoint)
-@click.argument("job", metavar="[JOB]", required=False)
+@click.argument("job", metavar="[JOB]", type=JOB_ID, required=False)
 @click.argument("directory", metavar="[DIR]", required=False)
-@click.option("--dispose", metavar="PATH", help="Remove this savepoint with its files, instead of taking one.")
+@click.option("-d", "--dispose", metavar="PATH", help="Remove this savepoint with its files, instead of taking one.")
+@_FORMAT
+@_DETACHED
 @TIMEOUT
 @job_manager_option
 @configuration_options
@@ -48,6 +62,7 @@ def savepoint(
     job: str | None,
     directory: str | None,
     dispose: str | None,
+    detached: bool,
     timeout_s: float,
     job_manager: str | None,
     config: Path | None,
@@ -68,14 +83,19 @@ def savepoint(
             click.echo(f"Savepoint '{dispose}' disposed.")
             return
         assert job is not None
+        if detached:
+            click.echo(f"Triggering savepoint in detached mode for job {job}.\nWaiting for response...")
+            trigger_id = client.trigger_savepoint(job, absolute(directory) if directory else "")
+            click.echo(f"Successfully trigger manual savepoint, triggerId: {trigger_id}")
+            return
         click.echo(f"Triggering savepoint for job {job}.\nWaiting for response...")
         taken = client.savepoint(job, absolute(directory) if directory else "", timeout_s)
     click.echo(f"Savepoint completed. Path: {taken.path}")
     click.echo("You can resume your program from this savepoint with the run command.")
 
 
-@click.command()
-@click.argument("job", metavar="JOB")
+@click.command(cls=FlinkCommand)
+@click.argument("job", metavar="JOB", type=JOB_ID)
 @click.option("--full", is_flag=True, help="Write everything, and refer to no earlier checkpoint.")
 @TIMEOUT
 @job_manager_option
@@ -97,12 +117,17 @@ def checkpoint(
     click.echo("You can resume your program from this checkpoint with the run command.")
 
 
-@click.command()
-@click.argument("job", metavar="JOB")
+@click.command(cls=FlinkCommand)
+@click.argument("job", metavar="JOB", type=JOB_ID)
 @click.option(
-    "--drain", is_flag=True, help="End event time first, so that all timers fire; not for a job that goes on later."
+    "-d",
+    "--drain",
+    is_flag=True,
+    help="End event time first, so that all timers fire; not for a job that goes on later.",
 )
 @click.option("-p", "--savepoint-path", "directory", metavar="DIR", help="Where to; default: the configured directory.")
+@_FORMAT
+@_DETACHED
 @TIMEOUT
 @job_manager_option
 @configuration_options
@@ -111,6 +136,7 @@ def stop(
     job: str,
     drain: bool,
     directory: str | None,
+    detached: bool,
     timeout_s: float,
     job_manager: str | None,
     config: Path | None,
@@ -121,6 +147,11 @@ def stop(
 
     with connect(job_manager, config, definitions) as client:
         click.echo(f'{"Draining job" if drain else "Suspending job"} "{job}" with a savepoint.')
+        if detached:
+            click.echo(f"Triggering stop-with-savepoint in detached mode for job {job}.\nWaiting for response...")
+            trigger_id = client.trigger_stop(job, absolute(directory) if directory else "", drain)
+            click.echo(f"Successfully trigger stop-with-savepoint in detached mode, triggerId: {trigger_id}")
+            return
         click.echo(f"Triggering stop-with-savepoint for job {job}.\nWaiting for response...")
         taken = client.stop(job, absolute(directory) if directory else "", drain, timeout_s)
     click.echo(f"Savepoint completed. Path: {taken.path}")

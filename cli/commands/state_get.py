@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tidegate.cli.command_line import JOB_ID
 from tidegate.cli.errors import FAILED, reporting
 from tidegate.cli.options import (
     address_definitions,
@@ -20,7 +21,7 @@ from tidegate.cli.options import (
 
 
 @click.command("get")
-@click.argument("job")
+@click.argument("job", type=JOB_ID)
 @click.argument("name")
 @click.argument("key")
 @click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.command_line import JOB_ID, ProgramCommand
 from tidegate.cli.commands.savepoint_check import CANNOT, SOME_DROPPED, exit_code, report
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 ROLLED_BACK = 3
 """Exit code: the old version goes on."""
-_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class UpgradeOptions:
     arguments: tuple[str, ...]
 
 
-@click.command(context_settings=_PROGRAM)
+@click.command(cls=ProgramCommand)
 @click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
 @click.option(
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the new version no longer has."
@@ -61,7 +61,7 @@ class UpgradeOptions:
 @timeout_option(120.0, "For the savepoint, and for the first checkpoint of the new version.", click.FloatRange(min=1))
 @job_manager_option
 @configuration_options
-@click.argument("job_id", metavar="JOB")
+@click.argument("job_id", metavar="JOB", type=JOB_ID)
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting

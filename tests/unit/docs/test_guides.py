@@ -123,6 +123,7 @@ def test_every_guide_has_an_example() -> None:
     of_commands = {
         "autoscaling",
         "application_mode",
+        "command_line",
         "faults",
         "high_availability",
         "operations",
