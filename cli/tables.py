@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -16,6 +17,10 @@ from tidegate.model.units import show_duration_ms, show_size_bytes
 
 PIPE_WIDTH = 240
 """Columns when the output is no terminal; a table whose rows are longer has more."""
+_WORD = 24
+"""Characters of a word that is not cut: a name of a state or an operator, a date with its time. Chosen."""
+_GAP = 3
+"""Columns between two columns of a table."""
 _LONGEST_LINE = 1_000_000
 """Characters: a limit that no row reaches."""
 
@@ -29,22 +34,56 @@ def make_table(*columns: str) -> Table:
     return table
 
 
-def show(table: Table) -> None:
-    for line in lines_of(table):
+def show(table: Table, *, keeps_columns: bool = False) -> None:
+    for line in lines_of(table, keeps_columns=keeps_columns):
         print(line)
 
 
-def lines_of(table: Table | Text) -> Iterator[str]:
-    """The table as lines that fit the terminal. Elsewhere a row is one line, however long, since other commands read it."""
+def lines_of(table: Table | Text, *, keeps_columns: bool = False) -> Iterator[str]:
+    """The table as lines that fit the terminal: where its columns would be too narrow to read, each row is a block with a line for each cell, unless
+    ``keeps_columns``. Elsewhere a row is one line, however long, since other commands read it."""
     console = _console()
     if isinstance(table, Table) and not sys.stdout.isatty():
         longest = console.options.update(width=_LONGEST_LINE)
         console.width = max(console.width, Measurement.get(console, longest, table).maximum)
+    elif isinstance(table, Table) and not keeps_columns and _least_width(table) > console.width:
+        yield from _blocks(table, console.width)
+        return
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
         if Text.from_ansi(line).plain.strip():
             yield line.rstrip()
+
+
+def _least_width(table: Table) -> int:
+    """Columns of the terminal that it takes to read the table: words of up to ``_WORD`` characters stay whole, longer ones are paths, which may be cut."""
+    widths = []
+    for column in table.columns:
+        texts = [_plain(cell) for cell in (column.header, *column.cells)]
+        whole = max(map(len, texts), default=0)
+        words = max((len(word) for text in texts for word in text.split()), default=0)
+        widths.append(whole if column.no_wrap else min(words, _WORD))
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _blocks(table: Table, width: int) -> Iterator[str]:
+    """The first cell of a row, and the others below it, each behind the header of its column."""
+    headers = [_plain(column.header).strip() for column in table.columns]
+    indent = max(map(len, headers)) + 2
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        for number, (header, cell) in enumerate(zip(headers, row, strict=True)):
+            text = _plain(cell).strip()
+            if text:
+                margin = "" if number == 0 else "  "
+                before = f"{margin}{header}".ljust(indent + 2)
+                yield from textwrap.wrap(
+                    text, width, initial_indent=before, subsequent_indent=" " * len(before), break_on_hyphens=False
+                )
+
+
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
 
 
 def screen_width() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import Command, client_at, configuration_options, load_configuration
 from tidegate.model.errors import Misuse, TidegateError, Unreachable
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.aio.working_directories import Claim
@@ -221,10 +223,11 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
 
 
 @cluster.command()
+@json_option(DOCUMENT)
 @directory_option
 @configuration_options
 @reporting
-def status(directory: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+def status(as_json: bool, directory: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Show what is alive, and what was lost in the last ten minutes. Exit code 0: all of it is alive; 1: not."""
     from tidegate.cli.tables import duration, make_table, moment, show
 
@@ -233,6 +236,11 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     lost = files.lost(LOST_SHOWN_S)
     running = files.running()
     known = sorted({*running, *lost})
+    address = files.address()
+    if as_json:
+        shown, is_up = _status_as_json(configuration, address if JOB_MANAGER in running else None)
+        print_json({"directory": str(files.directory), "processes": _processes_as_json(running, lost), **shown})
+        sys.exit(0 if is_up and len(running) == len(known) else 1)
     if not known:
         click.echo(f"No cluster in {files.directory}.")
         sys.exit(1)
@@ -240,11 +248,10 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     for name in known:
         if name in lost:
             ago = duration(max(0, round(1000 * (time.time() - lost[name]))))
-            table.add_row(name, "-", f"lost; last word {moment(round(1000 * lost[name]))}, {ago} ago")
+            table.add_row(name, "-", f"lost since {moment(round(1000 * lost[name]))}, {ago} ago")
         else:
             table.add_row(name, str(running.get(name, "-")), "alive")
     show(table)
-    address = files.address()
     is_up = False
     if JOB_MANAGER in running and address is not None:
         is_up = _show_cluster(configuration, address)
@@ -311,6 +318,46 @@ def _show_cluster(configuration: Configuration, address: str) -> bool:
             + (f"standby: {', '.join(waiting)}." if waiting else "no standby.")
         )
     return True
+
+
+def _processes_as_json(running: Mapping[str, int], lost: Mapping[str, float]) -> list[JsonObject]:
+    return [
+        {
+            "name": name,
+            "pid": running.get(name),
+            "state": "lost" if name in lost else "alive",
+            "lost-since": round(1000 * lost[name]) if name in lost else None,
+        }
+        for name in sorted({*running, *lost})
+    ]
+
+
+def _status_as_json(configuration: Configuration, address: str | None) -> tuple[JsonObject, bool]:
+    """What the JobManager says, with the names of `/overview`, and whether it does."""
+    if address is None:
+        return {"jobmanager": None}, False
+    try:
+        with client_at(configuration, address) as client:
+            status, jobs = client.cluster(timeout_s=5), client.list_jobs(include_terminal=False)
+    except TidegateError as error:
+        return {"jobmanager": {"address": address, "error": error.message}}, False
+    slots = [slot for task_manager in status.task_managers for slot in task_manager.slots]
+    said: JsonObject = {
+        "address": address,
+        "rest-port": status.rest_port,
+        "taskmanagers": len(status.task_managers),
+        "slots-total": len(slots),
+        "slots-available": sum(not slot.allocation_id for slot in slots),
+        "jobs-running": len(jobs),
+        "leader": status.process or None,
+        "term": status.term or None,
+        "standbys": [{"process": standby.process, "address": standby.rpc or None} for standby in status.standbys],
+        "workers": [
+            {"id": worker.worker_id, "state": worker.state, "since": worker.since_ms, "reason": worker.reason}
+            for worker in status.workers
+        ],
+    }
+    return {"jobmanager": said}, True
 
 
 def _show_workers(status: pb.ClusterStatus) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.cli.options import (
     address_definitions,
     address_of,
@@ -39,12 +40,16 @@ def fault() -> None:
 
 
 @fault.command("list")
+@json_option(LINES)
 @cluster_options
-def list_faults(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+def list_faults(as_json: bool, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Show the faults that were made, newest first, and what followed."""
     from tidegate.cli.tables import moment
 
     answer = _ask(job_manager, config, definitions, None)
+    if as_json:
+        print_all_json(answer["faults"])
+        return
     if not answer["faults"]:
         click.echo(
             "No fault was made."

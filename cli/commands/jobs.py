@@ -12,8 +12,10 @@ import click
 from tidegate.cli.command_line import JOB_ID, FlinkCommand
 from tidegate.cli.commands.snapshots import TIMEOUT, connect
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import DOCUMENT, LINES, json_option, print_all_json, print_json
 from tidegate.cli.options import configuration_options, job_manager_option
 from tidegate.model.errors import UserError
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that have ended.")
 @click.option("-r", "--running", is_flag=True, help="Only jobs that run, or have begun to.")
 @click.option("-s", "--scheduled", is_flag=True, help="Only jobs that have not begun.")
+@json_option(LINES)
 @job_manager_option
 @configuration_options
 @reporting
@@ -30,6 +33,7 @@ def list_jobs(
     include_terminal: bool,
     running: bool,
     scheduled: bool,
+    as_json: bool,
     job_manager: str | None,
     config: Path | None,
     definitions: tuple[str, ...],
@@ -42,12 +46,16 @@ def list_jobs(
         jobs = client.list_jobs(include_terminal)
     if running != scheduled and not include_terminal:
         jobs = [job for job in jobs if (job.state == "CREATED") == scheduled]
+    jobs = sorted(jobs, key=lambda job: job.start_ms)
+    if as_json:
+        print_all_json(_job_as_json(job) for job in jobs)
+        return
     if not jobs:
         kind = "scheduled" if scheduled and not running else "running"
         click.echo("No jobs." if include_terminal else f"No {kind} jobs; `tidegate list -a` shows those that are over.")
         return
     table = make_table("job", "name", "state", "start", "duration", "tasks", "restarts", "checkpoints")
-    for job in sorted(jobs, key=lambda job: job.start_ms):
+    for job in jobs:
         now_ms = time.time_ns() // 1_000_000
         end_ms = job.end_ms if job.HasField("end_ms") else now_ms
         state = f"{job.state}, waiting for {waiting_of(job, now_ms)}" if job.waiting_for else job.state
@@ -114,12 +122,14 @@ def cancel(
 @click.command(cls=FlinkCommand)
 @click.argument("job", metavar="JOB", type=JOB_ID)
 @click.option("--id", "checkpoint_id", type=click.IntRange(min=1), metavar="N", help="Draw checkpoint N as a timeline.")
+@json_option(DOCUMENT)
 @job_manager_option
 @configuration_options
 @reporting
 def checkpoints(
     job: str,
     checkpoint_id: int | None,
+    as_json: bool,
     job_manager: str | None,
     config: Path | None,
     definitions: tuple[str, ...],
@@ -129,9 +139,16 @@ def checkpoints(
 
     with connect(job_manager, config, definitions) as client:
         listed = client.checkpoints(job, subtasks_of=checkpoint_id or 0)
+        if checkpoint_id is not None and as_json:
+            print_json(_checkpoint_as_json(_chosen(listed, checkpoint_id, job)))
+            return
         if checkpoint_id is not None:
             _draw(_chosen(listed, checkpoint_id, job), client.status(job))
             return
+    if as_json:
+        counts = {name: getattr(listed, name) for name in ("restored", "in_progress", "completed", "failed")}
+        print_json({"counts": counts, "history": [_checkpoint_as_json(one) for one in listed.checkpoints]})
+        return
     click.echo(
         f"completed {listed.completed}, failed {listed.failed}, in progress {listed.in_progress}, restored {listed.restored}"
     )
@@ -186,7 +203,7 @@ def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
         f"{size(checkpoint.size_bytes)}{took}"
     )
     if tracks:
-        show(make_timeline(tracks, screen_width()))
+        show(make_timeline(tracks, screen_width()), keeps_columns=True)
         if len(checkpoint.subtasks) > SUBTASKS_SHOWN:
             click.echo(f"... the {SUBTASKS_SHOWN} slowest of {len(checkpoint.subtasks)}")
         for line in [*lines_of(legend(tracks)), *waits(tracks, screen_width())]:
@@ -194,10 +211,64 @@ def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
     click.echo(explained(checkpoint, tracks, missing_of(checkpoint, job.vertices), int(time.time() * 1000)))
 
 
-def _tasks_of(job: pb.JobStatus) -> str:
+def _job_as_json(job: pb.JobStatus) -> JsonObject:
+    """With the names of `/jobs/overview`, and what the table shows beside them."""
+    tasks = _counts_of(job)
+    end_ms = job.end_ms if job.HasField("end_ms") else None
+    until_ms = time.time_ns() // 1_000_000 if end_ms is None else end_ms
+    return {
+        "jid": job.job_id,
+        "name": job.name,
+        "state": job.state,
+        "start-time": job.start_ms,
+        "end-time": -1 if end_ms is None else end_ms,
+        "duration": max(0, until_ms - job.start_ms),
+        "tasks": {"total": tasks.total(), **{state.lower(): number for state, number in sorted(tasks.items())}},
+        "waiting-for": job.waiting_for or None,
+        "restarts": job.restarts,
+        "checkpoints": job.checkpoints_completed,
+    }
+
+
+def _checkpoint_as_json(checkpoint: pb.CheckpointStatus) -> JsonObject:
+    """With the names of `/jobs/:jobid/checkpoints`."""
+    taken = checkpoint.completed_ms - checkpoint.trigger_ms if checkpoint.HasField("completed_ms") else None
+    shown: JsonObject = {
+        "id": checkpoint.checkpoint_id,
+        "status": checkpoint.status,
+        "checkpoint_type": checkpoint.snapshot_type,
+        "trigger_timestamp": checkpoint.trigger_ms,
+        "end_to_end_duration": taken,
+        "state_size": checkpoint.size_bytes,
+        "num_subtasks": checkpoint.expected,
+        "num_acknowledged_subtasks": checkpoint.acknowledged,
+        "discarded": checkpoint.discarded,
+        "restored": checkpoint.restored,
+        "external_path": checkpoint.path or None,
+        "failure_message": checkpoint.failure or None,
+    }
+    if checkpoint.subtasks:
+        shown["subtasks"] = [
+            {
+                "vertex": subtask.vertex_id,
+                "index": subtask.index,
+                "ack_timestamp": subtask.ack_ms or None,
+                "state_size": subtask.size_bytes,
+            }
+            for subtask in checkpoint.subtasks
+        ]
+    return shown
+
+
+def _counts_of(job: pb.JobStatus) -> Counter[str]:
     states: Counter[str] = Counter()
     for vertex in job.vertices:
         states.update(vertex.task_counts)
+    return states
+
+
+def _tasks_of(job: pb.JobStatus) -> str:
+    states = _counts_of(job)
     return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
 
 

@@ -13,6 +13,7 @@ import click
 
 from tidegate.cli.command_line import ProgramCommand
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import (
     address_definitions,
     client_of,
@@ -24,6 +25,7 @@ from tidegate.cli.options import (
 from tidegate.cli.python_options import Brought, python_options
 from tidegate.model.errors import InvalidJob, Misuse
 from tidegate.model.ids import JobId
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.model.graph import JobGraph
@@ -150,6 +152,7 @@ def run(options: RunOptions) -> None:
 @click.command(cls=ProgramCommand)
 @_PARALLELISM
 @click.option("--graph-file", type=click.Path(path_type=Path), hidden=True)
+@json_option(DOCUMENT)
 @configuration_options
 @click.argument("job", metavar="job.py|plan.json", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -157,6 +160,7 @@ def run(options: RunOptions) -> None:
 def info(
     parallelism: int | None,
     graph_file: Path | None,
+    as_json: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     job: Path,
@@ -180,6 +184,8 @@ def info(
         from tidegate.wire.convert import graph_to_pb
 
         graph_file.write_bytes(graph_to_pb(make_submission(recorder.graph).graph).SerializeToString())
+    elif as_json:
+        print_json(_plan_as_json(recorder.graph))
     else:
         _show_plan(recorder.graph)
 
@@ -194,6 +200,27 @@ def _tell_submitted(job: Path, submitted: int) -> None:
     word."""
     if submitted == 0:
         click.echo(f"{job.name} has ended and submitted no job: it did not call env.execute().", err=True)
+
+
+def _plan_as_json(graph: JobGraph) -> JsonObject:
+    """With the names of `/jobs/:jobid/plan`, and the slots that the job needs."""
+    from tidegate.cli.embedded.sizing import slots_of
+
+    nodes: list[JsonObject] = [
+        {
+            "id": vertex.vertex_id,
+            "description": vertex.name,
+            "parallelism": vertex.parallelism,
+            "maxParallelism": vertex.max_parallelism,
+            "slotSharingGroup": vertex.slot_sharing_group,
+            "inputs": [
+                {"num": number, "id": edge.source, "ship_strategy": edge.partitioner.value}
+                for number, edge in enumerate(graph.inputs_of(vertex.vertex_id))
+            ],
+        }
+        for vertex in graph.vertices
+    ]
+    return {"jid": graph.job_id, "name": graph.name, "slots": slots_of(graph), "nodes": nodes}
 
 
 def _show_plan(graph: JobGraph) -> None:

@@ -19,9 +19,11 @@ import click
 
 from tidegate.cli.command_line import ProgramCommand
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import configuration_options, load_configuration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.restore_check import RestoreOutcome
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.datastream._graph.executor import PlanRecorder
@@ -56,6 +58,7 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
 @click.option(
     "--verify/--no-verify", default=True, help="Read all state that restores, and verify it [default: verify]."
 )
+@json_option(DOCUMENT)
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("path", metavar="PATH")
@@ -67,6 +70,7 @@ def check(
     allow_non_restored_state: bool,
     opened: bool,
     verify: bool,
+    as_json: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     job: Path,
@@ -94,9 +98,39 @@ def check(
         raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
     checkpoint = open_checkpoint(path)
     findings = examine_operators(recorder.graph, recorder.blobs, checkpoint, opened=opened, verify=verify)
-    for line in report(recorder, checkpoint, findings):
-        click.echo(line)
+    if as_json:
+        print_json(_as_json(recorder.graph.name, checkpoint, findings))
+    else:
+        for line in report(recorder, checkpoint, findings):
+            click.echo(line)
     sys.exit(exit_code(findings, allow_non_restored_state))
+
+
+def _as_json(job_name: str, checkpoint: Checkpoint, findings: Sequence[Finding]) -> JsonObject:
+    manifest = checkpoint.manifest
+    return {
+        "job": job_name,
+        "checkpoint": {
+            "id": manifest.checkpoint_id,
+            "type": manifest.snapshot_type.value,
+            "job": manifest.job_name,
+            "timestamp": manifest.timestamp_ms,
+        },
+        "operators": [
+            {
+                "name": finding.verdict.name,
+                "uid": finding.verdict.uid or None,
+                "verdict": _worst(finding),
+                "reason": finding.verdict.reason or None,
+                "states": [
+                    {"name": state.name, "verdict": state.outcome.name, "reason": state.text or None}
+                    for state in finding.states
+                ],
+            }
+            for finding in findings
+        ],
+        "summary": _summary(findings),
+    }
 
 
 def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Finding]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.errors import reporting
+from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.cli.options import configuration_options, load_configuration
 from tidegate.model.errors import Misuse
 
@@ -62,13 +63,18 @@ def remove_user(name: str, file: Path | None, config: Path | None, definitions: 
 
 
 @security.command("list-users")
+@json_option(LINES)
 @_file_options
 @reporting
-def list_users(file: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+def list_users(as_json: bool, file: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Show the users and their roles."""
     from tidegate.security import user_file
 
-    for user in user_file.list_users(_found(file, config, definitions)):
+    users = user_file.list_users(_found(file, config, definitions))
+    if as_json:
+        print_all_json({"name": user.name, "role": user.role.value} for user in users)
+        return
+    for user in users:
         click.echo(f"{user.name}\t{user.role.value}")
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.errors import FAILED, reporting
+from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.model.errors import Misuse, StorageError
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +39,17 @@ def state() -> None:
 
 @state.command("list")
 @click.argument("path")
+@json_option(LINES)
 @reporting
-def list_states(path: str) -> None:
+def list_states(path: str, as_json: bool) -> None:
     """List the operators in a checkpoint and their states."""
     from tidegate.cli.tables import make_table, moment, show, size
     from tidegate.state_reader import open_checkpoint
 
     checkpoint = open_checkpoint(path)
+    if as_json:
+        print_all_json(_as_json(checkpoint))
+        return
     manifest = checkpoint.manifest
     rows, size_bytes = _totals(checkpoint)
     click.echo(
@@ -80,6 +86,7 @@ def list_states(path: str) -> None:
     show_default=True,
     help="json: one object a line.",
 )
+@click.option("--json", "layout", flag_value="json", help="As --format json.")
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of to the terminal."
 )
@@ -113,13 +120,19 @@ def show_state(
     "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Entries to show of each sort."
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something differs.")
+@json_option(LINES)
 @reporting
-def diff_states(first: str, second: str, examples: int, exit_code: bool) -> None:
+def diff_states(first: str, second: str, examples: int, exit_code: bool, as_json: bool) -> None:
     """Compare two checkpoints: entries added, removed and changed in each state."""
     from tidegate.cli.tables import make_table, show
     from tidegate.state_reader import compare, open_checkpoint
 
     found = list(compare(open_checkpoint(first), open_checkpoint(second), examples))
+    if as_json:
+        print_all_json(_difference_as_json(one) for one in found)
+        if exit_code and not all(one.is_same for one in found):
+            sys.exit(FAILED)
+        return
     table = make_table("operator", "state", "rows", "added", "removed", "changed")
     for one in found:
         rows = f"{one.before:,}" if one.before == one.after else f"{one.before:,} to {one.after:,}"
@@ -134,6 +147,42 @@ def diff_states(first: str, second: str, examples: int, exit_code: bool) -> None
         click.echo("No state differs.")
     elif exit_code:
         sys.exit(FAILED)
+
+
+def _as_json(checkpoint: Checkpoint) -> Iterator[JsonObject]:
+    """Each state of each operator; an operator without state, too."""
+    for operator in checkpoint.operators:
+        about = operator.described
+        common: JsonObject = {
+            "operator": about.name,
+            "uid": about.uid or None,
+            "id": about.operator_id,
+            "parallelism": about.parallelism,
+            "maxParallelism": about.max_parallelism,
+        }
+        for found in operator.states:
+            yield {
+                **common,
+                "state": found.name,
+                "kind": checkpoint.kind_of(found),
+                "redistribution": found.redistribution,
+                "rows": checkpoint.rows_in(found),
+                "sizeBytes": found.size_bytes,
+            }
+        if not operator.states:
+            yield {**common, "state": None}
+
+
+def _difference_as_json(one: StateDifference) -> JsonObject:
+    return {
+        "operator": one.operator,
+        "state": one.state,
+        "before": one.before,
+        "after": one.after,
+        "added": one.added,
+        "removed": one.removed,
+        "changed": one.changed,
+    }
 
 
 def _totals(checkpoint: Checkpoint) -> tuple[int, int]:

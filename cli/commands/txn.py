@@ -5,7 +5,6 @@ The checkpoints that are given say what is pending and to which checkpoint it be
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from tidegate.cli.errors import FAILED, reporting
+from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.cli.options import Command
 from tidegate.model.errors import Misuse, TidegateError
 from tidegate.model.masking import SECRETS
@@ -78,7 +78,7 @@ def _resolving(command: Command) -> Command:
 
 @txn.command("list")
 @_systems
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@json_option(LINES)
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something is pending or lost.")
 @reporting
 def list_transactions(as_json: bool, exit_code: bool, **where: Unpack[Systems]) -> None:
@@ -94,8 +94,7 @@ def list_transactions(as_json: bool, exit_code: bool, **where: Unpack[Systems]) 
     """
     _, found = _found(**where)
     if as_json:
-        for one in found:
-            click.echo(json.dumps(_as_json(one)))
+        print_all_json(_as_json(one) for one in found)
     else:
         _show(found)
     if exit_code and any(one.status.is_open for one in found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -25,6 +26,10 @@ class Site:
 
     async def tidegate(self, command: str, *arguments: object) -> Result:
         words = [command, "-m", f"127.0.0.1:{self.listening.rpc_port}", *map(str, arguments)]
+        return await asyncio.to_thread(CliRunner().invoke, main, words)
+
+    async def fault(self, command: str, *arguments: str) -> Result:
+        words = ["fault", command, "-m", f"127.0.0.1:{self.listening.rpc_port}", *arguments]
         return await asyncio.to_thread(CliRunner().invoke, main, words)
 
     async def submit(self, name: str) -> JobId:
@@ -121,3 +126,17 @@ async def _completed(site: Site, job: JobId, trigger_id: str, directory: Path) -
             if body["status"]["id"] == "COMPLETED":
                 break
     assert str(directory) in body["operation"]["location"]
+
+
+async def test_faults_are_a_line_of_json_each() -> None:
+    async with cluster("tm-1", heartbeat_timeout="1 h", tidegate_testing_allow__faults="true") as (
+        client,
+        _,
+        listening,
+    ):
+        site = Site(client, listening)
+        result = await site.fault("list", "--json")
+        assert done(result) == ""
+        done(await site.fault("slow-state", "--for", "1 ms"))
+        (made,) = map(json.loads, done(await site.fault("list", "--json")).splitlines())
+        assert made["text"] in done(await site.fault("list"))

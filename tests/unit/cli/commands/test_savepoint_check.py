@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -130,6 +131,18 @@ def test_the_same_job_restores(savepoint: str, tmp_path: Path) -> None:
     assert "remember, state 'late': not known: declared when the function opens: see --open" in output
     assert "gather, state 'listed': not known: it restores if the function asks for list state" in output
     assert "gather: it has no uid and was found by its place in the graph" in output
+
+
+def test_the_verdicts_as_json(savepoint: str, tmp_path: Path) -> None:
+    code, output = checked(savepoint, tmp_path, options=("--json",))
+    told = json.loads(output)
+    assert (code, told["job"], told["checkpoint"]["job"]) == (3, "checked", "checked")
+    by_name = {one["name"]: one for one in told["operators"]}
+    assert by_name["Source: rows"]["verdict"] == "RESTORES"
+    assert by_name["remember"]["uid"] == "remember"
+    (late,) = [state for state in by_name["remember"]["states"] if state["name"] == "late"]
+    assert late["verdict"] == "UNKNOWN"
+    assert told["summary"] == "Whether state of 'remember', 'gather' restores is not known."
 
 
 def test_functions_are_opened_on_request_and_can_refuse(savepoint: str, tmp_path: Path) -> None:

@@ -103,3 +103,19 @@ def test_what_cannot_be_read_or_written_is_one_line(locations: list[str], tmp_pa
     path.write_bytes(path.read_bytes()[::-1])
     line = refused(tidegate("state", "show", copy, "--operator", "remember", "--name", "count"), 1)
     assert line.startswith(f"state file {path} is damaged")
+
+
+def test_json_is_a_line_for_each_state_and_each_difference(locations: list[str]) -> None:
+    found = [json.loads(line) for line in shown("list", "--json", locations[0])]
+    (count,) = [one for one in found if one["state"] == "count"]
+    assert (count["operator"], count["uid"], count["kind"], count["rows"]) == ("remember", "remember", "value", 10)
+    arguments = ["--operator", "last", "--key", "k3"]
+    assert shown("show", locations[0], *arguments, "--json") == shown(
+        "show", locations[0], *arguments, "--format", "json"
+    )
+    assert shown("show", locations[0], *arguments, "--format", "table")[0].startswith("last ")
+    differences = [json.loads(line) for line in shown("diff", "--json", locations[0], locations[1])]
+    (changed,) = [one for one in differences if one["state"] == "count"]
+    assert changed["changed"] > 0
+    assert changed["before"] == 10
+    assert tidegate("state", "diff", "--json", "--exit-code", *locations).exit_code == 1
