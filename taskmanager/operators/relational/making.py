@@ -12,7 +12,7 @@ from tidegate.functions.sql.over_frames import CompiledOver
 from tidegate.functions.sql.over_windows import is_by_time, over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
 from tidegate.functions.sql.time_shift import TimeShift, shift_of
-from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, spans_of
+from tidegate.functions.sql.time_windows import Span, WindowedRows, attached_spans, ms_of, rows_of, spans_of
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
 from tidegate.operator_options import RelationalOptions
@@ -23,17 +23,16 @@ from tidegate.plan.nodes import INTERVAL_JOIN_CLEANUP_KEY, STATE_TTL_KEY, Node
 from tidegate.plan.specs import (
     ConstantRange,
     ConstantRangeWithoutEnd,
-    GroupWindow,
     JoinSpec,
     Proctime,
     Retract,
     Rowtime,
     SessionGroupWindow,
     SessionWindow,
+    SlidingGroupWindow,
     TimeAttributeWindowing,
     UpdateFast,
     VariableRange,
-    Window,
     WindowAttachedWindowing,
     WindowEnd,
     Windowing,
@@ -44,6 +43,7 @@ from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.relational.aggregates import GroupAggregate
 from tidegate.taskmanager.operators.relational.base import RelationalOperator
 from tidegate.taskmanager.operators.relational.batch_over import BatchOver
+from tidegate.taskmanager.operators.relational.count_windows import CountWindowAggregate
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
@@ -54,6 +54,7 @@ from tidegate.taskmanager.operators.relational.sorted_over import SortedOver
 from tidegate.taskmanager.operators.relational.temporal_join import ProcessingTimeTemporalJoin, TemporalJoin, Versions
 from tidegate.taskmanager.operators.relational.temporal_sort import TemporalSort
 from tidegate.taskmanager.operators.relational.upserts import ChangelogNormalize, UpsertMaterialize
+from tidegate.taskmanager.operators.relational.user_windows import PanedWindowAggregate, WindowRowsAggregate
 from tidegate.taskmanager.operators.relational.watermarks import WatermarkAssigner
 from tidegate.taskmanager.operators.relational.windows import (
     ProcessingTimeRows,
@@ -64,8 +65,6 @@ from tidegate.taskmanager.operators.relational.windows import (
     WindowJoin,
     WindowTopN,
 )
-
-_GROUP_WINDOWS = (nodes.GroupWindowAggregate1, nodes.PythonGroupWindowAggregate1)
 
 
 def make_relational(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
@@ -334,35 +333,82 @@ def _shortest(keys: Sequence[tuple[int, ...]], join_keys: Sequence[int]) -> tupl
 
 def _window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
-    assert isinstance(node, (nodes.WindowAggregate1, *_GROUP_WINDOWS))
-    time: int | None = None
-    spans = attached = None
-    if isinstance(node, _GROUP_WINDOWS):
-        window: Window | GroupWindow = node.window
-        spans = spans_of(node.window)
-        shift = shift_of(node.window.time_field.field_type, options.time_zone)
-        if node.window.time_field.field_type.kind is not TimeKind.PROCTIME:  # any column of time will do in batch mode
-            time = node.window.time_field.field_index
-    else:
-        window = node.windowing.window
-        shift = shift_of(node.windowing.time_attribute_type, options.time_zone)
-        if isinstance(node.windowing, WindowAttachedWindowing):
-            attached = attached_spans(node.windowing)
-        else:
-            assert isinstance(node.windowing, TimeAttributeWindowing)
-            spans = spans_of(window)
-            time = node.windowing.time_attribute_index if node.windowing.is_rowtime else None
+    assert isinstance(node, nodes.WindowAggregate1)
+    windowing = node.windowing
+    is_attached = isinstance(windowing, WindowAttachedWindowing)
+    shift = shift_of(windowing.time_attribute_type, options.time_zone)
+    time = None
+    if not is_attached:
+        assert isinstance(windowing, TimeAttributeWindowing)
+        time = windowing.time_attribute_index if windowing.is_rowtime else None
     return WindowAggregate(
         name,
         node.grouping,
-        compile_aggregates(node.agg_calls, options.row_types[0], bool(node.need_retraction), name, options.functions),
+        compile_aggregates(node.agg_calls, options.row_types[0], bool(node.need_retraction), name),
+        schema,
+        time=time,
+        spans=None if is_attached else spans_of(windowing.window),
+        attached=_attached(windowing) if is_attached else None,
+        merges=not is_attached and isinstance(windowing.window, SessionWindow),
+        properties=[_property(type(found.property), shift) for found in node.named_window_properties],
+        shift=shift,
+    )
+
+
+def _group_window_aggregate(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, (nodes.GroupWindowAggregate1, nodes.PythonGroupWindowAggregate1))
+    aggregates = compile_aggregates(node.agg_calls, options.row_types[0], node.need_retraction, name, options.functions)
+    emits_empty = isinstance(node, nodes.PythonGroupWindowAggregate1) and not aggregates.want_all_rows
+    if (rows := rows_of(node.window)) is not None:
+        size, slide = rows
+        return CountWindowAggregate(
+            name, node.grouping, aggregates, schema, size=size, slide=slide, emits_empty=emits_empty
+        )
+    time_field = node.window.time_field
+    shift = shift_of(time_field.field_type, options.time_zone)
+    # any column of time will do in batch mode
+    time = None if time_field.field_type.kind is TimeKind.PROCTIME else time_field.field_index
+    spans, merges = spans_of(node.window), isinstance(node.window, SessionGroupWindow)
+    properties = [_property(type(found.property), shift) for found in node.named_window_properties]
+    if aggregates.want_all_rows:
+        return WindowRowsAggregate(
+            name,
+            node.grouping,
+            aggregates,
+            schema,
+            time=time,
+            spans=spans,
+            merges=merges,
+            properties=properties,
+            shift=shift,
+        )
+    if isinstance(node, nodes.PythonGroupWindowAggregate1) and isinstance(node.window, SlidingGroupWindow):
+        return PanedWindowAggregate(
+            name,
+            node.grouping,
+            aggregates,
+            schema,
+            time=time,
+            spans=spans,
+            size=ms_of(node.window.size),
+            slide=ms_of(node.window.slide),
+            properties=properties,
+            shift=shift,
+            emits_empty=emits_empty,
+        )
+    return WindowAggregate(
+        name,
+        node.grouping,
+        aggregates,
         schema,
         time=time,
         spans=spans,
-        attached=attached,
-        merges=attached is None and isinstance(window, (SessionWindow, SessionGroupWindow)),
-        properties=[_property(type(found.property), shift) for found in node.named_window_properties],
+        attached=None,
+        merges=merges,
+        properties=properties,
         shift=shift,
+        emits_empty=emits_empty,
     )
 
 
@@ -434,7 +480,7 @@ def _ttl_ms(node: Node, index: int) -> int:
 _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator]] = {
     nodes.GroupAggregate1: _group_aggregate,
     nodes.PythonGroupAggregate1: _group_aggregate,
-    nodes.PythonGroupWindowAggregate1: _window_aggregate,
+    nodes.PythonGroupWindowAggregate1: _group_window_aggregate,
     nodes.PythonOverAggregate1: _over_aggregate,
     nodes.Sink2: _upsert_materialize,
     nodes.ChangelogNormalize1: _changelog_normalize,
@@ -444,7 +490,7 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.Limit1: _rank,
     nodes.SortLimit1: _rank,
     nodes.WindowAggregate1: _window_aggregate,
-    nodes.GroupWindowAggregate1: _window_aggregate,
+    nodes.GroupWindowAggregate1: _group_window_aggregate,
     nodes.WindowJoin1: _window_join,
     nodes.WindowRank1: _window_rank,
     nodes.WindowDeduplicate1: _window_deduplicate,

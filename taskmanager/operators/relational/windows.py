@@ -34,7 +34,7 @@ Spans: TypeAlias = Callable[[Row], Sequence[Span]]
 class WindowAggregate(EntriesOperator, TimedOperator):
     """Emits the aggregates of a window of a key when its end has come; keeps by window ``[values of the grouping, accumulator]``. ``spans``: the
     windows of a row that has come at the given time; ``merges``: those that meet become one (sessions). ``properties``: what of a window stands
-    behind the aggregates. ``shift``: from moments to local time."""
+    behind the aggregates. ``shift``: from moments to local time. ``emits_empty``: also windows in which as many rows went as came."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         merges: bool,
         properties: Sequence[Callable[[Span], int | None]],
         shift: TimeShift,
+        emits_empty: bool = False,
     ) -> None:
         super().__init__(name, [grouping], schema, is_event_time=time is not None or attached is not None)
         self._grouping = grouping
@@ -59,6 +60,7 @@ class WindowAggregate(EntriesOperator, TimedOperator):
         self._merges = merges
         self._properties = properties
         self._shift = shift
+        self._emits_empty = emits_empty
 
     def change(self, state: EntriesOfKey, kind: int, row: Row, input_index: int, out: list[Change]) -> Any:
         now = self.now()
@@ -84,11 +86,15 @@ class WindowAggregate(EntriesOperator, TimedOperator):
     def fire(self, state: EntriesOfKey, time_ms: int, out: list[Change]) -> Any:
         due = [(span, found) for span, found in state.all().items() if self._shift.due(span[1] - 1) <= time_ms]
         for span, (group, acc) in sorted(due, key=itemgetter(0)):
-            if acc[0] > 0:
-                times = tuple([made(span) for made in self._properties])
-                out.append((INSERT, group + self._aggregates.values(acc) + times))
+            self.tell(span, group, acc, out)
             state.put(span, None)
         return KEEP
+
+    def tell(self, span: Span, group: Row, acc: Any, out: list[Change]) -> None:
+        """Emits a window."""
+        if self._emits_empty or acc[0] > 0:
+            times = tuple([made(span) for made in self._properties])
+            out.append((INSERT, group + self._aggregates.values(acc) + times))
 
     def split(self, whole: Any) -> Iterator[tuple[Name, Any, int | None]]:
         group, windows = whole

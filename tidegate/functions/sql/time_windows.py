@@ -28,7 +28,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
-    """Returns what gives the windows of a time in ms; of sessions the window of one row alone. Raises ``UnsupportedPlan`` for windows of counts."""
+    """Returns what gives the windows of a time in ms; of sessions the window of one row alone. Not for windows of counts."""
     match window:
         case SessionWindow() | SessionGroupWindow():
             gap = duration_ms(window.gap)
@@ -39,10 +39,17 @@ def spans_of(window: Window | GroupWindow) -> Callable[[int], Sequence[Span]]:
             return _sliding(duration_ms(window.size), duration_ms(window.slide), _offset(window))
         case CumulativeWindow():
             return _cumulative(duration_ms(window.max_size), duration_ms(window.step), _offset(window))
-    if not window.is_time_window:
-        raise UnsupportedPlan("windows of counts are not supported")
-    size = _ms(window.size)
-    return _sliding(size, _ms(window.slide) if isinstance(window, SlidingGroupWindow) else size, 0)
+    assert window.is_time_window
+    size = ms_of(window.size)
+    return _sliding(size, ms_of(window.slide) if isinstance(window, SlidingGroupWindow) else size, 0)
+
+
+def rows_of(window: GroupWindow) -> tuple[int, int] | None:
+    """Returns how many rows a window of counts has, and how many are between the first ones of two windows; ``None``: it is a window of time."""
+    if isinstance(window, SessionGroupWindow) or window.is_time_window:
+        return None
+    size = int(window.size)
+    return size, int(window.slide) if isinstance(window, SlidingGroupWindow) else size
 
 
 def start_of(window: Window, end: int) -> int:
@@ -107,7 +114,8 @@ def _offset(window: TumblingWindow | HoppingWindow | CumulativeWindow) -> int:
     return 0 if window.offset is None else duration_ms(window.offset)
 
 
-def _ms(length: str | int) -> int:
+def ms_of(length: str | int) -> int:
+    """Returns the length of a window of GROUP BY in ms."""
     return duration_ms(length) if isinstance(length, str) else length
 
 

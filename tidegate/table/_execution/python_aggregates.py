@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common.row import Row
-from tidegate.functions.sql.aggregates import SqlAggregate, UserAggregates
+from tidegate.functions.sql.aggregates import SqlAggregate, UserAggregates, form_of
 from tidegate.functions.sql.rows import array_of_values
 from tidegate.functions.sql.scalar import arrow_type
 from tidegate.plan.expressions import AggregateCall
@@ -84,7 +84,9 @@ class PythonAggregate(SqlAggregate):
 
 class PandasAggregate(SqlAggregate):
     """A function of pandas: of a series for each argument, or of one frame of them all. Its accumulator is ``[arguments of each row]``, in the order in
-    which they came; the first that are equal go."""
+    which they came; the first that are equal go, if there are any."""
+
+    wants_all_rows = True
 
     def __init__(self, call: AggregateCall, arguments: Sequence[Field], wrapper: TypedUserCode) -> None:
         super().__init__(call, [field.type for field in arguments])
@@ -99,7 +101,10 @@ class PandasAggregate(SqlAggregate):
         acc.append(tuple(args))
 
     def retract(self, acc: list[Any], args: Sequence[Any]) -> None:
-        acc.remove(tuple(args))
+        gone = form_of(tuple(args))
+        at = next((at for at, given in enumerate(acc) if form_of(given) == gone), None)
+        if at is not None:
+            del acc[at]
 
     def merge(self, acc: list[Any], other: list[Any]) -> None:
         acc.extend(other)

@@ -22,7 +22,7 @@ from tidegate.functions.sql.over_windows import (
 )
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_expression, compile_filter
 from tidegate.functions.sql.time_shift import shift_of
-from tidegate.functions.sql.time_windows import WindowedRows, attached_spans, spans_of
+from tidegate.functions.sql.time_windows import WindowedRows, attached_spans, rows_of, spans_of
 from tidegate.plan import UnsupportedPlan
 from tidegate.plan import nodes as plan_nodes
 from tidegate.plan.expressions import AggregateCall, CurrentRow, UnboundedPreceding
@@ -391,7 +391,14 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
             compile_aggregates(node.agg_calls, row_types[0], bool(node.need_retraction), where)
         if isinstance(node, _GROUP_WINDOWS):
             compile_aggregates(node.agg_calls, row_types[0], node.need_retraction, where, functions)
-            spans_of(node.window)
+            if (rows := rows_of(node.window)) is None:
+                spans_of(node.window)
+            elif min(rows) < 1:
+                raise UnsupportedPlan(
+                    "a window of rows has at least one row, and begins at least one row after the last"
+                )
+            elif node.window.time_field.field_type.kind is not TimeKind.PROCTIME:
+                raise UnsupportedPlan("Event-time grouping windows on row intervals are currently not supported.")
         if isinstance(node, plan_nodes.TemporalJoin1):
             is_processing_time = node.right_time_attribute_index < 0
             if is_processing_time and not node.is_temporal_function_join:

@@ -84,6 +84,8 @@ class CompiledAggregates:
         self._calls = tuple(calls)
         self.emits_rows: Final = any(call.function.emits_rows for call in calls)
         """Whether the one value is a tuple of rows."""
+        self.want_all_rows: Final = any(call.function.wants_all_rows for call in calls)
+        """Whether functions want all rows at once: it is better to keep these than their accumulators."""
         self.counts_at: Final = [(number, *place) for number, call in enumerate(calls) for place in call.counts_at]
         """Where counts stand that grow with the number of different values: the number of the call, whether in the function's accumulator within that of a
         distinct call, and the index."""

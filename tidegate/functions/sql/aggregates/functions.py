@@ -32,6 +32,8 @@ class SqlAggregate(ABC):
     can_retract = True
     emits_rows = False
     """Whether its value is a tuple of rows."""
+    wants_all_rows = False
+    """Whether its accumulator is all arguments that were added, and no more."""
     counts_at: int | None = None
     """Where in its accumulator the counts of all its values stand, by value; ``None``: nowhere."""
 

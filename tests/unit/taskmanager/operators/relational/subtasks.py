@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
 from tidegate.columnar.keys.hashing import hash_columns, key_groups
+from tidegate.functions.sql.aggregates import UserAggregates
 from tidegate.functions.sql.changelog import DELETE, INSERT, UPDATE_AFTER, with_kinds
 from tidegate.functions.sql.rows import Change, Row, batch_of, changes_of
 from tidegate.functions.sql.scalar import arrow_schema
@@ -33,9 +34,16 @@ class Subtasks:
         keys: Sequence[Sequence[int]],
         parallelism: int,
         configuration: Mapping[str, str] | None = None,
+        functions: UserAggregates | None = None,
     ) -> None:
         self.schemas = [with_kinds(arrow_schema(kind)) for kind in row_types]
-        options = {"node": node, "row_types": tuple(row_types), "keys": keys, "time_zone": "UTC"}
+        options = {
+            "node": node,
+            "row_types": tuple(row_types),
+            "keys": keys,
+            "time_zone": "UTC",
+            "functions": functions,
+        }
         out = ArrowTypeInfo(with_kinds(arrow_schema(node.output_type)))
         self._spec = spec(
             "relational", options=options, input_types=tuple(map(ArrowTypeInfo, self.schemas)), output_type=out
