@@ -6,7 +6,7 @@ The statements are our own; ``unit/tidegate/table/_execution/test_nexmark_plans.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegate.common import WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
-from tidegate.table import DataTypes, Schema, StreamTableEnvironment, TableEnvironment
+from tidegate.table import DataTypes, Schema, StatementSet, StreamTableEnvironment, TableEnvironment
 from tidegate.table.udf import udf
 
 BASE_MS = 1_437_004_680_000
@@ -285,6 +285,25 @@ def insert(t_env: TableEnvironment, name: str, place: str) -> str:
     return f"INSERT INTO nexmark_{name} {QUERIES[name]}"
 
 
+def build(
+    env: StreamExecutionEnvironment, queries: Iterable[str], count: int, rest: int, rate: float, out: str
+) -> StatementSet:
+    """The queries over one source of ``count`` events and ``rest`` that no query reads."""
+    t_env = StreamTableEnvironment.create(env)
+    source = DataGeneratorSource(Events(count + rest, count), count + rest, rate, SCHEMA)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "events")
+    schema = Schema.new_builder()
+    for name, type in COLUMNS.items():
+        schema = schema.column(name, type)
+    schema = schema.column_by_expression("dateTime", TIME).watermark("dateTime", WATERMARK)
+    t_env.create_temporary_view("datagen", stream, schema.build())
+    make_views(t_env)
+    inserts = t_env.create_statement_set()
+    for name in queries:
+        inserts.add_insert_sql(insert(t_env, name, f"{out}/{name}"))
+    return inserts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--queries", required=True, help="names, with commas")
@@ -295,20 +314,7 @@ def main() -> None:
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(1_000)
-    t_env = StreamTableEnvironment.create(env)
-    rows = arguments.count + arguments.rest
-    source = DataGeneratorSource(Events(rows, arguments.count), rows, arguments.rate, SCHEMA)
-    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "events")
-    schema = Schema.new_builder()
-    for name, type in COLUMNS.items():
-        schema = schema.column(name, type)
-    schema = schema.column_by_expression("dateTime", TIME).watermark("dateTime", WATERMARK)
-    t_env.create_temporary_view("datagen", stream, schema.build())
-    make_views(t_env)
-    inserts = t_env.create_statement_set()
-    for name in arguments.queries.split(","):
-        inserts.add_insert_sql(insert(t_env, name, f"{arguments.out}/{name}"))
-    inserts.execute()
+    build(env, arguments.queries.split(","), arguments.count, arguments.rest, arguments.rate, arguments.out).execute()
 
 
 if __name__ == "__main__":
