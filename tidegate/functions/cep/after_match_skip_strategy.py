@@ -24,7 +24,7 @@ class AfterMatchSkipStrategy(ABC):
 
     @staticmethod
     def skip_to_next() -> AfterMatchSkipStrategy:
-        """Of the matches that begin with the same event the first one is found."""
+        """The first one of the matches that begin with the same event is found."""
         return SkipToNextStrategy()
 
     @staticmethod

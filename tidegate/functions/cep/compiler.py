@@ -322,7 +322,7 @@ class _Compiler:
         return state
 
     def _without_nots(self, sink: State) -> State:
-        """Behind an optional stage that took an event, what must not match before it no longer counts: a copy of the states behind without that,
+        """Behind an optional stage that took an event, what must not match before it does not count: a copy of the states behind without that,
         where it is needed."""
         nots = self._nots_before()
         if not nots or not self._current.get_quantifier().has_property(QuantifierProperty.OPTIONAL):

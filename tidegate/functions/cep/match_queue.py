@@ -14,6 +14,7 @@ from tidegate.functions.cep.shared_buffer import NodeId
 from tidegate.functions.cep.states import State
 
 _NEVER: EventId = (2**63 - 1, 2**31 - 1)
+"""Behind all events: Java's ``Long.MAX_VALUE`` and ``Integer.MAX_VALUE``, as Flink has it."""
 
 
 class PartialMatch:

@@ -97,7 +97,7 @@ class NFA:
         return NFAState(MatchQueue([PartialMatch(self._automaton.start, None, -1, -1, None)]), MatchQueue())
 
     def state_of(self, value: StateValue) -> NFAState:
-        """From plain values. Raises ``InvalidJob`` where the pattern has no longer a state that a partial match is in."""
+        """Makes the state from plain values. Raises ``InvalidJob`` where the pattern has not the state that a partial match is in."""
         partial, completed = value
         return NFAState(MatchQueue(map(self._match, partial)), MatchQueue(map(self._match, completed)))
 

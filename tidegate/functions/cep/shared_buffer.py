@@ -104,7 +104,7 @@ class SharedBuffer:
         return {stage: [events[event][0] for event in ids] for stage, ids in match.items()}
 
     def advance_time(self, timestamp: int) -> None:
-        """No event before this time comes any longer."""
+        """Forgets how many events there were before this time: none comes."""
         if self.counts:
             for time in [time for time in self.counts if time < timestamp]:
                 del self.counts[time]

@@ -20,7 +20,7 @@ from tidegate.functions.cep.shared_buffer import SharedBuffer
 
 
 def found(pattern: Pattern, values: list[Any]) -> list[Found]:
-    """All matches in events whose times are their places; nothing may be left in the buffer of what can no longer match."""
+    """All matches in events whose times are their places; what cannot match has to leave the buffer."""
     nfa, buffer = NFA(compile_pattern(pattern)), SharedBuffer({}, {})
     state = nfa.initial_state()
     matches: list[Found] = []
