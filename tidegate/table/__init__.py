@@ -9,7 +9,7 @@ from __future__ import annotations
 from tidegate.common.names.java_only import refusing
 from tidegate.common.row import Row, RowKind
 from tidegate.records.data_types import DataType, DataTypes, RowType
-from tidegate.table._lookup.functions import AsyncLookupFunction, LookupFunction
+from tidegate.table._execution.lookup_functions import AsyncLookupFunction, LookupFunction
 from tidegate.table.changelog_mode import ChangelogMode
 from tidegate.table.data_view import DataView, ListView, MapView
 from tidegate.table.descriptors import FormatDescriptor, Schema, TableDescriptor

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidegate.model.errors import InvalidJob
+from tidegate.table._execution.lookup_functions import AsyncLookupFunction, LookupFunction, made_of
 from tidegate.table._lookup import partial_cache
-from tidegate.table._lookup.functions import AsyncLookupFunction, LookupFunction, made_of
 from tidegate.table._lookup.partial_cache import CacheLimits
 from tidegate.table._lookup.reloads import OPTIONS as FULL
 from tidegate.table._lookup.reloads import reloads_of

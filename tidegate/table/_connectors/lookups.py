@@ -14,13 +14,13 @@ from tidegate.table._connectors.lookup_options import MAX_RETRIES, PYTHON, cache
 from tidegate.table._connectors.registry import check_table, connector_of
 from tidegate.table._connectors.shape import shape_of
 from tidegate.table._connectors.sources import file_source, physical_type, read_columns
+from tidegate.table._execution.lookup_functions import AsyncLookupFunction
+from tidegate.table._execution.python_lookups import AsyncPythonTable, PythonTable
 from tidegate.table._lookup.files import FileRows
-from tidegate.table._lookup.functions import AsyncLookupFunction
 from tidegate.table._lookup.join import LookupNode
 from tidegate.table._lookup.partial_cache import CachedTable
 from tidegate.table._lookup.port import LookupTable
 from tidegate.table._lookup.postgres import PostgresLookup, PostgresPlace, PostgresRows, check_type
-from tidegate.table._lookup.python_table import AsyncPythonTable, PythonTable
 from tidegate.table._lookup.reloads import reloads_of
 from tidegate.table._lookup.retries import RetriedTable, Retries
 from tidegate.table._lookup.whole_table import WholeTable

@@ -20,12 +20,12 @@ class FileRows:
 
     @property
     def name(self) -> str:
-        """Of the table, for messages."""
+        """The name of the table, for messages."""
         return self._name
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its rows."""
+        """The columns of its rows."""
         return self._schema
 
     def read(self) -> pa.RecordBatch:

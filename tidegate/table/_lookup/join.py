@@ -32,7 +32,7 @@ from tidegate.plan.errors import UnsupportedPlan
 from tidegate.plan.expressions import Rex, RexInputRef
 from tidegate.plan.logical_types import LogicalType
 from tidegate.plan.specs import LookupField
-from tidegate.table._lookup.port import Found, LookupTable, Positions
+from tidegate.table._lookup.port import FoundRows, LookupTable, Positions
 
 LookupNode = plan_nodes.LookupJoin1 | plan_nodes.BatchLookupJoin1
 
@@ -99,7 +99,7 @@ class LookupJoin:
         found[can] = codes
         return Question(batch, found, batch_of(keys, made.key_schema, len(used)))
 
-    def join(self, question: Question, found: Found) -> pa.RecordBatch:
+    def join(self, question: Question, found: FoundRows) -> pa.RecordBatch:
         """Returns the rows of a batch with what was found for their keys."""
         made = self.compile()
         node, input_type, _ = self._arguments
@@ -153,13 +153,13 @@ class LookupJoinFunction(Function):
         self._table.close()
 
 
-def nothing(schema: pa.Schema) -> Found:
+def nothing(schema: pa.Schema) -> FoundRows:
     """No row was found."""
     rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    return Found(np.empty(0, np.int64), rows)
+    return FoundRows(np.empty(0, np.int64), rows)
 
 
-def _pairs(question: Question, found: Found) -> tuple[Positions, Positions]:
+def _pairs(question: Question, found: FoundRows) -> tuple[Positions, Positions]:
     """Each row of the batch with each row of its key: both as positions, by rows of the batch."""
     counts = np.bincount(found.keys, minlength=question.keys.num_rows).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])

@@ -16,7 +16,7 @@ from tidegate.functions.sql.changelog import INSERT
 from tidegate.functions.sql.rows import Row, batch_of, changes_of
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
-from tidegate.table._lookup.port import Found, LookupTable, in_order
+from tidegate.table._lookup.port import FoundRows, LookupTable, in_order
 
 MAX_ROWS: Final = "lookup.partial-cache.max-rows"
 AFTER_WRITE: Final = "lookup.partial-cache.expire-after-write"
@@ -116,7 +116,7 @@ class CachedTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -124,13 +124,13 @@ class CachedTable:
         self._cache = PartialCache(self._limits)
         self._table.open(context)
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of keys that are kept, and those that the table has for the others."""
         now_ms, get = self._now_ms(), self._cache.get
         asked = [key for _, key in changes_of(keys)]
         kept = [get(key, now_ms) for key in asked]
         places = np.array([place for place, rows in enumerate(kept) if rows for _ in rows], np.int64)
-        found = Found(places, batch_of([(INSERT, row) for rows in kept if rows for row in rows], self.schema))
+        found = FoundRows(places, batch_of([(INSERT, row) for rows in kept if rows for row in rows], self.schema))
         unknown = np.array([place for place, rows in enumerate(kept) if rows is None], np.int64)
         if not len(unknown):
             return found

@@ -15,15 +15,15 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRows:
     """Rows of a table. ``keys``: for each of them the position of the key that has found it; they do not decrease."""
 
     keys: Positions
     rows: pa.RecordBatch
 
-    def chosen(self, mask: pa.BooleanArray) -> Found:
+    def chosen(self, mask: pa.BooleanArray) -> FoundRows:
         """Those rows for which ``mask`` is true."""
-        return Found(self.keys[mask.fill_null(False).to_numpy(zero_copy_only=False)], self.rows.filter(mask))
+        return FoundRows(self.keys[mask.fill_null(False).to_numpy(zero_copy_only=False)], self.rows.filter(mask))
 
 
 class LookupTable(Protocol):
@@ -31,24 +31,24 @@ class LookupTable(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
 
     def open(self, context: RuntimeContext) -> None:
         """Before the first question."""
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys, which are different, and none of which is null; their columns have the names of the table's."""
 
     def close(self) -> None:
         """After the last question, also when the subtask failed."""
 
 
-def in_order(keys: Positions, rows: pa.RecordBatch) -> Found:
+def in_order(keys: Positions, rows: pa.RecordBatch) -> FoundRows:
     """What was found in any order."""
     if (keys[1:] >= keys[:-1]).all():
-        return Found(keys, rows)
+        return FoundRows(keys, rows)
     order = np.argsort(keys, kind="stable")
-    return Found(keys[order], rows.take(pa.array(order)))
+    return FoundRows(keys[order], rows.take(pa.array(order)))
 
 
-__all__ = ["Found", "LookupTable", "Positions", "in_order"]
+__all__ = ["FoundRows", "LookupTable", "Positions", "in_order"]

@@ -19,7 +19,7 @@ from tidegate.functions.base import RuntimeContext
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import ExternalError, InvalidJob, SchemaMismatch
 from tidegate.plan.logical_types import LogicalType, TypeRoot
-from tidegate.table._lookup.port import Found, in_order
+from tidegate.table._lookup.port import FoundRows, in_order
 
 MAX_KEYS: Final = 10_000
 """Keys of one statement. Chosen, not measured: their texts stay below a megabyte."""
@@ -73,12 +73,12 @@ class _Asked:
 
     @property
     def name(self) -> str:
-        """Of the table, for messages."""
+        """The name of the table, for messages."""
         return self._place.name
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return arrow_schema(self._row_type)
 
     def close(self) -> None:
@@ -169,17 +169,17 @@ class PostgresLookup(_Asked):
             f" JOIN {quoted_table(self._place.table)} t ON {' AND '.join(conditions)}"
         )
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys, which the server has when it is asked."""
         found = [self._some(keys.slice(at, MAX_KEYS), at) for at in range(0, keys.num_rows, MAX_KEYS)]
         if len(found) == 1:
             return found[0]
-        return Found(np.concatenate([one.keys for one in found]), pa.concat_batches([one.rows for one in found]))
+        return FoundRows(np.concatenate([one.keys for one in found]), pa.concat_batches([one.rows for one in found]))
 
-    def _some(self, keys: pa.RecordBatch, offset: int) -> Found:
+    def _some(self, keys: pa.RecordBatch, offset: int) -> FoundRows:
         texts = [_texts(column) for column in keys.columns]
 
-        def work(connection: Any) -> Found:
+        def work(connection: Any) -> FoundRows:
             cursor = connection.execute(self._statement, texts)
             rows = cursor.rowcount
             result = cursor.pgresult

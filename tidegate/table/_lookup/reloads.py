@@ -21,6 +21,7 @@ DAYS: Final = "lookup.full-cache.timed-reload.interval-in-days"
 OPTIONS: Final = frozenset({STRATEGY, INTERVAL, SCHEDULE, ISO_TIME, DAYS})
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(\.\d+)?)?(Z|[+-]\d\d(?::\d\d){0,2})?")
 _DAY_S: Final = 86_400.0
+"""Seconds of a day."""
 
 
 @dataclass(frozen=True)

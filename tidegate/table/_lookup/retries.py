@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidegate.functions.base import RuntimeContext
 from tidegate.plan.specs import RetryOptions
-from tidegate.table._lookup.port import Found, LookupTable, in_order
+from tidegate.table._lookup.port import FoundRows, LookupTable, in_order
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class RetriedTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
         """Opens the table."""
         self._table.open(context)
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys, as they were found in the end."""
         found = self._table.look_up(keys)
         for _ in range(self._retries.attempts):

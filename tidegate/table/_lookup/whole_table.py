@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tidegate.columnar.keys.hashing import hash_columns
 from tidegate.functions.base import RuntimeContext
 from tidegate.model.errors import TidegateError
-from tidegate.table._lookup.port import Found
+from tidegate.table._lookup.port import FoundRows
 from tidegate.table._lookup.reloads import Reloads
 
 
@@ -30,7 +30,7 @@ class IndexedRows:
         self._order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._order]
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of each key, in the order in which they were given."""
         hashes = hash_columns(keys.columns)
         first = np.searchsorted(self._hashes, hashes, "left")
@@ -42,7 +42,7 @@ class IndexedRows:
         for held, asked in zip(self._keys, keys.columns, strict=True):
             equal = pc.equal(held.take(pa.array(places)), asked.take(pa.array(parents)))
             same &= equal.fill_null(False).to_numpy(zero_copy_only=False)
-        return Found(parents[same], self._rows.take(pa.array(places[same])))
+        return FoundRows(parents[same], self._rows.take(pa.array(places[same])))
 
 
 class Readable(Protocol):
@@ -50,11 +50,11 @@ class Readable(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the table, for messages."""
+        """The name of the table, for messages."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its rows."""
+        """The columns of its rows."""
 
     def read(self) -> pa.RecordBatch:
         """All of its rows."""
@@ -73,7 +73,7 @@ class WholeTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -86,7 +86,7 @@ class WholeTable:
             )
             self._thread.start()
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys, as they were when the table was read."""
         if self._failed is not None:
             raise self._failed

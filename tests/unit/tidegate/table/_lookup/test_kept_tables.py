@@ -14,7 +14,7 @@ from tidegate.functions.base import RuntimeContext
 from tidegate.model.errors import InvalidJob, StorageError
 from tidegate.plan.specs import RetryOptions
 from tidegate.table._lookup.partial_cache import CachedTable, CacheLimits, PartialCache
-from tidegate.table._lookup.port import Found
+from tidegate.table._lookup.port import FoundRows
 from tidegate.table._lookup.reloads import Reloads, reloads_of
 from tidegate.table._lookup.retries import RetriedTable, Retries
 from tidegate.table._lookup.whole_table import IndexedRows, WholeTable
@@ -38,7 +38,7 @@ def keys(*values: int) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(values, pa.int64())})
 
 
-def found_in(found: Found) -> list[tuple[int, str | None]]:
+def found_in(found: FoundRows) -> list[tuple[int, str | None]]:
     return list(zip(found.keys.tolist(), found.rows.column("name").to_pylist(), strict=True))
 
 
@@ -53,11 +53,13 @@ class Asked:
 
     def open(self, context: RuntimeContext) -> None: ...
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         asked = keys.column("id").to_pylist()
         self.questions.append(asked)
         known = [(at, key) for at, key in enumerate(asked) if key in self.names]
-        return Found(np.array([at for at, _ in known], np.int64), rows(*[(key, self.names[key]) for _, key in known]))
+        return FoundRows(
+            np.array([at for at, _ in known], np.int64), rows(*[(key, self.names[key]) for _, key in known])
+        )
 
     def close(self) -> None: ...
 

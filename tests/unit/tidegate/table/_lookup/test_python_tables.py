@@ -17,8 +17,8 @@ from tidegate.plan.logical_types import parse_type
 from tidegate.table import AsyncLookupFunction, FunctionContext, LookupFunction
 from tidegate.table._connectors.registry import check_table
 from tidegate.table._connectors.shape import TableShape
-from tidegate.table._lookup.port import Found
-from tidegate.table._lookup.python_table import AsyncPythonTable, PythonTable
+from tidegate.table._execution.python_lookups import AsyncPythonTable, PythonTable
+from tidegate.table._lookup.port import FoundRows
 
 CONTEXT = cast("RuntimeContext", None)
 """No class here asks it for anything."""
@@ -89,7 +89,7 @@ def asynchronous(function: AsyncLookupFunction, **options: Any) -> AsyncPythonTa
     return made
 
 
-def names_in(found: Found) -> list[tuple[int, str]]:
+def names_in(found: FoundRows) -> list[tuple[int, str]]:
     return list(zip(found.keys.tolist(), found.rows.column("name").to_pylist(), strict=True))
 
 

@@ -14,11 +14,11 @@ from tidegate.functions.base import RuntimeContext
 from tidegate.functions.sql.scalar import arrow_schema, batch_of
 from tidegate.model.errors import SchemaMismatch, TidegateError
 from tidegate.plan.logical_types import LogicalType
+from tidegate.table._execution.lookup_functions import AsyncLookupFunction, LookupFunction
 from tidegate.table._execution.python_functions import array_of, user_error
 from tidegate.table._execution.rows import column_values
 from tidegate.table._execution.user_functions import FunctionContext, TypedUserCode
-from tidegate.table._lookup.functions import AsyncLookupFunction, LookupFunction
-from tidegate.table._lookup.port import Found
+from tidegate.table._lookup.port import FoundRows
 
 
 class LookupCode(TypedUserCode):
@@ -53,7 +53,7 @@ class _Conversion:
         names = [field.name for field in self._keys]
         return [make_row(names, values) for values in zip(*columns, strict=True)]
 
-    def found(self, answers: Sequence[Iterable[Any]]) -> Found:
+    def found(self, answers: Sequence[Iterable[Any]]) -> FoundRows:
         """The rows of each key. Raises ``SchemaMismatch`` for what is no row of the table."""
         places: list[int] = []
         rows: list[Sequence[Any]] = []
@@ -65,7 +65,7 @@ class _Conversion:
             array_of(self.code, [row[at] for row in rows], field.type)
             for at, field in zip(self._columns, self._fields, strict=True)
         ]
-        return Found(np.array(places, np.int64), batch_of(columns, self.schema, len(rows)))
+        return FoundRows(np.array(places, np.int64), batch_of(columns, self.schema, len(rows)))
 
     def _listed(self, answer: Any) -> Iterable[Any]:
         if isinstance(answer, (str, bytes, Mapping, Row)) or not isinstance(answer, Iterable):
@@ -100,14 +100,14 @@ class PythonTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return self._conversion.schema
 
     def open(self, context: RuntimeContext) -> None:
         """Opens the user's object."""
         _opened(self._conversion.code, context)
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys."""
         rows = self._conversion.key_rows(keys)
         try:
@@ -147,7 +147,7 @@ class AsyncPythonTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that are found."""
+        """The columns of the rows that are found."""
         return self._conversion.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -155,7 +155,7 @@ class AsyncPythonTable:
         self._runner = asyncio.Runner()
         _opened(self._conversion.code, context)
 
-    def look_up(self, keys: pa.RecordBatch) -> Found:
+    def look_up(self, keys: pa.RecordBatch) -> FoundRows:
         """The rows of some keys."""
         assert self._runner is not None
         try:
