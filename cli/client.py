@@ -56,9 +56,12 @@ class JobManagerClient:
         transport: Transport = PLAIN,
         metadata: tuple[tuple[str, str], ...] = (),
         signing: SigningNow | None = None,
+        rest_scheme: str = "http",
     ) -> None:
         """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none. ``metadata``: of
-        each call; it says who the user is. ``signing``: by which submitted programs are signed."""
+        each call; it says who the user is. ``signing``: by which submitted programs are signed. ``rest_scheme``: by which the JobManager's page is
+        opened, ``http`` or ``https``."""
+        self._rest_scheme = rest_scheme
         self.metadata = metadata
         self._signing = signing
         self._find_leader, self.transport = find_leader, transport
@@ -298,6 +301,17 @@ class JobManagerClient:
     def cluster(self, timeout_s: float = CALL_TIMEOUT_S) -> pb.ClusterStatus:
         answer: pb.ClusterStatus = self._call(lambda: self._stub.GetCluster(pb.GetClusterRequest(), timeout=timeout_s))
         return answer
+
+    def page_url(self) -> str:
+        """Returns the address of the JobManager's page, without a ``/`` behind it; empty where it has none. Raises ``Unreachable``."""
+        port = self.cluster().rest_port
+        return f"{self._rest_scheme}://{self.address.rpartition(':')[0]}:{port}" if port else ""
+
+    def another(self) -> JobManagerClient:
+        """Returns a client of the same JobManager with a connection of its own, for another thread."""
+        return JobManagerClient(
+            self.address, self._find_leader, self.transport, self.metadata, self._signing, self._rest_scheme
+        )
 
     def program_of(self, job_id: str) -> tuple[JobGraph, dict[BlobKey, bytes]]:
         """What a job that is not over runs, in its present shape, with its secrets hidden. Raises `UnknownJob`, `Unreachable`, and `NotSigned` where this

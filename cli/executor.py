@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.console import Console
 
 from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.errors import cause_in_a_few_lines
+from tidegate.cli.job_displays import JobDisplay, jobs_of_cells, show_live
 from tidegate.cli.profile import show_profile
 from tidegate.cli.progress import Progress
 from tidegate.cli.submission import SubmittedGraph, absolute, make_submission
@@ -25,6 +26,7 @@ from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.late_records import LateRecords
 from tidegate.model.states import ExecutionState, JobState
+from tidegate.notebook.display import kernel_shell
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb
 
@@ -41,10 +43,11 @@ class JobCanceled(UserError):
 class SubmittedJob:
     """A job on a cluster, as `JobClient` and the attached run see it."""
 
-    def __init__(self, client: JobManagerClient, job_id: JobId, name: str) -> None:
+    def __init__(self, client: JobManagerClient, graph: JobGraph) -> None:
         self._client = client
-        self._job_id = job_id
-        self.name = name
+        self._job_id = graph.job_id
+        self._graph = graph
+        self.name = graph.name
         self.last_status: pb.JobStatus | None = None
         """What ``wait`` saw last."""
 
@@ -93,7 +96,25 @@ class SubmittedJob:
                         return str(subtask.data_address)
         raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
 
-    def wait(self, progress: Progress | None = None) -> JobExecutionResult:
+    def statuses(self) -> Iterator[pb.JobStatus]:
+        """Yields its status now and after each change until it is over, by a connection of its own. Raises ``Unreachable`` when the cluster has ended."""
+        with self._client.another() as client, closing(client.watch_beyond(self._job_id)) as found:
+            yield from found
+
+    def display(self) -> JobDisplay:
+        """Returns its view for a notebook."""
+        return JobDisplay(self._graph, self._page)
+
+    def show_live(self) -> None:
+        """Shows it in a notebook, until it is over."""
+        show_live(self, self.display())
+
+    def _page(self) -> str:
+        """The address of its page; empty where the JobManager serves none."""
+        url = self._client.page_url()
+        return f"{url}/#/jobs/{self._job_id}" if url else ""
+
+    def wait(self, progress: Progress | JobDisplay | None = None) -> JobExecutionResult:
         """Until the job is over, under whichever JobManager. Raises its error when it did not finish."""
         with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
@@ -160,7 +181,9 @@ class ClusterExecutor:
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+        jobs_of_cells.cancel_replaced()
         job = self._submit(self._make_submission(graph), blobs)
+        jobs_of_cells.add(job)
         if self._names_async:
             _tell_submitted(job)
         return job
@@ -173,12 +196,12 @@ class ClusterExecutor:
     def _submit(self, submission: SubmittedGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         submission.print_warnings()
         graph = submission.graph
-        job_id = self._client.submit(graph, blobs, submission.restore_path, submission.allow_non_restored_state)
+        self._client.submit(graph, blobs, submission.restore_path, submission.allow_non_restored_state)
         self.submitted += 1
         if self._submitted_file is not None:
             with self._submitted_file.open("a", encoding="utf-8") as file:
-                file.write(f"{job_id}\n")
-        return SubmittedJob(self._client, job_id, graph.name)
+                file.write(f"{graph.job_id}\n")
+        return SubmittedJob(self._client, graph)
 
 
 def _tell_submitted(job: SubmittedJob) -> None:
@@ -205,9 +228,10 @@ def wait_attached(job: SubmittedJob, submission: SubmittedGraph, *, cancels: boo
     """Wait with a progress line. Ctrl-C or SIGTERM ends the waiting (``KeyboardInterrupt``); if it ``cancels``, the job is cancelled first
     and its end waited for, and a second one leaves at once."""
     sources = {vertex.vertex_id for vertex in submission.graph.vertices if vertex.is_source}
+    shown = Progress(sources) if kernel_shell() is None else job.display()
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with Progress(sources) as progress:
+        with shown as progress:
             try:
                 return job.wait(progress)
             except KeyboardInterrupt:

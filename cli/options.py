@@ -135,6 +135,7 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
 def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
     """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
     from tidegate.aio.admission import call_metadata
+    from tidegate.aio.https import rest_scheme
     from tidegate.aio.signing import signing_of
     from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
@@ -144,13 +145,19 @@ def client_of(configuration: Configuration, job_manager: str | None) -> JobManag
     asks = job_manager is None and is_asked_for_leader(configuration)
     find_leader = (lambda: _leader_of(configuration)) if asks else None
     return JobManagerClient(
-        address, find_leader, transport_of(configuration), call_metadata(configuration), signing_of(configuration)
+        address,
+        find_leader,
+        transport_of(configuration),
+        call_metadata(configuration),
+        signing_of(configuration),
+        rest_scheme(configuration),
     )
 
 
 def client_at(configuration: Configuration, address: str) -> JobManagerClient:
     """A client of the JobManager at an address, by the transport of the configuration."""
     from tidegate.aio.admission import call_metadata
+    from tidegate.aio.https import rest_scheme
     from tidegate.aio.signing import signing_of
     from tidegate.aio.transports import transport_of
     from tidegate.cli.client import JobManagerClient
@@ -160,6 +167,7 @@ def client_at(configuration: Configuration, address: str) -> JobManagerClient:
         transport=transport_of(configuration),
         metadata=call_metadata(configuration),
         signing=signing_of(configuration),
+        rest_scheme=rest_scheme(configuration),
     )
 
 

@@ -24,6 +24,25 @@ _RATE_WINDOW_S = 1.0
 _OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
+class Rate:
+    """How many records a second are read, from counts of them."""
+
+    def __init__(self) -> None:
+        self.per_second: float | None = None
+        """``None``: it is not known yet."""
+        self._since = time.monotonic()
+        self._counted = 0
+
+    def measure(self, records: int) -> None:
+        """Takes the count of now."""
+        now = time.monotonic()
+        if records < self._counted:  # a restart: the counters began anew
+            self._since, self._counted = now, records
+        elif now - self._since >= _RATE_WINDOW_S:
+            self.per_second = (records - self._counted) / (now - self._since)
+            self._since, self._counted = now, records
+
+
 class Progress:
     """Fed with statuses. `sources` are the ids of the vertices whose records are counted."""
 
@@ -33,9 +52,7 @@ class Progress:
         self._live: Status | None = None
         self._last_line = ""
         self._notices = RestartNotices()
-        self._since = time.monotonic()
-        self._counted = 0
-        self._rate: float | None = None
+        self._rate = Rate()
 
     def __enter__(self) -> Progress:
         if self._console.is_terminal:
@@ -52,10 +69,10 @@ class Progress:
 
     def show(self, status: pb.JobStatus) -> None:
         """The newest status."""
-        self._measure(records_of(status, self._sources))
+        self._rate.measure(records_of(status, self._sources))
         self._tell_restart(status)
         if self._live is not None:
-            self._live.update(line_of(status, self._rate))
+            self._live.update(line_of(status, self._rate.per_second))
             return
         line = line_of(status, None, coarse=True)
         if line != self._last_line:
@@ -69,14 +86,6 @@ class Progress:
         for notice in self._notices.on_status(status.restarts, status.checkpoints_completed, failure_of(status)):
             style = "bold red" if notice.is_loud else None
             self._console.print(notice.text, markup=False, soft_wrap=True, style=style)
-
-    def _measure(self, records: int) -> None:
-        now = time.monotonic()
-        if records < self._counted:  # a restart: the counters began anew
-            self._since, self._counted = now, records
-        elif now - self._since >= _RATE_WINDOW_S:
-            self._rate = (records - self._counted) / (now - self._since)
-            self._since, self._counted = now, records
 
 
 def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:

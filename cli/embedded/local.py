@@ -12,6 +12,7 @@ import click
 
 from tidegate.cli.embedded.process_clusters import clusters_of_this_process
 from tidegate.cli.executor import SubmittedJob, tell_late_records, wait_attached
+from tidegate.cli.job_displays import jobs_of_cells
 from tidegate.cli.submission import SubmittedGraph, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.graph import JobGraph
@@ -40,7 +41,10 @@ class LocalClusterExecutor:
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         """Submits the job and returns at once; its cluster ends with this process, whether the job is over or not."""
-        return self._submit(self._make_submission(graph), blobs)
+        jobs_of_cells.cancel_replaced()
+        job = self._submit(self._make_submission(graph), blobs)
+        jobs_of_cells.add(job)
+        return job
 
     def _make_submission(self, graph: JobGraph) -> SubmittedGraph:
         return make_submission(graph, self._restore_path, self._allow_non_restored_state)
@@ -52,4 +56,4 @@ class LocalClusterExecutor:
             graph, blobs, submission.restore_path, submission.allow_non_restored_state, submission.of_processes
         )
         self.submitted += 1
-        return SubmittedJob(client, graph.job_id, graph.name)
+        return SubmittedJob(client, graph)

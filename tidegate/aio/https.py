@@ -48,9 +48,14 @@ def https_client(configuration: Configuration) -> ssl.SSLContext | None:
     return client_context(narrowed, checks_name=configuration.get(option.REST_VERIFY_HOSTNAME))
 
 
+def rest_scheme(configuration: Configuration) -> str:
+    """Returns ``https`` where the REST ports of the cluster have TLS, else ``http``."""
+    return "https" if configuration.get(SecurityOptions.REST_ENABLED) else "http"
+
+
 def rest_url(configuration: Configuration, host: str, port: int) -> str:
     """Returns the address of a REST port."""
-    scheme = "https" if configuration.get(SecurityOptions.REST_ENABLED) else "http"
+    scheme = rest_scheme(configuration)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 

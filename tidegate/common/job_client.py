@@ -6,6 +6,7 @@ The executor that runs the job implements ``JobControl``, whose methods block; t
 from __future__ import annotations
 
 import socket
+import sys
 from typing import Protocol
 
 from tidegate.common.completable_future import CompletableFuture
@@ -16,6 +17,7 @@ from tidegate.model.accumulators import UserAccumulator, results
 from tidegate.model.ids import JobId, VertexId
 from tidegate.model.states import JobState
 from tidegate.model.values import Json
+from tidegate.notebook.display import kernel_shell
 
 __all__ = ["JobClient", "JobControl"]
 
@@ -53,6 +55,9 @@ class JobControl(Protocol):
     def wait(self) -> JobExecutionResult:
         """Until the job is over. Raises the job's error when it did not finish."""
 
+    def show_live(self) -> None:
+        """Shows the job below the cell of a notebook that runs, and keeps what is shown up to date until the job is over."""
+
 
 class JobClient:
     """A handle on a submitted job (PyFlink: ``JobClient``). Methods that talk to the cluster return a
@@ -60,6 +65,16 @@ class JobClient:
 
     def __init__(self, control: JobControl) -> None:
         self._control = control
+
+    def _ipython_display_(self) -> None:
+        """Shows the running job in a notebook, for which IPython calls this."""
+        if kernel_shell() is None:
+            sys.stdout.write(f"{self!r}\n")
+        else:
+            self._control.show_live()
+
+    def __repr__(self) -> str:
+        return f"JobClient({self._control.job_id})"
 
     def get_job_id(self) -> JobID:
         """Returns the id of the job."""

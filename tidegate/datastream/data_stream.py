@@ -68,7 +68,9 @@ from tidegate.datastream._graph.transformation import (
     UnionTransformation,
 )
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator, execute_and_collect
+from tidegate.datastream._streams.drawing import program_html, stream_html
 from tidegate.datastream._streams.operator_handle import DataStreamSink, OperatorHandle
+from tidegate.datastream._streams.preview import Preview, plot, preview
 from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, column_key, fields_of, type_of
 from tidegate.datastream.aggregates import (
     WINDOW_TIMES,
@@ -341,6 +343,10 @@ class StreamExecutionEnvironment(ProgramBuilder):
     def get_execution_plan(self) -> str:
         """Returns the operators and their edges as JSON, in the form that Flink's plan visualizer reads."""
         return execution_plan(self.stream_graph())
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows of the environment: the operators that were added since the last execution."""
+        return program_html(self._transformations)
 
     def close(self) -> None:
         """Does nothing: an embedded cluster ends with the process."""
@@ -647,6 +653,26 @@ class DataStream(OperatorHandle):
         with execute_and_collect(self._env, self._values_transformation(), kind, job_execution_name) as results:
             return to_frame(list(results.batches()), kind)
 
+    def show(self, n: int = 20, seconds: float = 5.0) -> None:
+        """Shows the first ``n`` rows of this stream as a table: below the cell of a notebook, or printed. This method is tidegate's own.
+
+        It runs what the stream reads, without the program's sinks and checkpoints, until there are so many rows, the stream has ended, or it has run for
+        ``seconds``. Raises ``InvalidJob`` for numbers that are not above 0, and the job's error."""
+        self.preview(n, seconds).show()
+
+    def preview(self, n: int = 20, seconds: float = 5.0) -> Preview:
+        """Returns the first ``n`` rows of this stream, as ``show`` finds them: ``table`` has them as an Arrow table, ``to_pandas()`` as a frame. This
+        method is tidegate's own. Raises what ``show`` raises."""
+        return preview(self._env, self._values_transformation(), self.get_type(), n, seconds)
+
+    def plot(self, x: str, y: str | Sequence[str], by: str | None = None) -> None:
+        """Draws columns of numbers as lines over the column ``x`` in a notebook while the stream runs, one line for each column ``y`` and each value of
+        the column ``by``. This method is tidegate's own.
+
+        It returns when the stream ends; an interrupt of the cell cancels its job. A line has the last 500 points. It runs what the stream reads, without
+        the program's sinks and checkpoints. Raises ``InvalidJob`` for columns that the stream has not, and for those that are no numbers."""
+        plot(self._env, self._values_transformation(), self.get_type(), x, [y] if isinstance(y, str) else list(y), by)
+
     def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
         """Refused, as Flink itself has given it up."""
         raise InvalidJob(
@@ -676,6 +702,10 @@ class DataStream(OperatorHandle):
         operator = handle._operator("to_spark()")
         operator.parallelism, operator.is_non_parallel = 1, True
         return handle
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows of the stream: the type of its records, and the operators that it reads."""
+        return stream_html(self._transformation, self.get_type())
 
     # --- settings of this operator that a sink does not have --------------------------------------
 

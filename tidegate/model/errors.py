@@ -46,6 +46,12 @@ class TidegateError(Exception):
         self.details = details
         """More for the log, such as a traceback; empty when there is none."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Returns the lines that IPython prints in the place of its own traceback: it asks an exception for this method."""
+        from tidegate.model.cell_traceback import cell_lines
+
+        return cell_lines(self, self.message)
+
 
 class UserError(TidegateError):
     """The user's job, arguments or data are wrong."""

@@ -94,3 +94,10 @@ __getattr__ = refusing(
     f"CsvTableSink CsvTableSource {_NAMES}",
     "its tables do not have it yet: docs/status.md lists what they have",
 )
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Gives a notebook the cells of SQL: IPython calls this for ``%load_ext tidegate.table``."""
+    from tidegate.table.sql_cells import register
+
+    register(shell)

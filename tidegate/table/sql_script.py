@@ -119,7 +119,7 @@ def run_script(
             if not run.execute(statement):
                 break
         except TidegateError as error:
-            raise _with_place(error, statement, name) from error
+            raise with_place(error, statement, name) from error
     run.check_ended()
     if waits:
         run.wait()
@@ -238,7 +238,8 @@ class _Run:
         self._tell("[INFO] Execute statement succeeded.")
 
 
-def _with_place(error: TidegateError, statement: Statement, name: str) -> TidegateError:
+def with_place(error: TidegateError, statement: Statement, name: str) -> TidegateError:
+    """Returns the error with the statement's number, line and column in the script ``name`` in front."""
     message = f"{name}, statement {statement.number}, line {statement.line}, column {statement.column}: {error.message}"
     if isinstance(error, InvalidJob) and not error.message.endswith("^"):
         message += f"\n{statement.underlined}"

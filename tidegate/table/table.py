@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.common.names.finding import elsewhere, finding
@@ -277,6 +278,14 @@ class Table(_Query):
     def execute(self) -> TableResult:
         """Runs the query; its rows come back. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
         return self._t_env.collect_table(self._j_table)
+
+    def show(self, n: int = 20, seconds: float = 5.0) -> None:
+        """Runs the query and shows its first ``n`` rows as ``TableResult.show`` does. This method is tidegate's own."""
+        self.execute().show(n, seconds)
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows of the table: its schema."""
+        return f'<pre style="font-size:12px">{escape(str(self._j_table.getResolvedSchema().toString()))}</pre>'
 
     def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
         """Writes the rows to a table, as a job of its own."""

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from html import escape
 from types import TracebackType
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ import pyarrow as pa
 from tidegate.common.job_client import JobClient
 from tidegate.common.row import Row, RowKind
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator as BatchIterator
+from tidegate.functions.sql.scalar import arrow_schema
+from tidegate.notebook.display import kernel_shell, show_html
+from tidegate.notebook.tables import html_table, text_table
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.printing import print_table, rows_in_set, texts_of
 from tidegate.table._execution.rows import rows_of
@@ -149,12 +153,60 @@ class TableResult:
         """The rows of a query as Arrow batches with the names of its columns, which a plan need not keep; with changes, their kinds are the last column.
         This method is tidegate's own."""
         assert self._batches is not None
-        names = self._kind.field_names
         with self._batches as found:
-            for batch in found.batches():
-                fields = [field.with_name(name) for field, name in zip(batch.schema, names, strict=False)]
-                schema = pa.schema([*fields, *list(batch.schema)[len(names) :]])
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
+            yield from map(self._named, found.batches())
+
+    def show(self, n: int = 20, seconds: float = 5.0) -> pa.Table:
+        """Shows the first ``n`` rows as a table, below the cell of a notebook or printed, and ends the job of a query: of an unbounded one those that come
+        within ``seconds``. Returns them as an Arrow table. This method is tidegate's own. Raises the job's error, and ``InvalidJob`` for numbers that are
+        not above 0."""
+        table, note = self.first(n, seconds)
+        if kernel_shell() is not None:
+            show_html(html_table(table, note), text_table(table, note))
+        else:
+            sys.stdout.write(f"{text_table(table, note)}\n")
+            sys.stdout.flush()
+        return table
+
+    def first(self, n: int, seconds: float) -> tuple[pa.Table, str]:
+        """Returns the rows that ``show`` shows, with the kinds of changes as a first column ``op``, and whether these are all. This method is tidegate's
+        own. Raises as ``show``."""
+        if self._batches is None:
+            names = self._kind.field_names
+            columns = [
+                [None if row[i] is None else str(_shown(row[i])) for row in self._rows] for i in range(len(names))
+            ]
+            return pa.table([pa.array(column, pa.string()) for column in columns], names=names), ""
+        found = self._batches.first(n, seconds)
+        tables = [self._with_kinds(self._named(batch)) for batch in found.batches]
+        return pa.concat_tables(tables) if tables else arrow_schema(self._kind).empty_table(), found.note
+
+    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the names of the query's columns."""
+        names = self._kind.field_names
+        fields = [field.with_name(name) for field, name in zip(batch.schema, names, strict=False)]
+        schema = pa.schema([*fields, *list(batch.schema)[len(names) :]])
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
+
+    def _with_kinds(self, batch: pa.RecordBatch) -> pa.Table:
+        width = len(self._kind.field_names)
+        table = pa.Table.from_batches([batch]).select(range(width))
+        if not self._shows_kinds:
+            return table
+        kinds = batch.column(width).to_pylist() if batch.num_columns > width else [0] * len(batch)
+        return table.add_column(0, "op", pa.array([str(RowKind(kind)) for kind in kinds], pa.string()))
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows of the result: rows that are there, or how to get those of a query, which are not read by this."""
+        if self._batches is None and not self.writes_tables:
+            return html_table(*self.first(1, 1))
+        columns = ", ".join(f"<b>{escape(field.name)}</b> {escape(str(field.type))}" for field in self._kind.fields)
+        what = (
+            "tables are being written"
+            if self.writes_tables
+            else f"rows of {columns}: show(), collect() or print() gives them"
+        )
+        return f'<div style="font-size:13px">{what}</div>'
 
     def _collected(self) -> Iterator[Row]:
         for batch in self.arrow_batches():

@@ -17,6 +17,7 @@ from tidegate.cli.executor import (
     tell_late_records,
     wait_attached,
 )
+from tidegate.cli.job_displays import JobDisplay
 from tidegate.cli.progress import Progress, line_of, records_of
 from tidegate.cli.submission import absolute, make_submission
 from tidegate.cli.tables import duration, size
@@ -48,7 +49,7 @@ class RecordedClient:
 
 def submitted(*statuses: pb.JobStatus) -> SubmittedJob:
     client: Any = RecordedClient(*statuses)
-    return SubmittedJob(client, JOB, "tiny")
+    return SubmittedJob(client, PLAIN)
 
 
 def wait_for(*statuses: pb.JobStatus) -> int:
@@ -238,10 +239,10 @@ class InterruptedJob(SubmittedJob):
 
     def __init__(self) -> None:
         client: Any = RecordedClient()
-        super().__init__(client, JOB, "tiny")
+        super().__init__(client, PLAIN)
         self.is_canceled = False
 
-    def wait(self, progress: Progress | None = None) -> JobExecutionResult:
+    def wait(self, progress: Progress | JobDisplay | None = None) -> JobExecutionResult:
         if not self.is_canceled:
             raise KeyboardInterrupt
         return JobExecutionResult(JOB, 7)

@@ -94,6 +94,14 @@ class CollectedResults:
                 return
             self._fetch()
 
+    def connect(self) -> None:
+        """Waits until the job runs, or has FINISHED. Raises the job's error."""
+        if self._socket is None and not self._over:
+            try:
+                self._over = not self._connect()
+            except OSError:  # the sink has ended already: the next request asks the job
+                self._socket = None
+
     def close(self) -> None:
         """Closes the connection to the sink."""
         if self._socket is not None:

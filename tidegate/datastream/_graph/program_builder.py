@@ -6,7 +6,7 @@ import secrets
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.datastream._graph.batch_execution import batch_configuration
+from tidegate.datastream._graph.batch_execution import CHECKPOINT_INTERVAL, batch_configuration
 from tidegate.datastream._graph.committers import add_committers
 from tidegate.datastream._graph.dependencies import configured_files
 from tidegate.datastream._graph.environment_settings import RUNTIME_MODE, EnvironmentSettings
@@ -70,6 +70,16 @@ class ProgramBuilder(EnvironmentSettings):
         job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, texts, self._python_files)
         self._transformations.clear()
         return job
+
+    def build_part(self, last: OperatorTransformation, job_name: str) -> BuiltJob:
+        """Builds a job of ``last`` and all that it reads, without checkpoints; the program stays as it is. Raises what ``build`` raises."""
+        whole, settings = self._transformations, self._configuration
+        self._transformations, self._configuration = [last], Configuration(settings.to_dict())
+        self._configuration.remove_config(CHECKPOINT_INTERVAL)
+        try:
+            return self.build(job_name)
+        finally:
+            self._transformations, self._configuration = whole, settings
 
     def stream_graph(self) -> StreamGraph:
         """Builds the stream graph of everything that was added since the last execution."""

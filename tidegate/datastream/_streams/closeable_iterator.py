@@ -20,14 +20,18 @@ from tidegate.connectors.collect import CollectedResults, CollectSink
 from tidegate.connectors.collect.client import ResultGuarantee
 from tidegate.connectors.collect.messages import TOKEN_BYTES
 from tidegate.datastream._graph.executor import current_executor
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream._graph.program_builder import ProgramBuilder
-from tidegate.datastream._graph.transformation import ChainingStrategy, Transformation
+from tidegate.datastream._graph.transformation import ChainingStrategy, OperatorTransformation, Transformation
+from tidegate.datastream._streams.first_rows import FirstRows, first_rows
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import VertexId
 from tidegate.model.values import Record
 
 __all__ = ["CloseableIterator"]
+
+COLLECT_SINK_NAME = "Collect Stream Sink"
 
 
 class CloseableIterator:
@@ -59,6 +63,12 @@ class CloseableIterator:
         """The results as record batches instead, in the columns of the stream's type."""
         return self._results.batches()
 
+    def first(self, rows: int, seconds: float) -> FirstRows:
+        """Returns at most so many rows, which come within ``seconds`` from the moment in which the job runs, and ends the job. This method is tidegate's
+        own. Raises the job's error, and ``InvalidJob`` for numbers that are not above 0."""
+        self._closed = True
+        return first_rows(self._control, self._results, rows, seconds)
+
     def close(self) -> None:
         """Cancels the job unless it is over; again: no-op."""
         if self._closed:
@@ -85,16 +95,27 @@ def execute_and_collect(
     """Submits the program with a collecting sink behind ``stream``."""
     executor = current_executor()
     token = secrets.token_bytes(TOKEN_BYTES)
-    sink = CollectSink(token)
-    made = env.add_operator("sink", "Collect Stream Sink", {"sink": sink}, None, (stream,))
+    made = env.add_operator("sink", COLLECT_SINK_NAME, {"sink": CollectSink(token)}, None, (stream,))
     made.parallelism, made.is_non_parallel, made.chaining = 1, True, ChainingStrategy.NEVER
     guarantee = _guarantee(env)
     job = env.build(job_name)
+    control = executor.execute_async(job.graph, job.blobs)
+    return CloseableIterator(control, results_of(control, job, made, type_info, guarantee))
+
+
+def results_of(
+    control: JobControl,
+    job: BuiltJob,
+    made: OperatorTransformation,
+    type_info: TypeInformation,
+    guarantee: ResultGuarantee,
+) -> CollectedResults:
+    """Returns the results of the collecting sink ``made`` of a job that runs."""
+    sink: CollectSink = made.options["sink"]
     vertex_id = next(
         key for key, program in job.programs.items() if getattr(program.operators[0].options, "sink", None) is sink
     )
-    control = executor.execute_async(job.graph, job.blobs)
-    return CloseableIterator(control, CollectedResults(_Sink(control, vertex_id), token, type_info, guarantee))
+    return CollectedResults(_Sink(control, vertex_id), sink.token, type_info, guarantee)
 
 
 class _Sink:
