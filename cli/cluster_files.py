@@ -179,6 +179,12 @@ class ClusterFiles:
             with contextlib.suppress(OSError):  # it holds something
                 directory.rmdir()
 
+    def withdraw(self) -> None:
+        """Removes what a start that failed has left, none of whose processes runs now: all but the logs, which say why, and what was there before it."""
+        self.forget()
+        if not any((self.directory / JOBS).glob("*/execution-plans/*")):
+            self.forget_jobs()
+
     def listens(self, host: str, ports: dict[str, int]) -> None:
         self._ports.write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
 

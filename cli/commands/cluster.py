@@ -125,6 +125,9 @@ def start(
         status = _wait_registered(configuration, address, taskmanagers or _count_own(running), timeout_s)
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
+        if not running:
+            owned.release()
+            files.withdraw()
         raise
     _tell_started(configuration, address, status)
     click.echo(f"Logs: {files.logs}")

@@ -22,6 +22,7 @@ from tidegate.model.errors import ExternalError, Misuse, TidegateError
 from tidegate.model.options import SecurityOptions
 
 if TYPE_CHECKING:
+    from tidegate.cli.cluster_files import ClusterFiles
     from tidegate.cli.embedded.application import Application
     from tidegate.cli.embedded.children import StartReport
     from tidegate.model.configuration import Configuration
@@ -106,9 +107,28 @@ def jobmanager(
     if allow_faults:
         forced.append("tidegate.testing.allow-faults=true")
     configuration = load_configuration(config, definitions, *forced)
+    is_by_hand = process["ready_fd"] is None
+    at_home = _checkpoints_at_home(configuration) if is_by_hand else None
+    if at_home is not None:
+        configuration = load_configuration(config, definitions, *forced, *at_home.checkpoint_definitions(configuration))
     options = [] if config is None else [f"--config={config}"]
     application = None if job is None else Application(job, arguments, options, definitions)
     serve_job_manager(configuration, application, **process)
+
+
+def _checkpoints_at_home(configuration: Configuration) -> ClusterFiles | None:
+    """Claims the files of the cluster of this machine for this process, where the checkpoints of its jobs go: nothing says where else. Raises
+    ``ExternalError`` when they cannot be made."""
+    from tidegate.aio.homes import home_of, own_only
+    from tidegate.cli.cluster_files import ClusterFiles
+
+    files = ClusterFiles.of(home_of(configuration), configuration)
+    if not files.checkpoint_definitions(configuration):
+        return None
+    files.claim(configuration)  # until the process ends
+    own_only(files.directory)
+    click.echo(f"Checkpoints: {files.checkpoints}", err=True)
+    return files
 
 
 def serve_job_manager(

@@ -81,8 +81,11 @@ async def start_services(configuration: Configuration, services: Services, shutd
 
     own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
     port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
+    port_option = (JobManagerOptions.RPC_PORT if own is None else JobManagerOptions.RPC_BIND_PORT).key
     bind_host, limits = configuration.get(JobManagerOptions.BIND_HOST), request_limits(configuration)
-    server, bound = await start_server(bind_host, port, register, "JobManager", core.refusal, limits, *rest.secured)
+    server, bound = await start_server(
+        bind_host, port, register, "JobManager", core.refusal, limits, *rest.secured, option=port_option
+    )
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     if workers is not None:

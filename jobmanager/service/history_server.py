@@ -181,7 +181,7 @@ async def start_history_server(configuration: Configuration, services: Services)
     runner = runner_of(HistoryServer(configuration, history, admission).application())
     await runner.setup()
     services.started("history server: up", runner.cleanup)
-    bound = await serve_http(runner, host, port, "history server", tls=tls)
+    bound = await serve_http(runner, host, port, "history server", tls=tls, option=HistoryOptions.PORT.key)
     _log.info("history server: port %d", bound)
     return bound
 

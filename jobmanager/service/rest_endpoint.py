@@ -131,7 +131,7 @@ class RestEndpoint:
         await self._runner.setup()
         try:
             tls = https_server(self._configuration, host)
-            return await serve_http(self._runner, host, port, "REST endpoint", most, tls)
+            return await serve_http(self._runner, host, port, "REST endpoint", most, tls, RestOptions.PORT.key)
         except TidegateError:
             await self._runner.cleanup()
             raise

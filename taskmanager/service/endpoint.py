@@ -72,6 +72,7 @@ async def start_endpoint(
         limits=request_limits(configuration),
         transport=transport,
         interceptors=checks,
+        option=TaskManagerOptions.RPC_PORT.key,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,23 @@ def test_ctrl_c_ends_a_local_run_with_everything_it_started(tmp_path: Path, shor
         for member in marked(short_tmp.name):
             member.kill()
         process.wait(10)
+
+
+def test_a_start_that_fails_says_which_port_is_taken_and_leaves_its_logs_alone(tmp_path: Path, short_tmp: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_cli(
+            "cluster", "start", "--dir", str(tmp_path / "state"), "-D", "jobmanager.rpc.port=0", "-D", f"rest.port={port}",
+            directory=tmp_path, limit_s=START_LIMIT_S, **environment(short_tmp),
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"error: cannot start the REST endpoint on localhost:{port}: Address already in use; choose another port with "
+        "-D rest.port=PORT, or rest.port in config.yaml; 0 takes one that is free"
+    )
+    left = {str(path.relative_to(tmp_path / "state" / "clusters")) for path in tmp_path.glob("state/clusters/**/*")}
+    assert left == {"default", "default/log", "default/log/jobmanager.log", "default/log/jobmanager.out"}
+    assert marked(short_tmp.name) == []
 
 
 def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:

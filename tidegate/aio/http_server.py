@@ -19,15 +19,21 @@ _ACCEPTED_AT_ONCE = 8
 
 
 async def serve_http(
-    runner: web.AppRunner, host: str, port: int, what: str, most: int | None = None, tls: ssl.SSLContext | None = None
+    runner: web.AppRunner,
+    host: str,
+    port: int,
+    what: str,
+    most: int | None = None,
+    tls: ssl.SSLContext | None = None,
+    option: str = "",
 ) -> int:
     """Listen for a runner that is set up; the port. ``most``: connections at once; ``None``: a part of the descriptors of the process. ``tls``: for
-    HTTPS. Raises ``ExternalError`` that names ``what`` when it cannot be had."""
+    HTTPS. ``option``: the one that sets the port. Raises ``ExternalError`` that names ``what`` when it cannot be had."""
     _bound_connections(runner, most or http_connections())
     try:
         sockets = listen(host, port)
     except OSError as error:
-        raise port_error(host, port, what, error) from None
+        raise port_error(host, port, what, error, option) from None
     if tls is not None:
         sockets = [tells_refusals(tls, one, what) for one in sockets]
     for one in sockets:

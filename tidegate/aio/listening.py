@@ -45,11 +45,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def port_error(host: str, port: int, what: str, error: OSError) -> ExternalError:
-    """Returns the error for a port that cannot be used, in words for users."""
+def port_error(host: str, port: int, what: str, error: OSError, option: str = "") -> ExternalError:
+    """Returns the error for a port that cannot be used, in words for users. ``option``: the one that sets the port."""
     is_a_name = isinstance(error, socket.gaierror)  # which has numbers of its own
     why = os.strerror(error.errno) if error.errno and not is_a_name else error.strerror or str(error)
-    return ExternalError(f"cannot start the {what} on {host}:{port}: {why}; choose another port")
+    way_out = "choose another port"
+    if option:
+        way_out += f" with -D {option}=PORT, or {option} in config.yaml; 0 takes one that is free"
+    return ExternalError(f"cannot start the {what} on {host}:{port}: {why}; {way_out}")
 
 
 def _addresses(host: str) -> list[str]:

@@ -101,18 +101,19 @@ async def start_server(
     limits: RequestLimits = RequestLimits(),
     transport: Transport = PLAIN,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    option: str = "",
 ) -> tuple[grpc.aio.Server, int]:
     """Returns a running server and its port (the one given, or the free one that was found for 0). While ``refuses`` returns an error, each call that begins
     is answered with it. It accepts as many connections as its process has descriptors for, half of them from one host (``GrpcConnections``).
 
-    Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
+    Raises ``ExternalError`` that names ``what``, the port and the ``option`` that sets it when it cannot be had.
     """
     for left in reversed(range(_TRIES if port == 0 else 1)):
         try:
             return await _start_server(_free_addresses(host, port), register, refuses, limits, transport, interceptors)
         except OSError as error:
             if left == 0:
-                raise port_error(host, port, what, error) from None
+                raise port_error(host, port, what, error, option) from None
     raise AssertionError("unreachable")
 
 

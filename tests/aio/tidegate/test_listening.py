@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 from aiohttp import web
 
+from tests.aio.jobmanager.cluster import running_job_manager
 from tidegate.aio import listening
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.listening import listen
@@ -121,3 +122,13 @@ async def test_a_host_that_nobody_knows_is_named() -> None:
         ExternalError, match=r"cannot start the JobManager on nowhere\.invalid:0: .*; choose another port"
     ):
         await start_server("nowhere.invalid", 0, no_services, "JobManager")
+
+
+async def test_a_port_in_use_is_told_with_the_option_that_sets_it() -> None:
+    async with running_job_manager() as listening:
+        for option, port in (("rest.port", listening.rest_port), ("jobmanager.rpc.port", listening.rpc_port)):
+            told = f"localhost:{port}: Address already in use; choose another port with -D {option}=PORT, or {option} in config.yaml"
+            with pytest.raises(ExternalError) as raised:
+                async with running_job_manager(**{option.replace(".", "_"): str(port)}):
+                    pass
+            assert told in raised.value.message

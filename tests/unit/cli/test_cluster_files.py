@@ -8,12 +8,16 @@ import stat
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tidegate.aio.homes import home_of
+from tidegate.aio.working_directories import if_dead
 from tidegate.cli.cluster_files import ClusterFiles, clusters_of
 from tidegate.cli.embedded.own_files import EmbeddedFiles, sweep_embedded
+from tidegate.cli.main import main
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
+from tidegate.model.options import CheckpointingOptions
 
 
 def configured(**texts: str) -> Configuration:
@@ -191,3 +195,56 @@ def test_what_the_jobmanager_starts_on_this_machine_is_found_by_the_commands_of_
         files.worker_definitions(configured(tidegate_resourcemanager_driver="process", env_log_dir="/l")) == places[:1]
     )
     assert files.worker_definitions(configured(tidegate_resourcemanager_driver="command")) == []
+
+
+def test_a_start_that_failed_leaves_its_logs_alone(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    files.make()
+    files.claim(configured()).release()
+    files.listens("localhost", {"rpc_port": 1, "rest_port": 2})
+    (files.pids / "jobmanager.pid").write_text("1 0\n")
+    (files.logs / "jobmanager.log").write_text("why\n")
+    for part in ("leader", "blobs/x", "store"):
+        (files.directory / "ha" / "default" / part).mkdir(parents=True)
+    files.withdraw()
+    assert [path.relative_to(files.directory) for path in sorted(files.directory.rglob("*"))] == [
+        Path("log"),
+        Path("log/jobmanager.log"),
+    ]
+
+
+def test_a_start_that_failed_keeps_the_jobs_that_were_there(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    files.make()
+    job = files.directory / "ha" / "default" / "execution-plans" / "a"
+    job.mkdir(parents=True)
+    files.withdraw()
+    assert job.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_default"),
+    [([], True), (["execution.checkpointing.dir=/there"], False), (["jobmanager.bind-host=0.0.0.0"], False)],
+)
+def test_a_jobmanager_started_by_hand_has_the_directory_of_the_cluster_of_this_machine(
+    tmp_path: Path, settings: list[str], is_default: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Configuration] = []
+    monkeypatch.setattr(
+        "tidegate.cli.commands.processes.serve_job_manager",
+        lambda configuration, *_, **__: served.append(configuration),
+    )
+    words = [word for text in [f"tidegate.home={tmp_path}", *settings] for word in ("-D", text)]
+    result = CliRunner().invoke(main, ["jobmanager", *words])
+    assert result.exit_code == 0, result.output
+    expected = tmp_path / "clusters" / "default" / "checkpoints"
+    directory = served[0].get(CheckpointingOptions.DIRECTORY)
+    if is_default:
+        assert directory == str(expected)
+        assert result.stderr == f"Checkpoints: {expected}\n"
+        with if_dead(expected.parent) as is_dead:
+            assert not is_dead, "`tidegate cluster start` would remove what it writes"
+        assert stat.S_IMODE(expected.parent.stat().st_mode) == stat.S_IRWXU
+    else:
+        assert directory != str(expected)
+        assert not (tmp_path / "clusters").exists()
