@@ -236,9 +236,9 @@ class JobManagerClient:
 
         return self._beyond(ask)
 
-    def list_jobs(self, include_terminal: bool) -> list[pb.JobStatus]:
+    def list_jobs(self, include_terminal: bool, timeout_s: float = CALL_TIMEOUT_S) -> list[pb.JobStatus]:
         request = pb.ListJobsRequest(include_terminal=include_terminal)
-        return list(self._call(lambda: self._stub.ListJobs(request, timeout=CALL_TIMEOUT_S)).jobs)
+        return list(self._call(lambda: self._stub.ListJobs(request, timeout=timeout_s)).jobs)
 
     def checkpoints(self, job_id: str, subtasks_of: int = 0) -> pb.CheckpointList:
         """Returns the history of checkpoints; only the one with the id ``subtasks_of`` carries its subtasks."""

@@ -12,8 +12,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _CAPITAL = re.compile("[A-Z]")
 _WORD = re.compile("-[A-Za-z][A-Za-z-]{3,}")
@@ -22,6 +26,8 @@ _CLOSE = 0.8
 """Of difflib's ratio, from 0 to 1: as close as one wrong or missing letter in a word of five. Chosen."""
 _JOB_ID = re.compile("[0-9a-fA-F]{32}")
 
+_PYTHON, _GENERAL = "Python", "Cluster and configuration"
+_GENERAL_OPTIONS = {"--jobmanager", "--config", "-D", "--verbose", "--help"}
 OF_JAVA = {
     ("-c", "--class"): "names the main class of a Java program, and programs of tidegate are in Python: give a job file, or a module with -pym",
     ("-C", "--classpath"): "adds JARs to a Java program, and programs of tidegate are in Python: files that functions import are given with -pyfs",
@@ -48,8 +54,23 @@ class JobIdType(click.types.StringParamType):
             )
         return value.lower()
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from tidegate.cli.completion import jobs
+
+        return jobs(ctx, param, incomplete)
+
+
+class SnapshotType(click.types.StringParamType):
+    """The path of a savepoint or checkpoint, local or a URI."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from tidegate.cli.completion import snapshots
+
+        return snapshots(ctx, param, incomplete)
+
 
 JOB_ID = JobIdType()
+SNAPSHOT = SnapshotType()
 
 
 class FlinkCommand(click.Command):
@@ -65,9 +86,24 @@ class FlinkCommand(click.Command):
             if isinstance(option, click.Option)
             for name in (*option.opts, *option.secondary_opts)
         }
-        return super().parse_args(
-            ctx, respelled(args, takes_value, self.names_program, is_mixed=ctx.allow_interspersed_args)
-        )
+        try:
+            args = respelled(args, takes_value, self.names_program, is_mixed=ctx.allow_interspersed_args)
+        except click.UsageError:
+            if not ctx.resilient_parsing:  # as click itself completes what is not right yet
+                raise
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """In groups: what is special to the command, what a program brings with it, and what all have."""
+        groups: dict[str, list[tuple[str, str]]] = {"Options": [], _PYTHON: [], _GENERAL: []}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                groups[_group_of(option)].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 class ProgramCommand(FlinkCommand):
@@ -81,7 +117,7 @@ class ProgramCommand(FlinkCommand):
         behind_the_first = [one for one in self.get_params(ctx) if isinstance(one, click.Argument) and one.nargs == 1][
             1:
         ]
-        for argument in behind_the_first if "--" not in args else ():
+        for argument in behind_the_first if "--" not in args and not ctx.resilient_parsing else ():
             found = str(ctx.params.get(argument.name or "") or "")
             if found.startswith("-"):
                 raise click.UsageError(
@@ -89,6 +125,12 @@ class ProgramCommand(FlinkCommand):
                     ctx,
                 )
         return rest
+
+
+def _group_of(option: click.Parameter) -> str:
+    if option.opts[0].startswith("-py"):
+        return _PYTHON
+    return _GENERAL if _GENERAL_OPTIONS.intersection(option.opts) else "Options"
 
 
 def respelled(

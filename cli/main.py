@@ -7,6 +7,7 @@ import click
 from tidegate.cli.commands.application import run_application
 from tidegate.cli.commands.autoscale import autoscale
 from tidegate.cli.commands.cluster import cluster
+from tidegate.cli.commands.completion import completion
 from tidegate.cli.commands.fault import fault
 from tidegate.cli.commands.ha import ha
 from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
@@ -23,8 +24,27 @@ from tidegate.cli.commands.txn import txn
 from tidegate.cli.commands.upgrade import upgrade
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
+SECTIONS = {
+    "Jobs": ("run", "run-application", "sql", "info", "list", "cancel", "stop", "rescale", "autoscale", "upgrade"),
+    "Checkpoints and state": ("savepoint", "checkpoint", "checkpoints", "state", "txn"),
+    "Clusters": ("cluster", "jobmanager", "taskmanager", "historyserver", "ha", "security", "package"),
+    "Tools": ("fault", "completion"),
+}
+"""Commands in the order in which `tidegate --help` shows them."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+
+class _Main(click.Group):
+    """All commands, in sections."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                limit = formatter.width - longest - 6
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit)) for name in names])
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(VERSION, message=f"tidegate %(version)s on Python {PYTHON_VERSION}")
 def main() -> None:
     """Run streaming jobs with exactly-once checkpoints: a JobManager, TaskManagers with slots, and jobs."""
@@ -52,6 +72,7 @@ for command in (
     fault,
     package,
     security,
+    completion,
     jobmanager,
     taskmanager,
     historyserver,

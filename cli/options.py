@@ -12,6 +12,8 @@ import click
 from tidegate.model.errors import Misuse, Unreachable
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from tidegate.cli.client import JobManagerClient
     from tidegate.model.configuration import Configuration
 
@@ -31,6 +33,7 @@ def configuration_options(command: Command) -> Command:
         metavar="KEY=VALUE",
         help="Set one option; may be repeated.",
         callback=_with_handed_over,
+        shell_complete=_keys,
     )(command)
     return click.option(
         "--config",
@@ -38,6 +41,15 @@ def configuration_options(command: Command) -> Command:
         metavar="FILE",
         help="Configuration file (YAML); default: $TIDEGATE_CONFIG, or config.yaml in $TIDEGATE_CONF_DIR.",
     )(command)
+
+
+def _keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the keys of options that begin so, each with `=`."""
+    from click.shell_completion import CompletionItem
+
+    from tidegate.model.options import declared
+
+    return [CompletionItem(f"{key}=") for key in sorted(declared()) if key.startswith(incomplete)]
 
 
 def _with_handed_over(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.command_line import ProgramCommand
+from tidegate.cli.command_line import SNAPSHOT, ProgramCommand
 from tidegate.cli.commands.processes import ProcessOptions, process_options, serve_job_manager
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, load_configuration
@@ -19,7 +19,9 @@ DRIVER = "tidegate.resourcemanager.driver"
 @click.option(
     "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
 )
-@click.option("-s", "--from-savepoint", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@click.option(
+    "-s", "--from-savepoint", "restore", type=SNAPSHOT, metavar="PATH", help="Start from this checkpoint or savepoint."
+)
 @click.option(
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
 )

@@ -73,7 +73,7 @@ def list_jobs(
 
 
 @click.command(cls=FlinkCommand)
-@click.argument("job", metavar="JOB", required=False)
+@click.argument("job", metavar="JOB", required=False, shell_complete=JOB_ID.shell_complete)
 @click.option(
     "-s",
     "--with-savepoint",

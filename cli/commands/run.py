@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli.command_line import ProgramCommand
+from tidegate.cli.command_line import SNAPSHOT, ProgramCommand
 from tidegate.cli.errors import reporting
 from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import (
@@ -85,7 +85,9 @@ class RunOptions:
     help="Attached: Ctrl-C cancels the job; else the job goes on.",
 )
 @_PARALLELISM
-@click.option("-s", "--from-savepoint", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@click.option(
+    "-s", "--from-savepoint", "restore", type=SNAPSHOT, metavar="PATH", help="Start from this checkpoint or savepoint."
+)
 @click.option(
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
 )

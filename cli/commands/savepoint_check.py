@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.command_line import ProgramCommand
+from tidegate.cli.command_line import SNAPSHOT, ProgramCommand
 from tidegate.cli.errors import reporting
 from tidegate.cli.json_output import DOCUMENT, json_option, print_json
 from tidegate.cli.options import configuration_options, load_configuration
@@ -61,7 +61,7 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
 @json_option(DOCUMENT)
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", type=SNAPSHOT)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 @_failing_with(CANNOT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.command_line import JOB_ID, FlinkCommand
+from tidegate.cli.command_line import JOB_ID, SNAPSHOT, FlinkCommand
 from tidegate.cli.commands.savepoint_check import check
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
@@ -51,7 +51,13 @@ class _Savepoint(FlinkCommand):
 @click.command(cls=_Savepoint)
 @click.argument("job", metavar="[JOB]", type=JOB_ID, required=False)
 @click.argument("directory", metavar="[DIR]", required=False)
-@click.option("-d", "--dispose", metavar="PATH", help="Remove this savepoint with its files, instead of taking one.")
+@click.option(
+    "-d",
+    "--dispose",
+    type=SNAPSHOT,
+    metavar="PATH",
+    help="Remove this savepoint with its files, instead of taking one.",
+)
 @_FORMAT
 @_DETACHED
 @TIMEOUT

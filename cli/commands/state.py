@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.command_line import SNAPSHOT
 from tidegate.cli.errors import FAILED, reporting
 from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.model.errors import Misuse, StorageError
@@ -38,7 +39,7 @@ def state() -> None:
 
 
 @state.command("list")
-@click.argument("path")
+@click.argument("path", type=SNAPSHOT)
 @json_option(LINES)
 @reporting
 def list_states(path: str, as_json: bool) -> None:
@@ -71,7 +72,7 @@ def list_states(path: str, as_json: bool) -> None:
 
 
 @state.command("show")
-@click.argument("path")
+@click.argument("path", type=SNAPSHOT)
 @click.option("--operator", "operator_name", required=True, metavar="UID", help="The operator: its uid, id or name.")
 @click.option("--name", metavar="STATE", help="The state; default: all of the operator.")
 @click.option("--key", metavar="KEY", help='Only this key; several fields as JSON: \'["UA", "EWR"]\'.')
@@ -114,8 +115,8 @@ def show_state(
 
 
 @state.command("diff")
-@click.argument("first", metavar="PATH1")
-@click.argument("second", metavar="PATH2")
+@click.argument("first", metavar="PATH1", type=SNAPSHOT)
+@click.argument("second", metavar="PATH2", type=SNAPSHOT)
 @click.option(
     "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Entries to show of each sort."
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from tidegate.cli.command_line import SNAPSHOT
 from tidegate.cli.errors import FAILED, reporting
 from tidegate.cli.json_output import LINES, json_option, print_all_json
 from tidegate.cli.options import Command
@@ -50,7 +51,7 @@ def _several(flag: str, name: str, metavar: str, what: str) -> Callable[[Command
 def _systems(command: Command) -> Command:
     """The arguments that all commands share."""
     for option in (
-        click.argument("paths", metavar="[PATH]...", nargs=-1),
+        click.argument("paths", metavar="[PATH]...", nargs=-1, type=SNAPSHOT),
         click.option("--kafka", metavar="HOST:PORT", default="", help="The brokers of the sink."),
         click.option(
             "--transactional-id-prefix",

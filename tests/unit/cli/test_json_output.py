@@ -52,7 +52,7 @@ def test_whatever_lists_or_shows_has_it() -> None:
         for name, command in [*leaves(main), ("savepoint check", check)]
         if any("--json" in option.opts for option in command.params)
     }
-    assert shows - {"ha check"} == have
+    assert shows - {"ha check", "completion show"} == have
 
 
 class FakeClient:
