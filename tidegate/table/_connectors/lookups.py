@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidegate.functions.sql.changelog import has_kinds
 from tidegate.functions.sql.scalar import arrow_schema
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.logical_types import LogicalType, TypeRoot
@@ -58,7 +59,13 @@ def _table(
     physical = physical_type(table)
     columns, metadata = read_columns(node_id, source, options, len(physical.fields))
     if options["connector"] == "filesystem":
-        files = FileRows(name, file_source(shape, options, physical, metadata), columns, arrow_schema(produced))
+        read = file_source(shape, options, physical, metadata)
+        if has_kinds(read.schema):
+            raise InvalidJob(
+                f"node {node_id}: the files of the table {name} have changes ({options['format']}), and a lookup join reads rows: join with "
+                "its rows as a stream, without FOR SYSTEM_TIME AS OF"
+            )
+        files = FileRows(name, read, columns, arrow_schema(produced))
         return _retried(WholeTable(files, keys, reloads_of(options)), retries)
     kind = cache_of(options)
     if options["connector"] == PYTHON:
