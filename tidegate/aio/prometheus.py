@@ -3,7 +3,8 @@
     scope taskmanager_job_task, name numRecordsIn  ─▶  flink_taskmanager_job_task_numRecordsIn{host=...,job_name=...} 5.0
 
 Everything is a gauge, as there: what a counter counts begins again with each attempt. Figures are gathered when they are asked
-for, on the loop of the process, so nothing is gathered without a reader. Where there are users, a reader is one of them.
+for, on the loop of the process, so nothing is gathered without a reader. Where there are users, a reader is one of them; elsewhere, at loopback, it is a
+process of the user whose process this is, or of root.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -21,6 +23,9 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, ExternalError, NotAuthenticated, NotPermitted
 from tidegate.model.options import MetricOptions
 from tidegate.security.users import Role
+
+if TYPE_CHECKING:
+    from tidegate.aio.local_users import LocalUsers
 
 FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 NAME = "prom"
@@ -106,7 +111,9 @@ def ports_of(text: str) -> range:
     return found
 
 
-async def serve_metrics(configuration: Configuration, host: str, gather: Gather) -> tuple[int, Stop] | None:
+async def serve_metrics(
+    configuration: Configuration, host: str, gather: Gather, local_users: LocalUsers | None = None
+) -> tuple[int, Stop] | None:
     """Listen as the configuration asks; the port and how to stop. ``None`` when no port is configured, or when every port is in use:
     that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
     if not is_asked_for(configuration):
@@ -115,18 +122,22 @@ async def serve_metrics(configuration: Configuration, host: str, gather: Gather)
 
     from tidegate.aio.admission import CHALLENGE, Admission
     from tidegate.aio.http_server import serve_http
+    from tidegate.aio.own_user import OwnUser
 
     admission = Admission.of(configuration)
+    own_user = OwnUser.of(configuration, host, local_users) if admission is None else None
 
     async def answer(request: web.Request) -> web.Response:
-        if admission is not None:
-            header, source = request.headers.get("Authorization"), request.remote or ""
-            try:
+        try:
+            if own_user is not None:
+                await own_user.admit(request.transport)
+            if admission is not None:
+                header, source = request.headers.get("Authorization"), request.remote or ""
                 admission.admit_bearer(header, METRICS_ROLES[request.path], f"GET {request.path}", source)
-            except NotAuthenticated as error:
-                return web.Response(status=401, text=f"{error.message}\n", headers=CHALLENGE)
-            except NotPermitted as error:
-                return web.Response(status=403, text=f"{error.message}\n")
+        except NotAuthenticated as error:
+            return web.Response(status=401, text=f"{error.message}\n", headers=CHALLENGE)
+        except NotPermitted as error:
+            return web.Response(status=403, text=f"{error.message}\n")
         return web.Response(body=exposition(gather()), headers={"content-type": CONTENT_TYPE_LATEST})
 
     application = web.Application()

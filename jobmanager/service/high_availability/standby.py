@@ -19,6 +19,7 @@ from tidegate.aio.https import https_client, https_server, rest_url
 from tidegate.aio.rpc import ServerContext, start_server
 from tidegate.aio.transports import transport_of
 from tidegate.coordination.port import Retrieval
+from tidegate.jobmanager.rest.http.admission import COOKIE
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.origin import OriginGuard, allowed_origin, own_names
 from tidegate.jobmanager.rest.http.own_user import own_user_alone
@@ -30,6 +31,10 @@ from tidegate.model.masking import SECRETS
 from tidegate.model.options import JobManagerOptions, RestOptions, SecurityOptions, WebOptions
 from tidegate.wire.leading import LEADER_METADATA
 
+NO_CERTIFICATES = (
+    "A standby passes requests on, and cannot prove by whose certificate they come: send a token as `Authorization: Bearer`, "
+    "or ask the leader at {leader}."
+)
 NO_LEADER = "Service temporarily unavailable due to an ongoing leader election. Please refresh."
 """Flink's own words: its clients repeat a request that is answered with 503."""
 CONNECT_S = 3.0
@@ -157,7 +162,8 @@ class Forwarder:
             return web.Response(status=error.status, body=body, headers=headers)
 
     async def _forwarded(self, request: web.Request) -> web.StreamResponse:
-        """Raises ``RestError`` 503 where there is no leader, or it does not answer."""
+        """Raises ``RestError`` 503 where there is no leader, or it does not answer, and 401 where that refuses a user who is known by a certificate alone:
+        it sees that of this process."""
         leader = await self._lookup.leader()
         if leader is None or not leader.contact.rest or self._session is None:
             raise RestError(503, NO_LEADER)
@@ -171,6 +177,8 @@ class Forwarder:
                 request.method, f"{self._scheme}://{leader.contact.rest}{request.raw_path}", headers=headers, data=body,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
+                if answer.status == 401 and _has_certificate_alone(request):
+                    raise RestError(401, NO_CERTIFICATES.format(leader=f"{self._scheme}://{leader.contact.rest}"))
                 return await self._passed_on(request, answer)
         except (aiohttp.ClientConnectionError, TimeoutError, ConnectionError):  # the last one: our own client has left
             raise RestError(503, NO_LEADER) from None
@@ -188,3 +196,9 @@ class Forwarder:
         except (aiohttp.ClientError, TimeoutError):
             response.force_close()  # too late to say it otherwise: the answer breaks off, as the leader did
         return response
+
+
+def _has_certificate_alone(request: web.Request) -> bool:
+    tls = request.get_extra_info("ssl_object")
+    says_who = "Authorization" in request.headers or COOKIE in request.cookies
+    return not says_who and tls is not None and bool(tls.getpeercert(binary_form=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +13,7 @@ from tests.aio.jobmanager.callers import NOBODY, answers_by_role, audit_files, b
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tests.contract.metrics.flink_names import recorded, served, unused_reasons
 from tests.ports import free_port
+from tidegate.aio.local_users import LocalUsers, Place
 from tidegate.aio.prometheus import FACTORY, METRICS_ROLES, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
@@ -47,6 +49,48 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
     assert found["flink_jobmanager_job_lastCheckpointDuration"][1] >= 0
     assert found["flink_jobmanager_numRunningJobs"][1] == 1
     assert found["flink_jobmanager_job_lastCheckpointExternalPath"][1] == 0, "as Flink's reporter writes a text"
+
+
+class Told(LocalUsers):
+    """A kernel that gives one answer."""
+
+    def __init__(self, user: int) -> None:
+        super().__init__()
+        self._user = user
+
+    async def of(self, client: Place, server: Place) -> int | None:
+        return self._user
+
+
+@pytest.mark.skipif(not LocalUsers.can_tell(), reason="the kernel of this system has no /proc/net/tcp")
+@pytest.mark.parametrize(
+    ("user", "settings", "status"),
+    [
+        (os.geteuid(), {}, 200),
+        (os.geteuid() + 4711, {}, 403),
+        (os.geteuid() + 4711, {"tidegate.security.insecure": "true"}, 200),
+    ],
+    ids=["its own", "another one", "another one of an insecure cluster"],
+)
+async def test_without_users_a_scrape_is_of_the_user_whose_process_it_is(
+    user: int, settings: dict[str, str], status: int
+) -> None:
+    text = {"metrics.reporter.prom.factory.class": FACTORY, "metrics.reporter.prom.port": str(free_port())}
+    samples = [Sample("jobmanager", "n", {"host": "a"}, 1.0)]
+    configuration = Configuration.from_strings({**text, **settings})
+    serving = await serve_metrics(configuration, "127.0.0.1", lambda: samples, Told(user))
+    assert serving is not None
+    port, stop = serving
+    try:
+        async with aiohttp.ClientSession() as session:
+            for path in METRICS_ROLES:
+                async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
+                    assert answer.status == status
+                    said = await answer.text()
+                    assert ("flink_jobmanager_n" in said) == (status == 200)
+                    assert ("the connection is of the user with the id" in said) == (status == 403)
+    finally:
+        await stop()
 
 
 async def test_where_there_are_users_a_scrape_has_the_token_of_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from tests.aio.jobmanager.cluster import (
     run_job,
     running_job_manager,
 )
+from tests.certificates import issue, make_authority, write_stores
 from tests.own import own_signing, own_transport
 from tests.ports import free_port
+from tidegate.aio.https import https_client
 from tidegate.cli.client import JobManagerClient
 from tidegate.coordination.drivers import make_retrieval
 from tidegate.jobmanager.service.app import Listening
@@ -37,6 +40,9 @@ from tidegate.model.ids import JobId
 from tidegate.model.leadership import Contact, Leader
 from tidegate.model.options import SecurityOptions
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.security.keystores import fingerprint_of
+from tidegate.security.user_file import add_user
+from tidegate.security.users import Role
 
 LIMIT_S = 60
 
@@ -251,3 +257,46 @@ async def test_a_standby_serves_its_own_user_alone_unless_there_are_users(
     await forwarder.stop()
     await lookup.close()
     assert asked == [asks]
+
+
+async def test_a_standby_says_that_it_does_not_pass_certificates_of_users_on(tmp_path: Path) -> None:
+    """A user who is known by one alone is sent to the leader, or to a token, which is passed on."""
+    now, life = datetime.now(UTC), timedelta(days=1)
+    authority, users = make_authority(now, life), tmp_path / "users"
+    keystore, truststore = write_stores(tmp_path / "stores", authority, authority, now, life)
+    ada = issue(authority, ["ada"], now, life, is_user=True)
+    own = tmp_path / "ada.pem"
+    own.write_bytes(ada.key_pem() + ada.chain_pem())
+    own.chmod(0o600)
+    token = add_user(users, "ada", Role.VIEW)
+    users.write_text(f"{users.read_text()}ada view cert:{fingerprint_of(ada.certificate)}\n")
+    place = Place(tmp_path)
+    tls = {
+        "security_ssl_rest_enabled": "true",
+        "security_ssl_rest_authentication__enabled": "true",
+        "security_ssl_rest_keystore": str(keystore),
+        "security_ssl_rest_truststore": str(truststore),
+        "tidegate_security_users_file": str(users),
+        "env_log_dir": str(tmp_path),
+    }
+    by_key = {key.replace("__", "-").replace("_", "."): text for key, text in tls.items()}
+    of_user = https_client(Configuration.from_strings({**by_key, "security.ssl.rest.keystore": str(own)}))
+    async with running_job_manager(**place.settings, **tls):
+        leader = Leader(1, Contact("a process", f"127.0.0.1:{place.rpc}", f"127.0.0.1:{place.rest}"))
+        lookup = LeaderLookup(Nowhere(leader))
+        forwarder = Forwarder(Configuration.from_strings(by_key), lookup)
+        port = await forwarder.start("127.0.0.1", 0)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=of_user or False)) as session:
+            for asked, said, status in (
+                (place.rest, {}, 200),
+                (port, headers, 200),
+                (port, {}, 401),
+                (port, {"Authorization": "Bearer tgu_wrong"}, 401),
+            ):
+                async with session.get(f"https://127.0.0.1:{asked}/overview", headers=said) as answer:
+                    assert answer.status == status
+                    text = await answer.text()
+                    assert (f"ask the leader at https://127.0.0.1:{place.rest}" in text) == (status == 401 and not said)
+        await forwarder.stop()
+        await lookup.close()
