@@ -1,4 +1,4 @@
-"""A real cluster for a benchmark: one JobManager and one TaskManager, started by the CLI in a temporary directory."""
+"""A real cluster for a benchmark: one JobManager and its TaskManagers, started by the CLI in a temporary directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
-from tidegate.aio.settings import load_settings
+from tidegate.aio.settings import load_settings, variable_of
 from tidegate.cli.options import client_at
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -32,17 +33,23 @@ def _free_port() -> int:
 
 class BenchCluster:
     """Use it as a context manager. ``directory`` holds logs, checkpoints and results, and is removed at the end. Without ``slots`` there is no TaskManager
-    at first."""
+    at first. ``options``: of all processes; commands and the client have those about security, too."""
 
-    def __init__(self, slots: int, options: dict[str, str] | None = None) -> None:
-        self._slots = slots
+    def __init__(self, slots: int, options: Mapping[str, str] | None = None, *, task_managers: int = 1) -> None:
+        """``slots``: of each of the ``task_managers``."""
+        self._slots, self._task_managers = slots, task_managers if slots else 0
         self._options = dict(options or {})
+        self._security = {
+            variable_of(key): text
+            for key, text in self._options.items()
+            if key.startswith(("security.", "tidegate.security."))
+        }
         self._processes: list[subprocess.Popen[bytes]] = []
         self._definitions: list[str] = []
         self._port = _free_port()
         self.rest_port = _free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-        self.client = client_at(load_settings(), f"127.0.0.1:{self._port}")
+        self.client = client_at(load_settings(environment={**os.environ, **self._security}), f"127.0.0.1:{self._port}")
 
     def __enter__(self) -> BenchCluster:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that clusters end with it
@@ -51,7 +58,7 @@ class BenchCluster:
         self._definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]
         self._start("jobmanager", self._definitions)
         try:
-            if self._slots:
+            for _ in range(self._task_managers):
                 self.start_task_manager(self._slots)
             self._wait_until_it_answers()
         except BaseException as error:
@@ -80,9 +87,8 @@ class BenchCluster:
         """Submit a job (``tidegate run -d``) and give its id."""
         address = ["--jobmanager", f"127.0.0.1:{self._port}"]
         command = [sys.executable, "-m", "tidegate.cli.main", "run", "-d", *address, str(ROOT / job_file), *arguments]
-        done = subprocess.run(
-            command, env=self._environment(), capture_output=True, text=True, check=False, timeout=120
-        )
+        environment = {**self._environment(), **self._security}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             raise RuntimeError(f"{job_file} was refused: {done.stderr.strip()}")
         return done.stdout.split()[-1]
@@ -107,7 +113,8 @@ class BenchCluster:
     def memory(self) -> dict[str, float]:
         """Proportional set size by kind of process, in MiB (several subtasks are summed)."""
         found: dict[str, float] = {}
-        for name, process in zip(("JobManager", "TaskManager"), self._processes, strict=True):
+        names = ("JobManager", *("TaskManager" for _ in self._processes[1:]))
+        for name, process in zip(names, self._processes, strict=True):
             root = psutil.Process(process.pid)
             for one in (root, *root.children(recursive=True)):
                 with suppress(psutil.Error):  # one that has ended meanwhile
@@ -116,7 +123,7 @@ class BenchCluster:
         return found
 
     def _start(self, kind: str, arguments: list[str]) -> None:
-        with open(self.directory / f"{kind}.log", "wb") as log:
+        with open(self.directory / f"{kind}.log", "ab") as log:
             command = [sys.executable, "-m", "tidegate.cli.main", kind, *arguments]
             environment = self._environment()
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory, env=environment)
@@ -126,11 +133,11 @@ class BenchCluster:
         return {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def _wait_until_it_answers(self) -> None:
-        """With the slots that it was to have."""
+        """With the TaskManagers that it was to have."""
         limit = time.monotonic() + START_LIMIT_S
         while time.monotonic() < limit:
             try:
-                if self.client.cluster(timeout_s=1).task_managers or not self._slots:
+                if len(self.client.cluster(timeout_s=1).task_managers) >= self._task_managers:
                     return
             except Exception as error:  # noqa: BLE001  the JobManager may not listen yet
                 last = error
