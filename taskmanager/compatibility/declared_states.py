@@ -52,8 +52,8 @@ from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.async_wait import EVENTS_STATE
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
-from tidegate.taskmanager.operators.rows.cep import EVENTS, NFA_STATE, NODES, QUEUE
 from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
+from tidegate.taskmanager.operators.rows.pattern_state import EVENTS, NFA_STATE, NODES, QUEUE
 from tidegate.taskmanager.operators.sinks.sink import SINK_STATES
 from tidegate.taskmanager.operators.sources.source import STATE_NAME as SPLITS
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction

@@ -8,6 +8,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from tidegate.functions.sql.aggregates import compile_aggregates
+from tidegate.functions.sql.match_recognize import Measures, pattern_of
 from tidegate.functions.sql.over_frames import CompiledOver
 from tidegate.functions.sql.over_windows import is_by_time, over_constants, over_preceding, over_row_type
 from tidegate.functions.sql.scalar import EvaluationContext, arrow_schema, compile_filter
@@ -47,6 +48,7 @@ from tidegate.taskmanager.operators.relational.count_windows import CountWindowA
 from tidegate.taskmanager.operators.relational.final_rows import FinalRows
 from tidegate.taskmanager.operators.relational.interval_join import TableIntervalJoin
 from tidegate.taskmanager.operators.relational.join import Join
+from tidegate.taskmanager.operators.relational.match import Match
 from tidegate.taskmanager.operators.relational.matching import Matcher
 from tidegate.taskmanager.operators.relational.over import OverAggregate
 from tidegate.taskmanager.operators.relational.ranks import Deduplicate, FirstRow, TopN
@@ -449,6 +451,24 @@ def _temporal_sort(name: str, options: RelationalOptions, schema: pa.Schema) -> 
     return TemporalSort(name, schema, time=first.index if is_event_time else None, order=others)
 
 
+def _match(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
+    node = options.node
+    assert isinstance(node, nodes.Match1)
+    spec, row_type = node.match_spec, options.row_types[0]
+    context = EvaluationContext(options.time_zone)
+    first, *others = spec.order_by.fields
+    is_event_time = row_type.fields[first.index].type.kind is TimeKind.ROWTIME
+    return Match(
+        name,
+        spec.partition.fields,
+        schema,
+        pattern_of(spec, row_type, context),
+        Measures(spec, row_type, context),
+        time=first.index if is_event_time else None,
+        order=others,
+    )
+
+
 def _temporal_join(name: str, options: RelationalOptions, schema: pa.Schema) -> Operator:
     node = options.node
     assert isinstance(node, nodes.TemporalJoin1)
@@ -500,6 +520,7 @@ _MAKERS: dict[type[Node], Callable[[str, RelationalOptions, pa.Schema], Operator
     nodes.WindowTableFunction1: _window_table_function,
     nodes.TemporalSort1: _temporal_sort,
     nodes.TemporalJoin1: _temporal_join,
+    nodes.Match1: _match,
     nodes.Sort1: _final_rows,
     nodes.BatchSort1: _final_rows,
     nodes.BatchSortLimit1: _final_rows,

@@ -5,22 +5,17 @@
 
 An event at or behind the watermark is late: side output, or counted and dropped. What a match emits has the time of the match.
 
-State by key: partial matches (one value), and as entries of their own the events of partial matches, the nodes between them, and the queue by time.
-docs/state-format.md has the layout of each state.
+``pattern_state`` has the state by key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
-from tidegate.common.typeinfo import Types
-from tidegate.functions.cep.after_match_skip_strategy import EventId
 from tidegate.functions.cep.compiler import compile_pattern
 from tidegate.functions.cep.functions import PatternContext, TimedOutPartialMatchHandler
-from tidegate.functions.cep.matcher import KeyMatcher, Outcome, enqueue
+from tidegate.functions.cep.matcher import KeyMatcher, PatternOutcome
 from tidegate.functions.cep.nfa import NFA
-from tidegate.functions.cep.shared_buffer import KeptEvent, Node, NodeId, SharedBuffer
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.errors import InvalidJob
@@ -28,89 +23,14 @@ from tidegate.model.program import KeySpec
 from tidegate.model.values import Key
 from tidegate.operator_options import CepOptions
 from tidegate.records.batch import Batch, RecordsBatch
-from tidegate.taskmanager.keyed_state.backend import KeyedEntries
 from tidegate.taskmanager.keyed_state.timers import Timer
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
+from tidegate.taskmanager.operators.rows.pattern_state import PatternState
 from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 
 LATE_RECORDS = "numLateRecordsDropped"
-NFA_STATE: Final = "nfaStateName"
-EVENTS: Final = "sharedBuffer-events"
-NODES: Final = "sharedBuffer-entries"
-QUEUE: Final = "eventQueuesStateName"
-_GONE: Final = object()
-
-
-class _Entries:
-    """Entries of one key: read when they are asked for, written by ``flush``."""
-
-    __slots__ = ("_changed", "_group", "_key", "_table")
-
-    def __init__(self, table: KeyedEntries, group: int, key: Key) -> None:
-        self._table, self._group, self._key = table, group, key
-        self._changed: dict[Any, Any] = {}
-
-    def _find(self, name: Any) -> Any:
-        found = self._changed.get(name)
-        if found is None:
-            found = self._table.peek(self._group, (self._key, name))
-        return None if found is _GONE else found
-
-    def _write(self, name: Any, value: Any) -> None:
-        self._changed[name] = value
-
-    def _remove(self, name: Any) -> None:
-        self._changed[name] = _GONE
-
-    def flush(self) -> None:
-        for name, value in self._changed.items():
-            if value is _GONE:
-                self._table.delete(self._group, (self._key, name))
-            else:
-                self._table.write(self._group, (self._key, name), value)
-        self._changed.clear()
-
-
-class _Events(_Entries):
-    def __getitem__(self, event: EventId) -> KeptEvent:
-        found: KeptEvent = self._find(event)
-        return found
-
-    def __setitem__(self, event: EventId, kept: KeptEvent) -> None:
-        self._write(event, kept)
-
-    def __delitem__(self, event: EventId) -> None:
-        self._remove(event)
-
-
-class _Nodes(_Entries):
-    def __getitem__(self, node: NodeId) -> Node:
-        found: Node = self._find((node,))
-        return found
-
-    def __setitem__(self, node: NodeId, kept: Node) -> None:
-        self._write((node,), kept)
-
-    def __delitem__(self, node: NodeId) -> None:
-        self._remove((node,))
-
-
-class _Queue(_Entries):
-    def get(self, time: int) -> list[Any] | None:
-        found: list[Any] | None = self._find((time,))
-        return found
-
-    def __setitem__(self, time: int, events: list[Any]) -> None:
-        self._write((time,), events)
-
-    def __delitem__(self, time: int) -> None:
-        self._remove((time,))
-
-    def __iter__(self) -> Iterator[int]:
-        """The times that are in state: asked for before anything changes."""
-        return iter([time for (time,) in self._table.of_key(self._group, self._key)])
 
 
 class _Context(PatternContext):
@@ -147,19 +67,14 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
     def open(self) -> None:
         automaton = compile_pattern(self._options.pattern)
         self._nfa = NFA(automaton, handles_timeouts=self._handler is not None, now=lambda: self.context.clock.now_ms())
-        kind = Types.PICKLED_BYTE_ARRAY()
-        self._states = self._backend.table(NFA_STATE, "value", kind)
-        self._events = self._backend.entries_by_key(EVENTS, kind)
-        self._nodes = self._backend.entries_by_key(NODES, kind)
-        self._queue = self._backend.entries_by_key(QUEUE, kind)
         copies = self.context.copies_of(None)
         self._shared, self._own = copies.shared, copies.copy
         self._found = _Context(self.context, self._collector, is_event_time=self._options.is_event_time)
-        self._register = (
-            self._timers.register_event_time_timer
-            if self._options.is_event_time
-            else self._timers.register_processing_time_timer
+        by_event_time = self._options.is_event_time
+        register = (
+            self._timers.register_event_time_timer if by_event_time else self._timers.register_processing_time_timer
         )
+        self._patterns = PatternState(self._backend, self._nfa, register, self._options.comparator)
         self._user.open(self.context)
         super().open()
 
@@ -169,7 +84,7 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
             self._keep(batch, input_index)
         else:
             for value, _ in self._keyed_records(batch, input_index):
-                matcher = self._matcher()
+                matcher = self._patterns.read()
                 now = self.context.clock.now_ms()
                 try:
                     outcomes = matcher.take(self._copied(value), now)
@@ -192,7 +107,7 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
         else:
             now = self.context.clock.now_ms()
         self._backend.set_current(timer.key, timer.group)
-        matcher = self._matcher()
+        matcher = self._patterns.read()
         try:
             outcomes = matcher.advance(now)
         except Exception as error:
@@ -207,7 +122,6 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
 
     def _keep(self, batch: RecordsBatch, input_index: int) -> None:
         watermark, late_tag, collector = self._timers.watermark, self._options.late_tag, self._collector
-        backend = self._backend
         for value, stamp in self._keyed_records(batch, input_index):
             if stamp is None:
                 raise InvalidJob(
@@ -215,44 +129,21 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
                     f"in_processing_time() (record: {value!r})"
                 )
             if stamp > watermark:
-                queue = _Queue(self._queue, backend.group, backend.key)
-                enqueue(queue, self._copied(value), stamp, self._register)
-                queue.flush()
+                self._patterns.enqueue(self._copied(value), stamp)
             elif late_tag is None:
                 self.context.metrics.add(LATE_RECORDS)
             else:
                 collector.add_to_side(late_tag, value, stamp)
 
-    def _matcher(self) -> KeyMatcher:
-        """The state of the current key."""
-        group, key = self._backend.group, self._backend.key
-        kept = self._states.peek(group, (key, None))
-        next_node, counts, value = (0, {}, None) if kept is None else kept
-        state = self._nfa.initial_state() if value is None else self._nfa.state_of(value)
-        buffer = SharedBuffer(
-            _Events(self._events, group, key), _Nodes(self._nodes, group, key), next_node, dict(counts)
-        )
-        queue = _Queue(self._queue, group, key)
-        return KeyMatcher(self._nfa, state, buffer, queue, self._register, self._options.comparator)
-
-    def _finish(self, matcher: KeyMatcher, outcomes: list[Outcome]) -> None:
+    def _finish(self, matcher: KeyMatcher, outcomes: list[PatternOutcome]) -> None:
         """Writes the state of the current key, and lets the function see what was found."""
-        entry = (self._backend.key, None)
-        if matcher.has_begun:
-            if matcher.state.is_changed:
-                kept = (matcher.buffer.next_node, matcher.buffer.counts, matcher.state.to_value())
-                self._states.write(self._backend.group, entry, kept)
-        elif matcher.state.is_changed:
-            self._states.delete(self._backend.group, entry)
-        for entries in (matcher.buffer.events, matcher.buffer.nodes, matcher.queue):
-            assert isinstance(entries, _Entries)
-            entries.flush()
+        self._patterns.write(matcher)
         for outcome in outcomes:
             self._emit(outcome)
         if self._collector.is_full():
             self._collector.flush()
 
-    def _emit(self, outcome: Outcome) -> None:
+    def _emit(self, outcome: PatternOutcome) -> None:
         found = self._found
         found.time = outcome.timestamp
         match = {stage: [self._copied(event) for event in events] for stage, events in outcome.events.items()}
@@ -270,4 +161,4 @@ class CepOperator(FunctionOperatorBase, KeyedOperator):
         return value if value.__class__ in self._shared else self._own(value)
 
 
-__all__ = ["EVENTS", "NFA_STATE", "NODES", "QUEUE", "CepOperator"]
+__all__ = ["CepOperator"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.functions.cep.after_match_skip_strategy import AfterMatchSkipStrategy
 from tidegate.functions.cep.compiler import compile_pattern
-from tidegate.functions.cep.matcher import KeyMatcher, Outcome, enqueue
+from tidegate.functions.cep.matcher import KeyMatcher, PatternOutcome, enqueue
 from tidegate.functions.cep.nfa import NFA
 from tidegate.functions.cep.pattern import Pattern, WithinType
 from tidegate.functions.cep.shared_buffer import SharedBuffer
@@ -44,7 +44,7 @@ class _Keys:
         self._by_clock = case["time"] == "processing"
 
     def step(self, kind: str, time: int, *event: Any) -> dict[str, Any]:
-        outcomes: list[Outcome] = []
+        outcomes: list[PatternOutcome] = []
         late: list[int] = []
         if kind == "event":
             record: Event = (event[0], event[1], event[2], event[3])
@@ -81,7 +81,7 @@ class _Keys:
             self._matchers[key] = KeyMatcher(self._nfa, self._nfa.initial_state(), SharedBuffer({}, {}), {}, register)
         return self._matchers[key]
 
-    def _written(self, outcome: Outcome) -> list[Any]:
+    def _written(self, outcome: PatternOutcome) -> list[Any]:
         time = None if self._by_clock else outcome.timestamp
         return [time, {stage: [event[1] for event in events] for stage, events in outcome.events.items()}]
 

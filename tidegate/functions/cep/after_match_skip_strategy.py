@@ -44,6 +44,7 @@ class AfterMatchSkipStrategy(ABC):
 
     @property
     def is_skip_strategy(self) -> bool:
+        """Whether any other match goes when one is found."""
         return True
 
     @property
@@ -60,6 +61,7 @@ class AfterMatchSkipStrategy(ABC):
 class NoSkipStrategy(AfterMatchSkipStrategy):
     @property
     def is_skip_strategy(self) -> bool:
+        """Whether any other match goes when one is found: none."""
         return False
 
     def first_kept(self, match: Match) -> tuple[EventId, bool] | None:

@@ -5,7 +5,7 @@ A condition of one's own is a function of the event, or of the event and a conte
     Pattern.begin("start").where(lambda event: event.price > 10)
     Pattern.begin("start").where(lambda event, ctx: event.price > sum(e.price for e in ctx.get_events_for_pattern("start")))
 
-What the compiler makes of conditions is a function of a ``View``, which has the event, and what was matched so far where it is asked for.
+What the compiler makes of conditions is a function of a ``EventView``, which has the event, and what was matched so far where it is asked for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SimpleCondition(IterativeCondition):
         """Whether the stage takes the event."""
 
 
-class View(Protocol):
+class EventView(Protocol):
     """An event as conditions see it. ``known``: what simple conditions said of the event, by their number."""
 
     value: Any
@@ -59,7 +59,7 @@ class View(Protocol):
     def context(self) -> IterativeCondition.Context: ...
 
 
-Holds: TypeAlias = Callable[[View], bool]
+Holds: TypeAlias = Callable[[EventView], bool]
 """A compiled condition. ``None`` in its place: it always holds."""
 
 
@@ -89,7 +89,7 @@ class EventCondition(Condition):
             numbers.append(self)
         number, function = numbers.index(self), self._function
 
-        def holds(view: View) -> bool:
+        def holds(view: EventView) -> bool:
             known = view.known[number]
             if known is None:
                 known = view.known[number] = bool(function(view.value))
@@ -190,6 +190,7 @@ def _takes_context(function: Callable[..., Any]) -> bool:
 __all__ = [
     "AndCondition",
     "Condition",
+    "EventView",
     "Holds",
     "IterativeCondition",
     "NotCondition",
@@ -197,6 +198,5 @@ __all__ = [
     "SimpleCondition",
     "SubtypeCondition",
     "TrueCondition",
-    "View",
     "condition_of",
 ]

@@ -16,7 +16,7 @@ from tidegate.functions.cep.shared_buffer import SharedBuffer
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PatternOutcome:
     """A match, or a timed-out partial match, with its time in ms."""
 
     events: Found
@@ -64,9 +64,9 @@ class KeyMatcher:
         self.current: tuple[Any, ...] = ()
         """The event that is worked on; none yet: empty."""
 
-    def advance(self, now: int) -> list[Outcome]:
+    def advance(self, now: int) -> list[PatternOutcome]:
         """The watermark, or the clock, is there: finds what the events up to it complete, and what has timed out."""
-        found: list[Outcome] = []
+        found: list[PatternOutcome] = []
         for timestamp in sorted(time for time in self.queue if time <= now):
             self._advance_time(timestamp, found)
             events = self.queue.get(timestamp) or []
@@ -76,9 +76,9 @@ class KeyMatcher:
         self._advance_time(now, found)
         return found
 
-    def take(self, value: Any, now: int) -> list[Outcome]:
+    def take(self, value: Any, now: int) -> list[PatternOutcome]:
         """In processing time: finds what an event completes, and what has timed out."""
-        found: list[Outcome] = []
+        found: list[PatternOutcome] = []
         self._advance_time(now, found)
         self._process(value, now, found)
         return found
@@ -88,18 +88,18 @@ class KeyMatcher:
         """Whether there is more to keep than the automaton's first state."""
         return len(self.state.partial) != 1 or len(self.state.completed) > 0
 
-    def _advance_time(self, timestamp: int, found: list[Outcome]) -> None:
+    def _advance_time(self, timestamp: int, found: list[PatternOutcome]) -> None:
         matches, timed_out = self._nfa.advance_time(self.state, self.buffer, timestamp)
-        found += [Outcome(match, timestamp) for match in matches]
-        found += [Outcome(match, ended, is_timed_out=True) for match, ended in timed_out]
+        found += [PatternOutcome(match, timestamp) for match in matches]
+        found += [PatternOutcome(match, ended, is_timed_out=True) for match, ended in timed_out]
 
-    def _process(self, value: Any, timestamp: int, found: list[Outcome]) -> None:
+    def _process(self, value: Any, timestamp: int, found: list[PatternOutcome]) -> None:
         self.current = (value,)
         matches = self._nfa.process(self.state, self.buffer, value, timestamp)
         if self.state.has_begun and self._nfa.window_ms > 0:
             self._register(timestamp + self._nfa.window_ms)
             self.state.has_begun = False
-        found += [Outcome(match, timestamp) for match in matches]
+        found += [PatternOutcome(match, timestamp) for match in matches]
 
 
-__all__ = ["KeyMatcher", "Outcome", "Queue", "enqueue"]
+__all__ = ["KeyMatcher", "PatternOutcome", "Queue", "enqueue"]

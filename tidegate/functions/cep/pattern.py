@@ -168,28 +168,35 @@ class Pattern:
         return self
 
     def get_name(self) -> str:
+        """Returns the name of the stage."""
         return self._name
 
     def get_previous(self) -> Pattern | None:
+        """Returns the stage before; ``None``: it is the first one."""
         return self._previous
 
     def get_times(self) -> Times | None:
+        """Returns how many events the stage takes; ``None``: one."""
         return self._times
 
     def get_quantifier(self) -> Quantifier:
+        """Returns the quantifier of the stage."""
         return self._quantifier
 
     def get_condition(self) -> Condition:
+        """Returns the condition of the stage, which always holds if none was given."""
         return self._condition or TrueCondition()
 
     def get_until_condition(self) -> Condition | None:
+        """Returns the condition that ends the stage."""
         return self._until
 
     def get_window_size(self, within_type: WithinType = WithinType.FIRST_AND_LAST) -> int | None:
-        """In ms."""
+        """Returns the time of ``within`` in ms."""
         return self._windows.get(within_type)
 
     def get_after_match_skip_strategy(self) -> AfterMatchSkipStrategy:
+        """Returns what a match leaves of others."""
         return self._skip
 
     def __str__(self) -> str:
@@ -229,15 +236,19 @@ class GroupPattern(Pattern):
         self._group = group
 
     def get_raw_pattern(self) -> Pattern:
+        """Returns the pattern that is the stage."""
         return self._group
 
     def where(self, condition: GivenCondition) -> NoReturn:
+        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
         raise MalformedPatternException("GroupPattern does not support where clause.")
 
     def or_(self, condition: GivenCondition) -> NoReturn:
+        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
         raise MalformedPatternException("GroupPattern does not support or clause.")
 
     def subtype(self, subtype_class: type) -> NoReturn:
+        """Raises ``MalformedPatternException``: the stages of a group have conditions, a group has none."""
         raise MalformedPatternException("GroupPattern does not support subtype clause.")
 
 

@@ -59,23 +59,29 @@ class Quantifier:
 
     @staticmethod
     def one(strategy: ConsumingStrategy) -> Quantifier:
+        """Makes that of a stage of one event."""
         return Quantifier(QuantifierProperty.SINGLE, strategy)
 
     @staticmethod
     def looping(strategy: ConsumingStrategy) -> Quantifier:
+        """Makes that of a stage of any number of events."""
         return Quantifier(QuantifierProperty.LOOPING, strategy)
 
     @staticmethod
     def times(strategy: ConsumingStrategy) -> Quantifier:
+        """Makes that of a stage of some events."""
         return Quantifier(QuantifierProperty.TIMES, strategy)
 
     def has_property(self, wanted: QuantifierProperty) -> bool:
+        """Tells whether the quantifier has it."""
         return wanted in self._properties
 
     def get_consuming_strategy(self) -> ConsumingStrategy:
+        """Returns which events may lie before the first one of the stage."""
         return self._strategy
 
     def get_inner_consuming_strategy(self) -> ConsumingStrategy:
+        """Returns which events may lie between two of the stage."""
         return self._inner
 
     def is_negated(self) -> bool:

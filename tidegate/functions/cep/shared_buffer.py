@@ -21,7 +21,7 @@ K = TypeVar("K", contravariant=True)
 V = TypeVar("V")
 
 
-class Entries(Protocol[K, V]):
+class KeptEntries(Protocol[K, V]):
     """What is kept by name: a dict, or state. Values are never changed in place."""
 
     def __getitem__(self, name: K, /) -> V: ...
@@ -38,8 +38,8 @@ class SharedBuffer:
 
     def __init__(
         self,
-        events: Entries[EventId, KeptEvent],
-        nodes: Entries[NodeId, Node],
+        events: KeptEntries[EventId, KeptEvent],
+        nodes: KeptEntries[NodeId, Node],
         next_node: NodeId = 0,
         counts: dict[int, int] | None = None,
     ) -> None:
@@ -110,4 +110,4 @@ class SharedBuffer:
                 del self.counts[time]
 
 
-__all__ = ["Entries", "KeptEvent", "Node", "NodeId", "SharedBuffer"]
+__all__ = ["KeptEntries", "KeptEvent", "Node", "NodeId", "SharedBuffer"]

@@ -11,6 +11,7 @@ from tidegate.datastream._streams.stream_types import column_key
 from tidegate.datastream.data_stream import DataStream, KeyedStream
 from tidegate.functions.sql.aggregates import UserAggregates, compile_aggregates
 from tidegate.functions.sql.changelog import has_kinds, with_kinds
+from tidegate.functions.sql.match_recognize import Measures, pattern_of
 from tidegate.functions.sql.over_frames import CompiledOver
 from tidegate.functions.sql.over_windows import (
     Over,
@@ -237,6 +238,11 @@ def _session_keys(node: Node) -> Keys:
     return (window.partition_key_indices,)
 
 
+def _match_keys(node: Node) -> Keys:
+    assert isinstance(node, plan_nodes.Match1)
+    return (node.match_spec.partition.fields,)
+
+
 def _no_keys(node: Node) -> Keys:
     return ((),)
 
@@ -346,6 +352,7 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.WindowTableFunction1: _session_keys,
     plan_nodes.TemporalSort1: _no_keys,
     plan_nodes.TemporalJoin1: _join_keys,
+    plan_nodes.Match1: _match_keys,
     **FINAL,
 }
 """By node: how its inputs are dealt."""
@@ -407,11 +414,24 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
             first = node.order_by.fields[0]
             if row_types[0].fields[first.index].type.kind is TimeKind.REGULAR or not first.is_ascending:
                 raise UnsupportedPlan("Sort on a non-time-attribute field is not supported")
+        if isinstance(node, plan_nodes.Match1):
+            _check_match(node, row_types[0], context)
         if isinstance(node, (plan_nodes.Rank1, plan_nodes.WindowRank1)):
             _check_rank(node)
     except UnsupportedPlan as error:
         message = error.message.removeprefix(f"{where}: ")
         raise UnsupportedPlan(f"{where}: {message}: {node.description}") from error
+
+
+def _check_match(node: plan_nodes.Match1, row_type: LogicalType, context: EvaluationContext) -> None:
+    """What Flink refuses is refused in its words."""
+    spec = node.match_spec
+    if not spec.order_by.fields or row_type.fields[spec.order_by.fields[0].index].type.kind is TimeKind.REGULAR:
+        raise UnsupportedPlan("You must specify either rowtime or proctime for order by.")
+    if not spec.order_by.fields[0].is_ascending:
+        raise UnsupportedPlan("Primary sort order of a streaming table must be ascending on time.")
+    pattern_of(spec, row_type, context)
+    Measures(spec, row_type, context)
 
 
 def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
@@ -452,6 +472,7 @@ TIMED = (
     *_OVERS,
     plan_nodes.TemporalSort1,
     plan_nodes.TemporalJoin1,
+    plan_nodes.Match1,
 )
 """Nodes that emit when time has come."""
 _JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1, plan_nodes.TemporalJoin1)

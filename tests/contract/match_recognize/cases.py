@@ -1,0 +1,71 @@
+"""Statements with MATCH_RECOGNIZE over small tables, made by chance from a seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+DDL = (
+    "CREATE TABLE trades (id INT, sym STRING, price INT, tax DECIMAL(10, 2), name STRING, ts TIMESTAMP(3), "
+    "WATERMARK FOR ts AS ts - INTERVAL '3' SECOND) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv', 'csv.null-literal' = 'NULL')"
+)
+PATTERNS = [
+    "A B+ C", "A B* C", "A B? C", "A B{2} C", "A B{2,} C", "A B{1,3} C", "A B{,2} C", "A+ B C", "A B C{2}", "A B+? C", "A B*? C", "A B{1,3}? C", "A B?? C",
+    "A B C+?", "A+? B+ C", "A* B C", "A? B C", "A B C", "A{2} B+ C",
+]  # fmt: skip
+REFUSED_PATTERNS = ["A B C+", "A? B?", "A B (C | D)", "PERMUTE(A, B)", "A {- B -} C", "(A B)+ C", "A B C{1,3}", "A* B*"]
+DEFINED = {
+    "A": ["A.price > 3", "A.name = 'x'", "SUM(A.price) < 12", "A.price > 2 AND A.sym <> 'q'", "COUNT(A.price) < 3"],
+    "B": [
+        "B.price < A.price", "B.price < LAST(B.price, 1) OR LAST(B.price, 1) IS NULL", "SUM(B.price) < 14", "B.price > AVG(A.price)",
+        "B.name <> 'z'", "B.price <= FIRST(B.price)", "B.ts < A.ts + INTERVAL '4' SECOND", "COUNT(B.id) <= 2", "MAX(B.tax) - MIN(B.tax) < 3.5",
+        "LAST(A.price, 1) IS NULL OR B.price <> LAST(A.price, 1)", "B.price + B.id > 4", "UPPER(B.name) = 'X' OR B.tax > 1.5",
+    ],
+    "C": [
+        "C.price > LAST(B.price)", "C.price > A.price", "C.name = 'y'", "C.price < SUM(B.price)", "C.tax >= FIRST(B.tax)",
+        "C.ts - A.ts < INTERVAL '9' SECOND",
+    ],
+}  # fmt: skip
+MEASURED = [
+    "A.id", "FIRST(A.id)", "LAST(A.price, 1)", "FIRST(B.id)", "LAST(B.id)", "LAST(B.price, 1)", "COUNT(B.id)", "SUM(B.price)", "AVG(B.price)", "MIN(B.tax)",
+    "MAX(B.tax)",
+    "SUM(B.tax)", "C.id", "C.name", "A.price + LAST(B.price)", "UPPER(LAST(B.name))", "MATCH_ROWTIME()", "C.ts", "AVG(A.tax)",
+    "FIRST(B.id, 1)", "COUNT(A.name)",
+    "SUM(B.price) / COUNT(B.price)", "LAST(C.tax) * 2",
+]  # fmt: skip
+AFTER = ["SKIP PAST LAST ROW", "SKIP PAST LAST ROW", "SKIP TO NEXT ROW", "SKIP TO LAST B", "SKIP TO FIRST B", "SKIP TO LAST C", "SKIP TO FIRST C"]  # fmt: skip
+
+
+def cases(count: int = 50, seed: int = 7) -> list[dict[str, Any]]:
+    return [_case(random.Random(f"{seed}/{at}"), at) for at in range(count)]
+
+
+def _case(r: random.Random, at: int) -> dict[str, Any]:
+    pattern = r.choice(REFUSED_PATTERNS) if at % 8 == 7 else r.choice(PATTERNS)
+    defined = [f"{name} AS {r.choice(conditions)}" for name, conditions in DEFINED.items() if r.random() < 0.8]
+    measured = [f"{one} AS m{i}" for i, one in enumerate(r.sample(MEASURED, r.randint(2, 6)))]
+    partition = r.choice(["PARTITION BY sym ", "PARTITION BY sym ", "PARTITION BY sym, name ", ""])
+    order = r.choice(["ts", "ts", "ts, price", "ts, price DESC"])
+    within = f" WITHIN INTERVAL '{r.choice([3, 5, 9])}' SECOND" if r.random() < 0.35 else ""
+    query = (
+        f"SELECT * FROM trades MATCH_RECOGNIZE ({partition}ORDER BY {order} MEASURES {', '.join(measured)} ONE ROW PER MATCH "
+        f"AFTER MATCH {r.choice(AFTER)} PATTERN ({pattern}){within} DEFINE {', '.join(defined or ['A AS A.price > 0'])})"
+    )
+    tables = [{"name": "trades", "ddl": DDL, "rows": _rows(r)}]
+    return {"tables": tables, "query": query, "is_streaming": True, "options": {}}
+
+
+def _rows(r: random.Random) -> list[list[str]]:
+    """Some of them are not in the order of their times, and none is late."""
+    now, rows = 0, []
+    for number in range(r.randint(12, 24)):
+        now += r.choice([0, 400, 1000, 1000, 2500])
+        time = max(0, now - r.choice([0, 0, 0, 1500]))
+        stamp = f"2024-01-01 00:{time // 60000:02}:{time // 1000 % 60:02}.{time % 1000:03}"
+        tax = "NULL" if r.random() < 0.1 else f"{r.randint(0, 500) / 100:.2f}"
+        price = "NULL" if r.random() < 0.05 else str(r.randint(0, 9))
+        rows.append([str(number), r.choice("ppq"), price, tax, r.choice("xxyz"), stamp])
+    return rows
+
+
+__all__ = ["cases"]
