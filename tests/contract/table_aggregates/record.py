@@ -42,7 +42,7 @@ OPTIONS = {
 }
 A = api("pyflink")
 PROGRAMS = programs()
-LIMIT_S = 150
+LIMIT_S = 900
 TOGETHER = 12
 WIDTH = 10
 
