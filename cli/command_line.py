@@ -23,7 +23,7 @@ _CAPITAL = re.compile("[A-Z]")
 _WORD = re.compile("-[A-Za-z][A-Za-z-]{3,}")
 """A long option behind one dash; shorter ones are letters, with a value behind them."""
 _CLOSE = 0.8
-"""Of difflib's ratio, from 0 to 1: as close as one wrong or missing letter in a word of five. Chosen."""
+"""A ratio of difflib, from 0 to 1: as close as one wrong or missing letter in a word of five. Chosen."""
 _JOB_ID = re.compile("[0-9a-fA-F]{32}")
 
 _PYTHON, _GENERAL = "Python", "Cluster and configuration"

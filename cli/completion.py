@@ -16,9 +16,10 @@ from click.shell_completion import CompletionItem
 
 SHELLS = ("bash", "zsh", "fish")
 _PATIENCE_S = 2.0
+"""Chosen, not measured: a person at a terminal waits so long for a Tab."""
 _VARIABLE = "_TIDEGATE_COMPLETE"
 _LATEST = 20
-"""Savepoints and checkpoints that are offered: a screen of them."""
+"""Savepoints and checkpoints that are offered: a screen of them. Chosen."""
 
 
 def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
