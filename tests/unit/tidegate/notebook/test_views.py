@@ -83,8 +83,8 @@ def status(state: str = "RUNNING", **more: object) -> pb.JobStatus:
 
 
 def test_a_job_says_how_fast_it_is_and_what_waits() -> None:
-    more = {"checkpoints_completed": 3, "checkpoints_failed": 1, "restarts": 2, "waiting_for": "1 of 2 slots"}
-    assert facts(status(**more), frozenset("s"), 1234.5) == [
+    waits = status(checkpoints_completed=3, checkpoints_failed=1, restarts=2, waiting_for="1 of 2 slots")
+    assert facts(waits, frozenset("s"), 1234.5) == [
         "1,234 records/s", "1,200 records read", "7 records behind", "3 checkpoints, 1 failed", "2 restarts", "waiting for 1 of 2 slots",
     ]  # fmt: skip
     assert facts(status(), frozenset(), None) == ["0 records read"]
