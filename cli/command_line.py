@@ -60,7 +60,7 @@ class JobIdType(click.types.StringParamType):
         return jobs(ctx, param, incomplete)
 
 
-class SnapshotType(click.types.StringParamType):
+class SnapshotPathType(click.types.StringParamType):
     """The path of a savepoint or checkpoint, local or a URI."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -70,7 +70,7 @@ class SnapshotType(click.types.StringParamType):
 
 
 JOB_ID = JobIdType()
-SNAPSHOT = SnapshotType()
+SNAPSHOT = SnapshotPathType()
 
 
 class FlinkCommand(click.Command):

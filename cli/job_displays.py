@@ -22,7 +22,7 @@ from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId
 from tidegate.model.states import JobState
 from tidegate.notebook.display import LiveDisplay, kernel_shell
-from tidegate.notebook.graph_svg import Edge
+from tidegate.notebook.graph_svg import DrawnEdge
 from tidegate.notebook.job_view import job_html
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -51,7 +51,7 @@ class JobDisplay:
     """The view of one job. It takes the place of `Progress` in a notebook, and is fed with statuses likewise."""
 
     def __init__(self, graph: JobGraph, page: Callable[[], str], display: LiveDisplay | None = None) -> None:
-        self._edges = [Edge(edge.source, edge.target, edge.partitioner.value) for edge in graph.edges]
+        self._edges = [DrawnEdge(edge.source, edge.target, edge.partitioner.value) for edge in graph.edges]
         self._sources = frozenset(vertex.vertex_id for vertex in graph.vertices if vertex.is_source)
         self._page = page
         self._address: str | None = None

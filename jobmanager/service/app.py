@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import grpc.aio
 
+from tidegate.aio.listening import advertised_port
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
@@ -93,13 +94,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     await start_reporters(configuration, core, services)
     host = configuration.get(JobManagerOptions.RPC_ADDRESS)
     rest_host = configuration.get(RestOptions.ADDRESS) or host
-    place = f"{host}:{_advertised(configuration, bound)}"
+    place = f"{host}:{advertised_port(configuration, bound)}"
     await availability.publish(Contact(availability.process, place, f"{rest_host}:{rest_port}"))
     services.started(f"jobs: {availability.told}", core.suspend)
     return Listening(bound, rest_port, availability.term)
-
-
-def _advertised(configuration: Configuration, bound: int) -> int:
-    """The port at which others reach it: ``jobmanager.rpc.port`` where it listens at another one, behind a proxy say (Flink: the same)."""
-    port = configuration.get(JobManagerOptions.RPC_PORT)
-    return port if port and configuration.get(JobManagerOptions.RPC_BIND_PORT) is not None else bound

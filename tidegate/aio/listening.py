@@ -13,7 +13,9 @@ import ipaddress
 import os
 import socket
 
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
+from tidegate.model.options import JobManagerOptions
 
 _LOCALHOST = "localhost"
 _LOOPBACKS = ("127.0.0.1", "::1")  # of localhost whatever the hosts file says (RFC 6761): clients dial both
@@ -83,3 +85,9 @@ def _listen(addresses: list[str], port: int) -> list[socket.socket]:
 
 def _socket(address: str, port: int) -> socket.socket:
     return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+
+
+def advertised_port(configuration: Configuration, bound: int) -> int:
+    """Returns the port at which others reach a JobManager: ``jobmanager.rpc.port`` where it listens at another one, behind a proxy say (Flink: the same)."""
+    port = configuration.get(JobManagerOptions.RPC_PORT)
+    return port if port and configuration.get(JobManagerOptions.RPC_BIND_PORT) is not None else bound

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 180, 54
-"""Of a node, in pixels."""
+"""The size of a node, in pixels."""
 _GAP_X, _GAP_Y, _MARGIN = 70, 18, 8
 _SIGNS = 25
 """Characters of a title that fit into a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DrawnNode:
     """``lines``: below the title. ``color``: of its border, in CSS."""
 
     key: str
@@ -25,7 +25,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class DrawnEdge:
     """Leads from the node ``source`` to the node ``target``. ``label`` stands above it."""
 
     source: str
@@ -33,7 +33,7 @@ class Edge:
     label: str = ""
 
 
-def graph_svg(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
+def graph_svg(nodes: Sequence[DrawnNode], edges: Sequence[DrawnEdge]) -> str:
     """Returns the drawing, which is scrolled where it is wider than the page. Edges of nodes that are not there are left
     out; the nodes of a cycle stand where they fit."""
     places = _places([node.key for node in nodes], edges)
@@ -48,7 +48,7 @@ def graph_svg(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     )
 
 
-def _places(keys: Sequence[str], edges: Sequence[Edge]) -> dict[str, tuple[int, int]]:
+def _places(keys: Sequence[str], edges: Sequence[DrawnEdge]) -> dict[str, tuple[int, int]]:
     """The upper left corner of each node."""
     known = set(keys)
     inputs: dict[str, list[str]] = defaultdict(list)
@@ -73,7 +73,7 @@ def _places(keys: Sequence[str], edges: Sequence[Edge]) -> dict[str, tuple[int, 
     return places
 
 
-def _node(node: Node, x: int, y: int) -> str:
+def _node(node: DrawnNode, x: int, y: int) -> str:
     title = node.title if len(node.title) <= _SIGNS else f"{node.title[: _SIGNS - 1]}…"
     lines = "".join(
         f'<text x="{x + 9}" y="{y + 34 + 13 * index}" font-size="10.5" fill="currentColor" opacity=".7">{escape(line[:32])}</text>'
@@ -86,7 +86,7 @@ def _node(node: Node, x: int, y: int) -> str:
     )
 
 
-def _edge(edge: Edge, places: dict[str, tuple[int, int]]) -> str:
+def _edge(edge: DrawnEdge, places: dict[str, tuple[int, int]]) -> str:
     (x, y), (end_x, end_y) = places[edge.source], places[edge.target]
     x, y, end_y = x + WIDTH, y + HEIGHT // 2, end_y + HEIGHT // 2
     half = (x + end_x) // 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from tidegate.model.states import JobState
-from tidegate.notebook.graph_svg import Edge, Node, graph_svg
+from tidegate.notebook.graph_svg import DrawnEdge, DrawnNode, graph_svg
 from tidegate.pb import jobmanager_pb2 as pb
 
 _COLORS = {
@@ -15,12 +15,17 @@ _COLORS = {
 }  # fmt: skip
 _OTHER = "#8a8f98"
 _TASK_STATES = ("FAILED", "INITIALIZING", "DEPLOYING", "SCHEDULED", "RUNNING", "CANCELING", "CANCELED", "FINISHED")
-"""Of the subtasks of a vertex: the first of them that there is gives the vertex its color, as on Flink's page."""
+"""States of subtasks: the first that a subtask of a vertex is in gives the vertex its color, as on Flink's page."""
 _PENDING = ".pendingRecords"
 
 
 def job_html(
-    status: pb.JobStatus, edges: Sequence[Edge], sources: frozenset[str], rate: float | None, page: str, now_ms: int
+    status: pb.JobStatus,
+    edges: Sequence[DrawnEdge],
+    sources: frozenset[str],
+    rate: float | None,
+    page: str,
+    now_ms: int,
 ) -> str:
     """Returns the view. ``edges`` lead from vertex to vertex, by their ids; ``sources`` are ids of vertices; ``rate``: records that these read
     in a second; ``page``: the address of the job's page, or empty."""
@@ -63,12 +68,12 @@ def facts(status: pb.JobStatus, sources: frozenset[str], rate: float | None) -> 
     return found
 
 
-def _node(vertex: pb.VertexStatus) -> Node:
+def _node(vertex: pb.VertexStatus) -> DrawnNode:
     counts = vertex.task_counts
     state = next((name for name in _TASK_STATES if counts.get(name)), "CREATED")
     records = sum(subtask.metrics.records_in for subtask in vertex.subtasks)
     lines = (f"{counts.get(state, 0)} of {vertex.parallelism} {state}", f"{_counted(records)} in")
-    return Node(vertex.vertex_id, vertex.name, lines, _COLORS.get(state, _OTHER))
+    return DrawnNode(vertex.vertex_id, vertex.name, lines, _COLORS.get(state, _OTHER))
 
 
 def _counted(records: int) -> str:

@@ -9,7 +9,7 @@ from html import escape
 WIDTH, HEIGHT = 720, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 150, 14, 34
 COLORS = ("#3b76c4", "#d9722e", "#3f9a5a", "#b8443f", "#7d5fb5", "#8a6a4b", "#c76aa9", "#6d7278", "#a5a13a", "#3aa6b0")
-"""Of the lines, in their order; further ones begin anew."""
+"""Colors of the lines, in their order."""
 MOST_SERIES = len(COLORS)
 """Lines that are drawn; the legend says how many there are."""
 

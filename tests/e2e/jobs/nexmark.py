@@ -23,7 +23,7 @@ BASE_MS = 1_437_004_680_000
 STEP_MS = 30
 """From an event to the next one, in event time."""
 EPOCH = 50
-"""Of so many events one is a person, three are auctions and the others are bids."""
+"""Events of an epoch: one is a person, three are auctions and the others are bids."""
 PERSON, AUCTION, BID, NONE = range(4)
 
 Ints = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def _picked(words: npt.NDArray[np.str_], numbers: Ints) -> list[str]:
 
 
 def _recent(epochs: Ints, each: int, back: int, chance: Ints) -> Ints:
-    """Of things of which each epoch makes some: one of the last ones."""
+    """Returns one of the last things of a kind of which each epoch makes some."""
     return epochs * each - chance % np.minimum(back, epochs * each + 1) + 1000
 
 

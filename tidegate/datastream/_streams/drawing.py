@@ -13,20 +13,20 @@ from tidegate.datastream._graph.transformation import (
     Transformation,
     UnionTransformation,
 )
-from tidegate.notebook.graph_svg import Edge, Node, graph_svg
+from tidegate.notebook.graph_svg import DrawnEdge, DrawnNode, graph_svg
 
 _COLORS = {"source": "#3f9a5a", "enumerated_source": "#3f9a5a", "sink": "#3b76c4"}
 
 
 def program_html(ends: Iterable[Transformation]) -> str:
     """Returns the drawing of all operators that lead to ``ends``."""
-    nodes: dict[int, Node] = {}
-    edges: dict[tuple[str, str, str], Edge] = {}
+    nodes: dict[int, DrawnNode] = {}
+    edges: dict[tuple[str, str, str], DrawnEdge] = {}
     waiting = list(ends)
     while waiting:
         here = waiting.pop()
         for source, target, label in _steps(here):
-            edges[str(source.transformation_id), str(target.transformation_id), label] = Edge(
+            edges[str(source.transformation_id), str(target.transformation_id), label] = DrawnEdge(
                 str(source.transformation_id), str(target.transformation_id), label
             )
             waiting.append(source)
@@ -74,7 +74,7 @@ def _origins(stream: Transformation, label: str) -> list[tuple[OperatorTransform
     return []
 
 
-def _node(operator: OperatorTransformation) -> Node:
+def _node(operator: OperatorTransformation) -> DrawnNode:
     name = operator.description or operator.name
     parallelism = f"parallelism {operator.parallelism}" if operator.parallelism else ""
-    return Node(str(operator.transformation_id), name, (parallelism,), _COLORS.get(operator.kind, "#8a8f98"))
+    return DrawnNode(str(operator.transformation_id), name, (parallelism,), _COLORS.get(operator.kind, "#8a8f98"))

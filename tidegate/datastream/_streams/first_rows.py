@@ -44,7 +44,7 @@ def first_rows(control: JobControl, results: CollectedResults, rows: int, second
 
 
 class _Reading:
-    """Reads results in a thread of its own, so that the program's may be interrupted, and waits no longer than it wants."""
+    """Reads results in a thread of its own, so that the program's may be interrupted, and waits as long as it wants."""
 
     def __init__(self, control: JobControl, results: CollectedResults, rows: int) -> None:
         self.batches: list[pa.RecordBatch] = []

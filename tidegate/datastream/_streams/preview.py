@@ -35,7 +35,7 @@ from tidegate.notebook.tables import html_table, text_table
 from tidegate.records.record_codec import decode
 
 MOST_POINTS = 500
-"""Of each line of a plot: older ones are left out. Chosen, not measured."""
+"""How many points a line of a plot has; older ones are left out. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ class EventView(Protocol):
     known: list[bool | None]
 
     @property
-    def context(self) -> IterativeCondition.Context: ...
+    def context(self) -> IterativeCondition.Context:
+        """Returns what a condition may ask about the events before this one."""
+        ...
 
 
 Holds: TypeAlias = Callable[[EventView], bool]

@@ -32,6 +32,7 @@ class PartialMatch:
         self.order: EventId = _NEVER if first is None else first
 
     def is_as(self, other: PartialMatch) -> bool:
+        """Returns whether both stand in the same state, with the same events."""
         return self.state is other.state and self.node == other.node and self.first == other.first
 
 
@@ -54,9 +55,11 @@ class MatchQueue:
         return len(self._items)
 
     def first(self) -> PartialMatch | None:
+        """Returns the match that began first, ``None`` where there is none; it stays."""
         return self._items[0] if self._items else None
 
     def add(self, match: PartialMatch) -> None:
+        """Adds a match."""
         items, order = self._items, match.order
         at = len(items)
         items.append(match)
@@ -69,6 +72,7 @@ class MatchQueue:
         items[at] = match
 
     def pop(self) -> PartialMatch:
+        """Removes the match that began first, and returns it."""
         items = self._items
         last = items.pop()
         if not items:

@@ -27,7 +27,9 @@ class PatternOutcome:
 class Queue(Protocol):
     """Events by time: a dict, or state."""
 
-    def get(self, time: int, /) -> list[Any] | None: ...
+    def get(self, time: int, /) -> list[Any] | None:
+        """Returns the events of a time in milliseconds, ``None`` where there are none."""
+        ...
 
     def __setitem__(self, time: int, events: list[Any], /) -> None: ...
 

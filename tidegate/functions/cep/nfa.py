@@ -91,9 +91,11 @@ class NFA:
 
     @property
     def window_ms(self) -> int:
+        """Returns the time within which a whole match lies; 0: any."""
         return self._automaton.window_ms
 
     def initial_state(self) -> NFAState:
+        """Returns the state before the first event: one partial match, at the start."""
         return NFAState(MatchQueue([PartialMatch(self._automaton.start, None, -1, -1, None)]), MatchQueue())
 
     def state_of(self, value: StateValue) -> NFAState:

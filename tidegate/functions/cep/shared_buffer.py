@@ -56,6 +56,7 @@ class SharedBuffer:
         return event
 
     def release_event(self, event: EventId) -> None:
+        """One reference less to an event; it goes with the last one."""
         value, references = self.events[event]
         if references == 1:
             del self.events[event]
@@ -74,6 +75,7 @@ class SharedBuffer:
         return node
 
     def lock(self, node: NodeId) -> None:
+        """One reference more to a node."""
         stage, event, previous, references = self.nodes[node]
         self.nodes[node] = (stage, event, previous, references + 1)
 
@@ -100,6 +102,7 @@ class SharedBuffer:
         return found
 
     def values_of(self, match: dict[str, list[EventId]]) -> dict[str, list[Any]]:
+        """Returns the events of a match by stage."""
         events = self.events
         return {stage: [events[event][0] for event in ids] for stage, ids in match.items()}
 

@@ -37,6 +37,7 @@ class Edge:
         self.holds: Holds | None = None
 
     def unless(self, condition: Condition) -> None:
+        """Keeps the edge from being taken where ``condition`` holds."""
         self.condition = AndCondition(self.condition, NotCondition(condition))
 
 
@@ -53,6 +54,7 @@ class State:
         """The next event comes within this time after the one before; 0: at any time."""
 
     def add(self, action: Action, target: State, condition: Condition) -> None:
+        """Adds an edge to ``target``."""
         self.edges.append(Edge(action, target, condition))
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.notebook.display import LEAST_PAUSE_S, LiveDisplay
-from tidegate.notebook.graph_svg import HEIGHT, WIDTH, Edge, Node, graph_svg
+from tidegate.notebook.graph_svg import HEIGHT, WIDTH, DrawnEdge, DrawnNode, graph_svg
 from tidegate.notebook.job_view import facts, job_html
 from tidegate.notebook.line_chart import MOST_SERIES, line_chart
 from tidegate.notebook.tables import LONGEST_CELL, html_table, text_table
@@ -53,8 +53,15 @@ def boxes(svg: str) -> dict[str, tuple[float, float]]:
 
 
 def test_a_graph_has_each_node_right_of_what_it_reads_and_none_above_another() -> None:
-    nodes = [Node(key, f"node {key} with a name that is long <&>") for key in "abcde"]
-    edges = [Edge("a", "c", "HASH"), Edge("b", "c"), Edge("c", "d"), Edge("a", "e"), Edge("d", "e"), Edge("x", "a")]
+    nodes = [DrawnNode(key, f"node {key} with a name that is long <&>") for key in "abcde"]
+    edges = [
+        DrawnEdge("a", "c", "HASH"),
+        DrawnEdge("b", "c"),
+        DrawnEdge("c", "d"),
+        DrawnEdge("a", "e"),
+        DrawnEdge("d", "e"),
+        DrawnEdge("x", "a"),
+    ]
     found = {title.split()[1]: place for title, place in boxes(graph_svg(nodes, edges)).items()}
     for edge in edges[:-1]:
         assert found[edge.target][0] >= found[edge.source][0] + WIDTH
@@ -64,7 +71,10 @@ def test_a_graph_has_each_node_right_of_what_it_reads_and_none_above_another() -
 
 
 def test_a_graph_with_a_cycle_is_drawn_all_the_same() -> None:
-    assert len(boxes(graph_svg([Node("a", "a"), Node("b", "b")], [Edge("a", "b"), Edge("b", "a")]))) == 2
+    assert (
+        len(boxes(graph_svg([DrawnNode("a", "a"), DrawnNode("b", "b")], [DrawnEdge("a", "b"), DrawnEdge("b", "a")])))
+        == 2
+    )
 
 
 def status(state: str = "RUNNING", **more: object) -> pb.JobStatus:
@@ -94,7 +104,7 @@ def test_a_job_has_its_graph_a_link_and_its_failure() -> None:
     failure = common_pb2.Error(code="user-function", message="operator 'Map': <no>\nmore")
     html = job_html(
         status("FAILED", failure=failure, end_ms=3_500),
-        [Edge("s", "k", "HASH")],
+        [DrawnEdge("s", "k", "HASH")],
         frozenset("s"),
         None,
         "http://h:1/#/jobs/a",
