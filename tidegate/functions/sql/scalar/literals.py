@@ -46,7 +46,7 @@ def value_of(value: JsonValue | Decimal, type: LogicalType) -> Any:
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return float(str(value))
         case TypeRoot.CHAR if isinstance(value, str) and type.length is not None:
-            return value.ljust(type.length)
+            return value + " " * (type.length - len(value.encode("utf-16-le", "surrogatepass")) // 2)
         case TypeRoot.INTERVAL_DAY_TIME | TypeRoot.INTERVAL_YEAR_MONTH | TypeRoot.BIGINT:
             return int(str(value))
         case _:

@@ -15,31 +15,40 @@ from tidegate.functions.sql.scalar.kernels import by_value
 from tidegate.functions.sql.scalar.registry import Evaluate, KernelKind, ScalarCall, function
 from tidegate.functions.sql.scalar.strings import check_texts, units
 
-_SIMILAR_SPECIAL = "|*+?{}()[]"
+_ONE = "[^\n\r\x85\u2028\u2029]"
+"""Any character but the ends of lines, as Java's ``.``: what ``_`` stands for."""
+_ANY = "(?s:.*)"
+_SIMILAR_SPECIALS = "[]()|^-+*_%?{}"
+_JAVA_SPECIALS = "[]()|^-+*?{}$\\."
+_CLASSES = {
+    "[:ALPHA:]": "a-zA-Z", "[:UPPER:]": "A-Z", "[:LOWER:]": "a-z", "[:DIGIT:]": "0-9", "[:SPACE:]": " ", "[:WHITESPACE:]": " \\t\\n\\x0b\\f\\r",
+    "[:ALNUM:]": "a-zA-Z0-9",
+}  # fmt: skip
+_REPETITION = re.compile(r"\{\d+(,\d*)?\}", re.ASCII)
 
 
 @lru_cache(maxsize=1024)
 def like_expression(pattern: str, escape: str | None) -> re.Pattern[str]:
     """Returns the regular expression of a pattern of LIKE. Raises ``EvaluationError`` for an escape before another character."""
-    return re.compile(_like_text(pattern, escape, re.escape), re.DOTALL)
+    return re.compile(_like_text(pattern, escape, re.escape))
 
 
 @lru_cache(maxsize=1024)
 def similar_expression(pattern: str, escape: str | None) -> re.Pattern[str]:
-    """Returns the regular expression of a pattern of SIMILAR TO."""
+    """Returns the regular expression of a pattern of SIMILAR TO. Raises ``EvaluationError`` for what is none."""
     try:
-        return re.compile(_like_text(pattern, escape, _similar_character), re.DOTALL)
+        return re.compile(_similar_text(pattern, escape), re.ASCII)
     except re.error as error:
         raise EvaluationError(f"SIMILAR TO: {pattern!r} is no pattern: {error}") from error
 
 
-def _similar_character(one: str) -> str:
-    return one if one in _SIMILAR_SPECIAL or one in "^-" else re.escape(one)
+def _check_escape(escape: str | None, name: str) -> None:
+    if escape is not None and len(units(escape)) != 2:
+        raise EvaluationError(f"{name}: Invalid escape character {escape!r}: the escape must be one character")
 
 
 def _like_text(pattern: str, escape: str | None, character: Callable[[str], str]) -> str:
-    if escape is not None and len(escape) != 1:
-        raise EvaluationError(f"LIKE: the escape must be one character, not {escape!r}")
+    _check_escape(escape, "LIKE")
     found: list[str] = []
     rest = iter(pattern)
     for one in rest:
@@ -47,17 +56,104 @@ def _like_text(pattern: str, escape: str | None, character: Callable[[str], str]
             escaped = next(rest, None)
             if escaped is None or escaped not in ("%", "_", escape):
                 raise EvaluationError(f"LIKE: in {pattern!r} the escape {escape!r} is not before %, _ or itself")
-            found.append(re.escape(escaped))
+            found.append(character(escaped))
         else:
-            found.append({"%": ".*", "_": "."}.get(one) or character(one))
+            found.append({"%": _ANY, "_": _ONE}.get(one) or character(one))
     return "".join(found)
+
+
+def _similar_text(pattern: str, escape: str | None) -> str:
+    """Rewrites a pattern as Flink's ``SqlLikeUtils`` does: what stands in it that is no wildcard, class or escape is one of Java's expressions."""
+    _check_escape(escape, "SIMILAR TO")
+    _check_escapes(pattern, escape)
+    found: list[str] = []
+    at = 0
+    while at < len(pattern):
+        one = pattern[at]
+        if one == escape:
+            found.append(_escaped(pattern, at, escape))
+            at += 2
+            continue
+        if one == "[":
+            text, at = _class_text(pattern, at, escape)
+            found.append(text)
+            continue
+        if one == "]":
+            raise _no_expression(pattern)
+        if one == "{" and not _REPETITION.match(pattern, at):
+            raise _no_expression(pattern)
+        found.append({"_": _ONE, "%": _ANY, ".": _ONE, "\\": "\\\\", "$": "\\$"}.get(one, one))
+        at += 1
+    return "".join(found)
+
+
+def _check_escapes(pattern: str, escape: str | None) -> None:
+    """An escape that has a meaning of its own stands before such a character, wherever it is."""
+    if escape is None:
+        return
+    if escape in _SIMILAR_SPECIALS:
+        for at, one in enumerate(pattern):
+            if one == escape and pattern[at + 1 : at + 2] not in [*_SIMILAR_SPECIALS, escape]:
+                raise _wrong_escape(pattern, at)
+    if escape == ":" and ("[:" not in pattern or ":]" not in pattern):
+        raise _wrong_escape(pattern, -1)
+
+
+def _escaped(pattern: str, at: int, escape: str | None) -> str:
+    """What the escape and the character behind it stand for."""
+    one = pattern[at + 1 : at + 2]
+    if one and one in _SIMILAR_SPECIALS:
+        return f"\\{one}" if one in _JAVA_SPECIALS else one
+    if one != escape:
+        raise _wrong_escape(pattern, at)
+    return one if one != "." else _ONE
+
+
+def _class_text(pattern: str, at: int, escape: str | None) -> tuple[str, int]:
+    """The class of characters that begins there, and the place behind it."""
+    found = ["["]
+    at += 1
+    while at < len(pattern):
+        one = pattern[at]
+        if one == "]":
+            return "".join([*found, "]"]), at + 1
+        if one == escape:
+            found.append(_escaped(pattern, at, escape))
+            at += 2
+            continue
+        if pattern.startswith("[:", at):
+            name = next((name for name in _CLASSES if pattern.startswith((name, name.lower()), at)), None)
+            if name is None:
+                raise _no_expression(pattern)
+            found.append(_CLASSES[name])
+            at += len(name)
+            continue
+        if one in _SIMILAR_SPECIALS and one not in "-^":
+            raise _no_expression(pattern)
+        found.append(f"\\{one}" if one in "&~" else one)
+        at += 1
+    raise _no_expression(pattern)
+
+
+def _wrong_escape(pattern: str, at: int) -> EvaluationError:
+    return EvaluationError(
+        f"SIMILAR TO: Invalid escape sequence {pattern!r}, {at}: an escape stands before one of {_SIMILAR_SPECIALS} or itself"
+    )
+
+
+def _no_expression(pattern: str) -> EvaluationError:
+    return EvaluationError(f"SIMILAR TO: Invalid regular expression {pattern!r}")
 
 
 @function("LIKE")
 def _like_call(call: ScalarCall) -> Evaluate:
     check_texts(call)
     text, pattern = call.operands[:2]
+    if len(call.operands) > 2 and not call.operands[2].is_literal:
+        return by_value(call, lambda value, one, escape: like_expression(one, escape).fullmatch(value) is not None)
     escape = call.literal(2) if len(call.operands) > 2 else None
+    if len(call.operands) > 2 and escape is None:
+        return lambda rows: pa.scalar(None, pa.bool_())
     if not pattern.is_literal:
         return by_value(
             call, lambda value, one: like_expression(one, escape).fullmatch(value) is not None, columns=[0, 1]
@@ -65,6 +161,8 @@ def _like_call(call: ScalarCall) -> Evaluate:
     given = pattern.literal
     if given is None:
         return lambda rows: pa.scalar(None, pa.bool_())
+    if escape == "" and "_" not in given:
+        escape = None  # as in Flink, where such a pattern becomes no expression
     like_expression(given, escape)
     if escape is None and "_" not in given:
         parts = given.split("%")
@@ -76,8 +174,7 @@ def _like_call(call: ScalarCall) -> Evaluate:
             return lambda rows: pc.starts_with(text.evaluate(rows), parts[0])
         if len(parts) == 3 and not parts[0] and not parts[2]:
             return lambda rows: pc.match_substring(text.evaluate(rows), parts[1])
-    expression = "(?s)^" + _like_text(given, escape, _re2_escape).replace(r"\%", "%").replace(r"\_", "_") + "$"
-    anchored = expression.removesuffix("$") + r"\z"
+    anchored = "^" + _like_text(given, escape, _re2_escape) + r"\z"
     return lambda rows: pc.match_substring_regex(text.evaluate(rows), anchored)
 
 
