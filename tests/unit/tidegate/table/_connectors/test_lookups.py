@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
 from tests.contract.table_lookups.statements import TABLE
-from tests.contract.table_lookups.test_lookups import RECORDED, plan_of
+from tests.contract.table_lookups.test_lookups import RECORDED, plan_of, probe
+from tests.unit.tidegate.table._execution.plan_run import PlanRun
+from tidegate.common.row import Row
 from tidegate.functions.base import RuntimeContext
 from tidegate.model.errors import InvalidJob
 from tidegate.plan.nodes import LookupJoin1
+from tidegate.table import AsyncLookupFunction
 from tidegate.table._connectors.lookups import table_of_lookup
 
 CONTEXT = cast("RuntimeContext", None)
@@ -44,6 +49,37 @@ def test_the_files_that_are_there_now_are_read_in_the_columns_that_are_asked_for
     by_key = sorted(zip(*found.rows.to_pydict().values(), strict=True), key=repr)
     assert by_key == sorted(zip(*wanted.values(), strict=True), key=repr)
     assert found.rows.schema.names == list(wanted)
+
+
+class Answers(AsyncLookupFunction):
+    """The rows of the statements, to the second question for a key."""
+
+    def __init__(self) -> None:
+        self.asked: set[int] = set()
+
+    async def async_lookup(self, key_row: Row) -> Iterable[Any]:
+        key = key_row["id"]
+        if key not in self.asked:
+            self.asked.add(key)
+            return []
+        rows = [(*row[:2], None, None, row[4]) for row in TABLE if row[1] == str(key)]
+        return [(y, key, price, z, None if x is None else float(x)) for y, _, price, z, x in rows]
+
+
+def test_a_class_is_asked_again_and_at_the_same_time_as_the_hint_says() -> None:
+    """The options are those that Flink 2.3's planner wrote for hints."""
+    recorded = json.loads(json.dumps(RECORDED["left"]))
+    (node,) = [one for one in recorded["plan"]["nodes"] if one["type"] == "stream-exec-lookup-join_1"]
+    node["asyncOptions"] = {"capacity ": 10, "timeout": 60000, "output-mode": "UNORDERED"}
+    node["retryOptions"] = {
+        "retry-predicate": "lookup_miss", "retry-strategy": "FIXED_DELAY", "fixed-delay": 1, "max-attempts": 3,
+    }  # fmt: skip
+    table = node["temporalTable"]["lookupTableSource"]["table"]["resolvedTable"]
+    table["options"] = {"connector": "python", "class": f"{__name__}.Answers"}
+    with PlanRun(plan_of(recorded), lookups=table_of_lookup) as run:
+        run.push(0, probe(run))
+        run.finish()
+        assert run.changes() == [(kind, tuple(values)) for kind, values in recorded["changes"]]
 
 
 def test_files_of_changes_are_refused(tmp_path: Path) -> None:
