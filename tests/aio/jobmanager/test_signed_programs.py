@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +23,14 @@ from tests.aio.jobmanager.cluster import (
     watch_until,
 )
 from tests.aio.jobmanager.test_high_availability import jobs_in, kept_in, life, listed
-from tests.own import own_signing
+from tests.own import own_signing, own_transport
+from tidegate.cli.client import JobManagerClient
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredPlan
+from tidegate.model.errors import NotSigned
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.security.signing import Signing
 from tidegate.wire.convert import graph_to_pb
 from tidegate.wire.versions import JOB_FORMAT, VERSION
 
@@ -98,3 +102,22 @@ async def test_a_signed_job_is_taken_over_with_its_signatures(tmp_path: Path) ->
         signed = own_signing()().signed(make_graph())
         deployed = [one for task_manager in task_managers for one in task_manager.deployments.values()]
         assert {one.signature for one in deployed} == {vertex.signature for vertex in signed.vertices}
+
+
+async def test_what_a_jobmanager_shows_is_signed_anew_only_if_it_was_signed() -> None:
+    """A roll-back starts the old program under another id, with the secrets that its job has."""
+    async with cluster("tm-1", "tm-2") as (stub, _, listening):
+        await run_job(stub, spark_hadoop_fs_s3a_secret_key="of-the-job")
+        client = JobManagerClient(f"127.0.0.1:{listening.rpc_port}", transport=own_transport(), signing=own_signing())
+        other = JobManagerClient(
+            f"127.0.0.1:{listening.rpc_port}", transport=own_transport(), signing=lambda: Signing((b"another",))
+        )
+        try:
+            graph, blobs = await asyncio.to_thread(client.program_of, JOB)
+            again = replace(graph, job_id=JobId("b" * 32))
+            assert await asyncio.to_thread(client.submit, again, blobs, hidden_in=JOB) == again.job_id
+            with pytest.raises(NotSigned, match="not by a key of this cluster"):
+                await asyncio.to_thread(other.program_of, JOB)
+        finally:
+            client.close()
+            other.close()
