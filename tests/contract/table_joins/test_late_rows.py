@@ -103,7 +103,7 @@ RESTORED = [name for name in RECORDED if "random" not in name and not name.start
 
 @pytest.mark.parametrize("name", RESTORED[::6])
 def test_a_join_goes_on_behind_a_snapshot(name: str) -> None:
-    """Of some cases alone: where a late row waits for the next watermark, that is the one with which event time begins anew."""
+    """Some cases alone: where a late row waits for the next watermark, that is the one with which event time begins anew."""
     case = RECORDED[name]
     assert replayed(case, cut=len(case["steps"]) // 2) == case["changes"]
 
