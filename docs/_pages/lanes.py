@@ -17,7 +17,7 @@ Two lanes, so that a change is judged within half an hour and nothing is lost:
 |---|---|---|---|
 | merge | `make test` | lint and types, units, planted bugs and a sample of the simulators' schedules, one end-to-end test for each mechanism and connector, the page, the site, the wheel | some 35 minutes |
 | a quarter of the rest | `.ci/quarter [0-3]` | further kills, schedules, connectors and clusters, and one of the promised versions; without a number, the one that the hash of the commit chooses | 12 minutes |
-| with security | `.ci/secured` | tests of the main job, of kills and of Kafka again, with TLS on every connection, users and tokens; quarter 1 runs it | 3 minutes |
+| with security | `.ci/secured` | tests of the main job, of the page, of kills and of Kafka again, with TLS on every connection, users and tokens; quarter 1 runs it | 3 minutes |
 | both | `.ci/run` | what CI runs for each commit, in a clean clone on a new machine | 40 minutes |
 | all | `make test-all` | the merge lane, all four quarters, all versions, schedules with the seeds of the commit; what failed first and passed when it was repeated fails it | 90 minutes |
 | beyond | `make soak` | what takes hours: stops of 90 seconds, millions of records, new examples of properties, Spark 4.2 | hours |

@@ -53,14 +53,15 @@ OpenPage = Callable[..., "Page"]
 
 @pytest.fixture
 def open_page(browser: Browser, troubles: list[str]) -> Iterator[OpenPage]:
-    """``open_page(url, width=1280, theme="light")``."""
+    """``open_page(url, width=1280, theme="light")``; ``believes_all``: servers whose certificate is of an authority of a test."""
     contexts: list[BrowserContext] = []
 
-    def opened(url: str, width: int = 1280, theme: str = "light") -> Page:
+    def opened(url: str, width: int = 1280, theme: str = "light", *, believes_all: bool = False) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",
+            ignore_https_errors=believes_all,
         )
         context.set_default_timeout(PAGE_LIMIT_MS)
         contexts.append(context)

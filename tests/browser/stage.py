@@ -24,6 +24,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     until_triggered,
     vertex,
 )
+from tidegate.aio.https import rest_url
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.web.series import STEP_MS
 from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
@@ -49,7 +50,7 @@ class Stage:
         self._thread.start()
         self._endpoint = self.do(lambda: endpoint_of(self.scene))
         started = asyncio.run_coroutine_threadsafe(self._endpoint.start("127.0.0.1", 0), self._loop)
-        self.url = f"http://127.0.0.1:{started.result(_LIMIT_S)}/"
+        self.url = f"{rest_url(self.scene.configuration, '127.0.0.1', started.result(_LIMIT_S))}/"
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.aio.jobmanager.callers import one_of_each
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline_scene
-from tests.browser.views import dialog_of, settled, signed_in
+from tests.browser.views import dialog_of, forget_refusals, settled, signed_in
 from tests.contract.rest.scene import Inspected
 from tests.servers.flink_environment import FlinkEnvironment
 from tidegate.security.users import Role
@@ -189,8 +189,3 @@ def test_it_cancels_for_a_user_who_may_and_says_that_another_one_may_not(
     cancel(stage_of_users, operating)
     expect(operating.locator("flink-job-status")).to_contain_text("CANCEL")
     assert stage_of_users.scene.cluster.job_state().value == "CANCELLING"
-
-
-def forget_refusals(troubles: list[str]) -> None:
-    """Removes what the browser said of requests without a token."""
-    troubles[:] = [trouble for trouble in troubles if "401" not in trouble]

@@ -12,7 +12,7 @@ from tests.aio.jobmanager.callers import one_of_each
 from tests.browser.accessible import faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, pipeline_scene, take
-from tests.browser.views import dialog_of, settled, sign_in, signed_in, url_of
+from tests.browser.views import dialog_of, forget_refusals, settled, sign_in, signed_in, url_of
 from tests.unit.jobmanager.machines.cluster_kit import until_triggered
 from tidegate.security.user_file import remove_user
 from tidegate.security.users import Role
@@ -55,7 +55,7 @@ def stage(tmp_path: Path, users: Path, tokens: dict[Role, str]) -> Iterator[Stag
 def forgiven(open_page: OpenPage, troubles: list[str]) -> Iterator[None]:
     """What the browser says of requests of those who are not signed in."""
     yield
-    troubles[:] = [trouble for trouble in troubles if "401" not in trouble]
+    forget_refusals(troubles)
 
 
 @pytest.mark.parametrize("role", Role)

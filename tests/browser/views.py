@@ -69,3 +69,8 @@ def forgive_unreadable_state(troubles: list[str]) -> None:
     """Removes what the browser said of the answers 409 to the state view of a scene whose checkpoints lie on no disk."""
     assert any("/web/state?" in trouble for trouble in troubles)
     troubles[:] = [trouble for trouble in troubles if not re.search(r"^409 .*/web/state\?|status of 409", trouble)]
+
+
+def forget_refusals(troubles: list[str]) -> None:
+    """Removes what the browser said of requests without a token."""
+    troubles[:] = [trouble for trouble in troubles if "401" not in trouble]

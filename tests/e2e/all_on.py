@@ -21,10 +21,12 @@ _LIFE = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Security:
-    """``settings``: of all processes; ``of_commands``: variables of the environment of commands."""
+    """``settings``: of all processes; ``of_commands``: variables of the environment of commands; ``token``: of a user who may do everything, empty where there
+    are none."""
 
     settings: dict[str, str] = field(default_factory=dict)
     of_commands: dict[str, str] = field(default_factory=dict)
+    token: str = ""
 
 
 def security_of(directory: Path) -> Security:
@@ -50,4 +52,4 @@ def security_of(directory: Path) -> Security:
         "taskmanager.bind-host": "0.0.0.0",
         "taskmanager.host": "127.0.0.1",
     }
-    return Security(settings, {variable_of(SecurityOptions.TOKEN.key): token})
+    return Security(settings, {variable_of(SecurityOptions.TOKEN.key): token}, token)

@@ -10,6 +10,7 @@ Laws of the harness:
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +34,7 @@ from tests.e2e.all_on import security_of
 from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
 from tests.ports import free_port
+from tidegate.aio.https import https_client, rest_url
 from tidegate.aio.settings import variable_of
 from tidegate.aio.transports import transport_of
 from tidegate.model.configuration import Configuration
@@ -166,9 +169,10 @@ class Cluster:
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         security = security_of(directory / "security")
+        self.token = security.token
         self.settings = {**security.settings, **(settings or {})}
         self._transport = transport_of(Configuration.from_strings(self.settings))
-        self._of_clients = security.of_commands | {
+        self.of_clients = security.of_commands | {
             variable_of(key): text
             for key, text in self.settings.items()
             if key.startswith(("security.", "tidegate.security."))
@@ -303,11 +307,24 @@ class Cluster:
             assert process.family() == [], f"processes of {process.name} are left: {process.described()}"
             assert process.was_killed or process.leftovers() == [], f"{process.name} left files: {process.leftovers()}"
 
+    @property
+    def rest_url(self) -> str:
+        """The address of the JobManager's REST port, with a slash at its end."""
+        return f"{rest_url(Configuration.from_strings(self.settings), '127.0.0.1', self.rest_port)}/"
+
+    def ask_rest(self, path: str) -> Any:
+        """The JSON that it answers, to a user where there are any."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        request = urllib.request.Request(self.rest_url + path, headers=headers)
+        tls = https_client(Configuration.from_strings(self.settings))
+        with urllib.request.urlopen(request, timeout=CALL_LIMIT_S, context=tls) as answer:
+            return json.load(answer)
+
     # --- jobs ----------------------------------------------------------------------------------------
 
     def cli(self, *args: str, limit_s: float = CLI_LIMIT_S, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the CLI in the cluster's directory."""
-        return run_cli(*args, directory=self.directory, limit_s=limit_s, **{**self._of_clients, **environment})
+        return run_cli(*args, directory=self.directory, limit_s=limit_s, **{**self.of_clients, **environment})
 
     def submit(
         self,

@@ -1,30 +1,28 @@
-"""Our own page over a real cluster, from submitting a job to cancelling it: what it shows is what the API says."""
+"""Our own page over a real cluster, from submitting a job to cancelling it: what it shows is what the API says. In the secured mode
+(``.ci/secured``) by HTTPS, with a user who is signed in."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import OpenPage
+from tests.browser.views import forget_refusals, signed_in
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.waiting import wait_until
 
 SUBMIT_LIMIT_MS = 90_000
 
 
-def test_from_submit_to_cancel(cluster: Cluster, open_page: OpenPage, tmp_path: Path) -> None:
-    base = f"http://127.0.0.1:{cluster.rest_port}/"
-
-    def api(path: str) -> Any:
-        with urlopen(base + path, timeout=30) as answer:
-            return json.load(answer)
-
-    page = open_page(base)
+def test_from_submit_to_cancel(cluster: Cluster, open_page: OpenPage, troubles: list[str], tmp_path: Path) -> None:
+    api = cluster.ask_rest
+    page = open_page(cluster.rest_url, believes_all=bool(cluster.token))
+    if cluster.token:
+        signed_in(page, cluster.token)
+        forget_refusals(troubles)  # before the token was said
     facts = page.locator(".facts > div")
     expect(facts.nth(1)).to_contain_text(f"of {api('overview')['slots-total']}")
 
