@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -13,6 +16,8 @@ from tests.browser.accessible import faults, violations
 from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, pipeline_scene, take
 from tests.browser.views import dialog_of, forget_refusals, settled, sign_in, signed_in, url_of
+from tests.certificates import make_authority, write_stores
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.unit.jobmanager.machines.cluster_kit import until_triggered
 from tidegate.security.user_file import remove_user
 from tidegate.security.users import Role
@@ -127,6 +132,48 @@ def test_flinks_dashboard_has_a_cookie_that_no_script_can_read(
         assert answer.status == status, path
     assert other.goto(f"{stage.url}flink/") is not None
     assert other.evaluate("document.cookie") == ""
+
+
+def test_by_https_too_and_the_cookie_is_then_a_secure_one(
+    tmp_path: Path, users: Path, open_page: OpenPage, tokens: dict[Role, str]
+) -> None:
+    now, life = datetime.now(UTC), timedelta(days=1)
+    authority = make_authority(now, life)
+    keystore, _ = write_stores(tmp_path / "stores", authority, authority, now, life)
+    settings = {
+        "tidegate.security.users.file": str(users),
+        "rest.dashboard.dir": str(tmp_path / "dashboard"),
+        "env.log.dir": str(tmp_path),
+        "security.ssl.rest.enabled": "true",
+        "security.ssl.rest.keystore": str(keystore),
+    }
+    (tmp_path / "dashboard").mkdir()
+    (tmp_path / "dashboard" / "index.html").write_text("<title>dashboard</title>")
+    with Stage(pipeline_scene(settings=settings)) as secured:
+        assert secured.url.startswith("https://")
+        page = signed_in(open_page(url_of(secured, "checkpoints"), believes_all=True), tokens[Role.OPERATE])
+        completed = page.locator(".facts > div").first
+        expect(completed).to_contain_text("8")
+        secured.do(lambda: until_triggered(secured.scene.cluster, 9))
+        secured.do(lambda: take(secured.scene.cluster, 9))
+        expect(completed).to_contain_text("9")  # by the stream of events
+        [cookie] = page.context.cookies(f"{secured.url}flink/")
+        assert (cookie["secure"], cookie["httpOnly"], cookie["path"]) == (True, True, "/flink")
+        answer = page.context.new_page().goto(f"{secured.url}flink/")
+        assert answer is not None
+        assert answer.status == 200
+        certificate = answer.security_details()
+        assert certificate is not None
+        assert certificate["issuer"] == "tidegate cluster"
+        page.context.close()
+        port = urlsplit(secured.url).port
+        wait_until(lambda: not connected(port), HANG_LIMIT_S, "the browser has hung up, and the stage has seen it")
+
+
+def connected(port: int | None) -> list[object]:
+    """The ends of connections to this port that this process has; by TLS it closes one when the other end has said so."""
+    of_process = psutil.Process().net_connections("tcp")
+    return [one for one in of_process if one.laddr.port == port and one.status != psutil.CONN_LISTEN]
 
 
 def test_who_signs_out_leaves_nothing(stage: Stage, open_page: OpenPage, tokens: dict[Role, str]) -> None:
