@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
+import json
 import subprocess
 import sys
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pytest
 
+from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.counts_run import QUICK_RESTART
+from tests.e2e.jobs.avro_of_kafka import KEYS
+from tests.e2e.pool import made_ready
+from tests.e2e.waiting import HANG_LIMIT_S
+from tests.e2e.watching import JobWatch
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_reading import read_topic
+from tests.servers.kafka_reading import read_topic, read_values
+from tests.servers.schema_registry import SchemaRegistryServer, schema_registry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -319,3 +331,56 @@ def test_keys_metadata_and_changes_of_kafka(broker: KafkaBroker, tmp_path: Path)
         '{"name":"b"}': '{"name":"b","n":1,"qty":7}',
         '{"name":"c"}': "",
     }
+
+
+def test_avro_of_kafka_with_a_schema_registry(cluster: Cluster, broker: KafkaBroker, tmp_path: Path) -> None:
+    """Exactly once although the TaskManager of a writer is killed, as fastavro reads it, and as our own tables do."""
+    rows, kills = 5_000, 1
+    for topic, partitions in (("orders", 2), ("copies", 2), ("changes", 1), ("totals", 1)):
+        broker.create_topic(f"avro-{topic}", partitions)
+    made_ready(cluster, 2 + kills)
+    settings = {"execution.checkpointing.dir": str(tmp_path / "checkpoints"), **QUICK_RESTART}
+    with schema_registry() as registry:
+
+        def submitted(queries: str) -> JobWatch:
+            words = ("--servers", broker.servers, "--registry", registry.url, "--rows", str(rows), "--rate", "500")
+            job = JOBS / "avro_of_kafka.py"
+            return cluster.submit(job, queries, *words, parallelism=2, settings=settings)
+
+        def read(topic: str) -> list[Any]:
+            return [_decoded(message, registry) for message in read_values(broker.servers, topic)]
+
+        writing = submitted("write")
+        writing.wait_running()
+        writing.wait_checkpoints(2)
+        killed_at = cluster.kill9(cluster.task_manager_of(writing, "numbers", 0))
+        writing.wait_running_again(0, killed_at)
+        assert writing.wait_finished(HANG_LIMIT_S).status.restarts == kills
+        assert sorted(read("avro-orders"), key=itemgetter("id")) == [_order(number) for number in range(1, rows + 1)]
+        totals: dict[int, Any] = {}
+        changes = read("avro-changes")
+        for change in changes:
+            if change["op"] == "d":
+                assert totals.pop(change["before"]["k"]) == change["before"]
+            else:
+                assert totals.setdefault(change["after"]["k"], change["after"]) is change["after"]
+        of_key = {key: range(key or KEYS, rows + 1, KEYS) for key in range(KEYS)}
+        assert totals == {key: {"k": key, "n": len(ids), "total": sum(ids)} for key, ids in of_key.items()}
+        assert len(changes) > 2 * KEYS, "there were updates"
+
+        submitted("copy").wait_finished(HANG_LIMIT_S)
+        assert sorted(read("avro-copies"), key=itemgetter("id")) == [_order(number) for number in range(1, rows + 1)]
+    last = {message.key: json.loads(message.value) for message in read_topic(broker.servers, "avro-totals")}
+    assert {told["k"]: told for told in last.values()} == totals
+
+
+def _decoded(message: bytes, registry: SchemaRegistryServer) -> Any:
+    """By the schema that it names: a zero, and the number of the schema in four bytes, stand before the record."""
+    assert message[0] == 0
+    version = registry.versions[int.from_bytes(message[1:5], "big") - 1]
+    return fastavro.schemaless_reader(io.BytesIO(message[5:]), json.loads(version.schema))
+
+
+def _order(number: int) -> dict[str, Any]:
+    name = None if number % 3 == 0 else f"order {number}"
+    return {"id": number, "name": name, "price": Decimal(number) / 4, "tags": ["a", str(number)]}

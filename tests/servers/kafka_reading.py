@@ -22,6 +22,17 @@ def read_topic(servers: str, topic: str, isolation: str = "read_committed") -> l
     """All that is there now: what a commit that the broker has accepted still holds back is waited for.
 
     Raises ``AssertionError`` when a transaction stays open."""
+    found = map(_message, _read(servers, topic, isolation))
+    return sorted(found, key=lambda message: (message.partition, message.offset))
+
+
+def read_values(servers: str, topic: str) -> list[bytes]:
+    """The bytes of the values that are committed now, as they lie in each partition."""
+    found = sorted(_read(servers, topic, "read_committed"), key=lambda one: (one.partition(), one.offset()))
+    return [one.value() for one in found]
+
+
+def _read(servers: str, topic: str, isolation: str) -> list[Any]:
     import confluent_kafka as kafka
 
     settings = {
@@ -35,15 +46,15 @@ def read_topic(servers: str, topic: str, isolation: str = "read_committed") -> l
     try:
         ends = _ends(servers, topic)
         client.assign([kafka.TopicPartition(topic, number, kafka.OFFSET_BEGINNING) for number in ends])
-        found: list[Message] = []
+        found: list[Any] = []
         deadline = time.monotonic() + _LIMIT_S
         while ends:
             assert time.monotonic() < deadline, f"a transaction is open in {topic}: {ends}, read {len(found)}"
-            found += [_message(message) for message in client.consume(10_000, 0.05) if message.error() is None]
+            found += [message for message in client.consume(10_000, 0.05) if message.error() is None]
             for part in client.position([kafka.TopicPartition(topic, number) for number in ends]):
                 if part.offset >= ends[part.partition]:
                     del ends[part.partition]
-        return sorted(found, key=lambda message: (message.partition, message.offset))
+        return found
     finally:
         client.close()
 
