@@ -1,11 +1,8 @@
-"""Flink's statements give Flink's changelogs (``recorded_changelogs``). What is not supported is refused by the name of its node, as ``not_yet.txt`` says."""
+"""Flink's statements give Flink's changelogs (``recorded_changelogs``)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,6 @@ from tests.unit.tidegate.table._execution.plan_run import PlanRun, folded
 from tests.unit.tidegate.table._execution.recorded_changelogs import Change, names, statement
 from tidegate.functions.sql.scalar import EvaluationError
 from tidegate.model.errors import UserError
-from tidegate.plan import UnsupportedPlan
 
 _CONFIGURATION = {"pipeline.auto-watermark-interval": "1 ms"}
 """As it was recorded."""
@@ -32,13 +28,7 @@ _RUNS_HERE = {"error-regular-join-rowtime"}
 """Flink refuses to sort the rows of a stream by what is no time attribute, even where they end."""
 
 
-@cache
-def _not_yet() -> Mapping[str, str]:
-    lines = (Path(__file__).parent / "not_yet.txt").read_text("utf-8").splitlines()
-    return dict(line.split(": ", 1) for line in lines)
-
-
-@pytest.mark.parametrize("name", [name for name in names() if name not in _not_yet()])
+@pytest.mark.parametrize("name", names())
 def test_a_statement_has_the_changelog_of_flink(name: str) -> None:
     recorded = statement(name)
     one_by_one = "table.exec.mini-batch.enabled" not in recorded.options
@@ -59,12 +49,6 @@ def test_a_statement_has_the_changelog_of_flink(name: str) -> None:
         assert list(map(_comparable, found)) == list(map(_comparable, recorded.changes))
     else:
         assert folded(found) == folded(recorded.changes)
-
-
-@pytest.mark.parametrize("name", _not_yet())
-def test_a_statement_is_refused_by_the_name_of_its_node(name: str) -> None:
-    with pytest.raises(UnsupportedPlan, match=re.escape(_not_yet()[name])):
-        PlanRun(statement(name).plan)
 
 
 def _comparable(change: Change) -> tuple[str, tuple[object, ...]]:

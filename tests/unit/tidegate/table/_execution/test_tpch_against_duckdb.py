@@ -107,7 +107,7 @@ STATEMENTS = (
     f"(SELECT avg(c_acctbal) FROM customer WHERE c_acctbal > 0 AND {_CODES}) AND c_custkey NOT IN (SELECT o_custkey FROM orders) GROUP BY code",
 )
 ONE_ROW = (6, 14, 17, 19)
-"""Of which each row replaces the one before, without saying so to a table that takes upserts."""
+"""Queries whose rows replace the ones before, without saying so to a table that takes upserts."""
 
 
 @cache
