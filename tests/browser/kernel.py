@@ -39,7 +39,8 @@ class Output:
         if kind in ("display_data", "update_display_data"):
             data = content["data"]
             name = content.get("transient", {}).get("display_id", str(len(self.displays)))
-            self.displays.setdefault(name, []).append(data.get("text/html", data.get("text/plain", "")))
+            if kind == "display_data" or name in self.displays:  # the view of another cell's job is updated meanwhile
+                self.displays.setdefault(name, []).append(data.get("text/html", data.get("text/plain", "")))
         elif kind == "execute_result":
             self.results.append(content["data"].get("text/html", content["data"]["text/plain"]))
         elif kind == "stream" and content["name"] == "stdout":
