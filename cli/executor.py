@@ -181,9 +181,7 @@ class ClusterExecutor:
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
-        jobs_of_cells.cancel_replaced()
-        job = self._submit(self._make_submission(graph), blobs)
-        jobs_of_cells.add(job)
+        job = jobs_of_cells.replacing(lambda: self._submit(self._make_submission(graph), blobs))
         if self._names_async:
             _tell_submitted(job)
         return job

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -45,6 +45,9 @@ class RunningJob(Protocol):
 
     def statuses(self) -> Iterator[pb.JobStatus]:
         """Yields its status now and after each change until it is over."""
+
+
+Job = TypeVar("Job", bound=RunningJob)
 
 
 class JobDisplay:
@@ -103,8 +106,14 @@ class JobsOfCells:
         self._shell = shell
         self._runs: dict[str, tuple[str, list[RunningJob]]] = {}
 
-    def cancel_replaced(self) -> None:
-        """Cancels the jobs that an earlier run of this cell has left running, and says so."""
+    def replacing(self, submit: Callable[[], Job]) -> Job:
+        """Submits a job that goes on when its cell ends, in the place of those that an earlier run of the cell has left running."""
+        self._cancel_replaced()
+        job = submit()
+        self._add(job)
+        return job
+
+    def _cancel_replaced(self) -> None:
         cell = self._cell()
         if cell is None:
             return
@@ -120,8 +129,7 @@ class JobsOfCells:
                     job.cancel()
                     job.wait()
 
-    def add(self, job: RunningJob) -> None:
-        """Notes a job that goes on when its cell ends."""
+    def _add(self, job: RunningJob) -> None:
         cell = self._cell()
         if cell is not None:
             cell_id, run = cell

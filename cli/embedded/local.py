@@ -41,10 +41,7 @@ class LocalClusterExecutor:
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         """Submits the job and returns at once; its cluster ends with this process, whether the job is over or not."""
-        jobs_of_cells.cancel_replaced()
-        job = self._submit(self._make_submission(graph), blobs)
-        jobs_of_cells.add(job)
-        return job
+        return jobs_of_cells.replacing(lambda: self._submit(self._make_submission(graph), blobs))
 
     def _make_submission(self, graph: JobGraph) -> SubmittedGraph:
         return make_submission(graph, self._restore_path, self._allow_non_restored_state)

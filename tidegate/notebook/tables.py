@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from html import escape
 
 import pyarrow as pa
 
+from tidegate.notebook.display import kernel_shell, show_html
+
 LONGEST_CELL = 200
 """Characters of a value that are shown."""
 _BORDER = "1px solid rgba(128,128,128,.3)"
 _NULL = "null"
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Returns whether values of a type are whole, floating or decimal numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def show_table(table: pa.Table, note: str = "") -> None:
+    """Shows all rows of ``table`` below the cell of a notebook, or prints them, with ``note`` below."""
+    text = text_table(table, note)
+    if kernel_shell() is not None:
+        show_html(html_table(table, note), text)
+    else:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
 
 
 def html_table(table: pa.Table, note: str = "") -> str:
@@ -69,5 +87,4 @@ def _cells(values: Sequence[str | None], sides: Sequence[str]) -> str:
 
 
 def _side(kind: pa.DataType) -> str:
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return "right" if is_number else "left"
+    return "right" if is_number(kind) else "left"

@@ -15,8 +15,7 @@ from tidegate.common.job_client import JobClient
 from tidegate.common.row import Row, RowKind
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator as BatchIterator
 from tidegate.functions.sql.scalar import arrow_schema
-from tidegate.notebook.display import kernel_shell, show_html
-from tidegate.notebook.tables import html_table, text_table
+from tidegate.notebook.tables import html_table, show_table
 from tidegate.plan.logical_types import LogicalType
 from tidegate.table._execution.printing import print_table, rows_in_set, texts_of
 from tidegate.table._execution.rows import rows_of
@@ -161,11 +160,7 @@ class TableResult:
         within ``seconds``. Returns them as an Arrow table. This method is tidegate's own. Raises the job's error, and ``InvalidJob`` for numbers that are
         not above 0."""
         table, note = self.first(n, seconds)
-        if kernel_shell() is not None:
-            show_html(html_table(table, note), text_table(table, note))
-        else:
-            sys.stdout.write(f"{text_table(table, note)}\n")
-            sys.stdout.flush()
+        show_table(table, note)
         return table
 
     def first(self, n: int, seconds: float) -> tuple[pa.Table, str]:

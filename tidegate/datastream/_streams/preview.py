@@ -9,11 +9,11 @@ Other sinks of the program take no part, and nothing is checkpointed.
 from __future__ import annotations
 
 import secrets
-import sys
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -29,9 +29,9 @@ from tidegate.datastream._streams.closeable_iterator import COLLECT_SINK_NAME, C
 from tidegate.datastream._streams.first_rows import check_wanted
 from tidegate.datastream.aggregates import WINDOW_TIMES
 from tidegate.model.errors import InvalidJob
-from tidegate.notebook.display import LiveDisplay, kernel_shell, show_html
+from tidegate.notebook.display import LiveDisplay, kernel_shell
 from tidegate.notebook.line_chart import MOST_SERIES, Point, line_chart
-from tidegate.notebook.tables import html_table, text_table
+from tidegate.notebook.tables import html_table, is_number, show_table, text_table
 from tidegate.records.record_codec import decode
 
 MOST_POINTS = 500
@@ -57,11 +57,7 @@ class Preview:
 
     def show(self) -> None:
         """Shows the table below the cell, or prints it."""
-        if kernel_shell() is not None:
-            show_html(self._repr_html_(), repr(self))
-        else:
-            sys.stdout.write(f"{self!r}\n")
-            sys.stdout.flush()
+        show_table(self.table, self.note)
 
     def _repr_html_(self) -> str:
         return html_table(self.table, self.note)
@@ -140,10 +136,10 @@ class _Points:
             if name not in schema.names:
                 raise InvalidJob(f"plot: the stream has no column {name!r}; it has {', '.join(schema.names)}")
         for name in y:
-            if not _is_number(schema.field(name).type):
+            if not is_number(schema.field(name).type):
                 raise InvalidJob(f"plot: column {name!r} is a {schema.field(name).type}, and a line is of numbers")
         kind = schema.field(x).type
-        if not (_is_number(kind) or pa.types.is_timestamp(kind)):
+        if not (is_number(kind) or pa.types.is_timestamp(kind)):
             raise InvalidJob(f"plot: column {x!r} is a {kind}; the x axis is of numbers or times")
         self._x, self._y, self._by = x, y, by
         self._x_is_time = pa.types.is_timestamp(kind) or x in WINDOW_TIMES
@@ -172,11 +168,7 @@ class _Points:
         return str(group) if len(self._y) == 1 else f"{group} {column}"
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _place(value: object) -> float | None:
+def _place(value: float | Decimal | datetime | None) -> float | None:
     if value is None:
         return None
-    return value.timestamp() * 1000 if isinstance(value, datetime) else float(value)  # type: ignore[arg-type]
+    return value.timestamp() * 1000 if isinstance(value, datetime) else float(value)

@@ -10,7 +10,6 @@ Rows keep their order and their kinds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,11 +65,8 @@ class LookupJoin:
         self._arguments = (node, input_type, time_zone)
         self._compiled: _Compiled | None = None
 
-    def __getstate__(self) -> tuple[object, ...]:
-        return self._arguments
-
-    def __setstate__(self, arguments: tuple[Any, ...]) -> None:
-        self.__init__(*arguments)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[type[LookupJoin], tuple[LookupNode, LogicalType, str]]:
+        return LookupJoin, self._arguments
 
     def compile(self) -> _Compiled:
         """Raises ``UnsupportedPlan`` that names what cannot be done."""

@@ -169,7 +169,8 @@ def test_what_cannot_be_is_refused(made: Callable[[PatternStream], Any], words: 
 
 
 def test_patterns_that_cannot_be_are_refused_when_the_graph_is_built() -> None:
-    stream, wrong = numbers(make_env()), "a pattern"
+    stream = numbers(make_env())
+    wrong: Any = "a pattern"
     with pytest.raises(MalformedPatternException, match="Duplicate pattern name: a"):
         CEP.pattern(stream, Pattern.begin("a").next("a"))
     with pytest.raises(MalformedPatternException, match="the pattern could match no event at all"):
@@ -177,7 +178,7 @@ def test_patterns_that_cannot_be_are_refused_when_the_graph_is_built() -> None:
     with pytest.raises(InvalidJob, match="a comparator of events needs event time"):
         CEP.pattern(stream, RISE, lambda one, other: 0).in_processing_time().select(Sum())
     with pytest.raises(InvalidJob, match="takes a Pattern, not 'a pattern'"):
-        CEP.pattern(stream, wrong)  # type: ignore[arg-type]
+        CEP.pattern(stream, wrong)
 
 
 def test_a_stream_without_keys_is_worked_on_by_one_subtask() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -77,7 +78,7 @@ def test_a_graph_with_a_cycle_is_drawn_all_the_same() -> None:
     )
 
 
-def status(state: str = "RUNNING", **more: object) -> pb.JobStatus:
+def status(state: str = "RUNNING", **more: Any) -> pb.JobStatus:
     metrics = common_pb2.TaskMetrics(records_in=1200, user={"Source__taps.pendingRecords": 7})
     vertices = [
         pb.VertexStatus(
@@ -89,7 +90,7 @@ def status(state: str = "RUNNING", **more: object) -> pb.JobStatus:
         ),
         pb.VertexStatus(vertex_id="k", name="Sink", parallelism=1, task_counts={"INITIALIZING": 1}),
     ]
-    return pb.JobStatus(name="a & b", state=state, start_ms=1_000, vertices=vertices, **more)  # type: ignore[arg-type]
+    return pb.JobStatus(name="a & b", state=state, start_ms=1_000, vertices=vertices, **more)
 
 
 def test_a_job_says_how_fast_it_is_and_what_waits() -> None:
