@@ -24,7 +24,7 @@ from tidegate.model.masking import is_sensitive
 
 _PROGRAMS, _OWN = b"tidegate: programs, 1", b"tidegate: signing under the key of a user, 1"
 _MANIFESTS = b"tidegate: manifests, 1"
-"""So a key that serves several ends gives another one for each."""
+"""Labels from which each use of a key derives a key of its own."""
 _MOST = 4096
 """Characters of a signature; ours have about 600."""
 _HOW_TO = (

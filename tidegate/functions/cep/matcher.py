@@ -25,7 +25,7 @@ class PatternOutcome:
 
 
 class Queue(Protocol):
-    """Events by time: a dict, or state."""
+    """Events by time in milliseconds: a dictionary, or state."""
 
     def get(self, time: int, /) -> list[Any] | None:
         """Returns the events of a time in milliseconds, ``None`` where there are none."""

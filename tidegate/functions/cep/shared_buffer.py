@@ -56,7 +56,7 @@ class SharedBuffer:
         return event
 
     def release_event(self, event: EventId) -> None:
-        """One reference less to an event; it goes with the last one."""
+        """Drops a reference to an event, and the event with its last one."""
         value, references = self.events[event]
         if references == 1:
             del self.events[event]
@@ -75,12 +75,12 @@ class SharedBuffer:
         return node
 
     def lock(self, node: NodeId) -> None:
-        """One reference more to a node."""
+        """Adds a reference to a node."""
         stage, event, previous, references = self.nodes[node]
         self.nodes[node] = (stage, event, previous, references + 1)
 
     def release(self, node: NodeId | None) -> None:
-        """One reference less; nodes without any go, with what they alone refer to."""
+        """Drops a reference to a node. Nodes without references are removed, with what they alone refer to."""
         while node is not None:
             stage, event, previous, references = self.nodes[node]
             if references > 1:

@@ -51,7 +51,7 @@ class _Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a batch asks. ``codes``: for each row the position of its key, -1 where it has none that can be found."""
+    """The different keys of a batch. ``codes``: for each row the position of its key, -1 where it has none that can be found."""
 
     batch: pa.RecordBatch
     codes: Positions
@@ -59,7 +59,7 @@ class Question:
 
 
 class LookupJoin:
-    """What a node does, compiled where it runs."""
+    """Finds the different keys of a batch, and joins the rows found for them to it. It is compiled in the process that runs it."""
 
     def __init__(self, node: LookupNode, input_type: LogicalType, time_zone: str) -> None:
         self._arguments = (node, input_type, time_zone)
