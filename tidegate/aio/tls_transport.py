@@ -8,6 +8,7 @@ server takes certificates that were renewed for its next connections, a client f
 from __future__ import annotations
 
 import socket
+import threading
 from datetime import UTC, datetime
 
 import grpc
@@ -95,14 +96,27 @@ class TlsTransport(Transport):
         return credentials, ("grpc.ssl_target_name_override", self._cluster or name_of(own.certificate))
 
     def _server(self) -> grpc.ServerCredentials:
-        def current() -> grpc.ServerCertificateConfiguration:
-            material = self._tls.get()
-            own = _credentials(material)
-            return grpc.ssl_server_certificate_configuration(
-                [(own.key_pem(), own.chain_pem())], pem_of(believed(material))
-            )
+        given, lock = self._tls.get(), threading.Lock()
 
-        return grpc.dynamic_ssl_server_credentials(current(), current, require_client_authentication=True)
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            """Called by gRPC for each connection, in threads of its own. Where it gets another configuration, gRPC drops the one before, also while another
+            thread begins a handshake with it, and crashes: so it gets one after a renewal alone (grpcio 1.85)."""
+            nonlocal given
+            with lock:
+                material = self._tls.get()
+                if material is given:
+                    return None
+                given = material
+            return _server_configuration(material)
+
+        return grpc.dynamic_ssl_server_credentials(
+            _server_configuration(given), renewed, require_client_authentication=True
+        )
+
+
+def _server_configuration(material: Material) -> grpc.ServerCertificateConfiguration:
+    own = _credentials(material)
+    return grpc.ssl_server_certificate_configuration([(own.key_pem(), own.chain_pem())], pem_of(believed(material)))
 
 
 def _credentials(material: Material) -> Credentials:
