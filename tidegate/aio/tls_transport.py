@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import cast
 
 import grpc
 import grpc.aio
@@ -109,8 +111,11 @@ class TlsTransport(Transport):
                 given = material
             return _server_configuration(material)
 
+        fetcher = cast(
+            Callable[[], grpc.ServerCertificateConfiguration], renewed
+        )  # its types know of no None, which is documented
         return grpc.dynamic_ssl_server_credentials(
-            _server_configuration(given), renewed, require_client_authentication=True
+            _server_configuration(given), fetcher, require_client_authentication=True
         )
 
 

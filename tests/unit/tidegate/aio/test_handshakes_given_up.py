@@ -47,7 +47,7 @@ def serve(stores: Path, told: Connection) -> None:
         return request
 
     def register(server: grpc.aio.Server) -> None:
-        handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", handlers),))
 
     async def run() -> None:
