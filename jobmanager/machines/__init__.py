@@ -1,4 +1,4 @@
-"""Pure state machines: job, execution, slots, restart, checkpoint trigger, pending, completed, failure, and recovery.
+"""Pure state machines of the JobManager: jobs, execution attempts, slots, restarts, checkpoints and recovery.
 
-Events in, commands out; `on(event, now_ms) -> Sequence[Command]`.
+Each takes one event and returns commands: ``on(event, now_ms) -> Sequence[Command]``.
 """

@@ -1,7 +1,7 @@
-"""What every machine of the JobManager is given while it handles one event: the time, and a place for its commands.
+"""Collects the commands that the JobManager's machines order while they handle one event, and holds that event's time.
 
-Also the two books that belong to commands: which TaskManager calls are open (``CallAnswered`` finds its meaning here),
-and which timers are armed (a ``TimerFired`` of a timer that was canceled meanwhile means nothing).
+It also tracks what outlives an event: open calls to TaskManagers (``CallAnswered`` is matched with its ``OpenCall`` here) and
+armed timers (``TimerFired`` of a canceled timer is ignored).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CallKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """An open call to a TaskManager. What does not apply to its kind is ``None``."""
+    """A call to a TaskManager that is not answered yet. Fields that do not apply to its kind are ``None`` or empty."""
 
     kind: CallKind
     task_manager_id: TaskManagerId
@@ -40,7 +40,9 @@ class OpenCall:
 
 
 class CommandBuffer:
-    """Commands of the event that is being handled, in the order in which they are to be carried out."""
+    """The commands ordered by the event that is being handled, in the order in which the service carries them out; also open calls and armed
+    timers.
+    """
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -56,25 +58,25 @@ class CommandBuffer:
         self._timers: set[str] = set()
 
     def begin(self, now_ms: int) -> None:
-        """The next event is handled, at this time."""
+        """Starts handling an event at ``now_ms``."""
         self.now_ms = now_ms
 
     def begin_generation(self, generation: Generation, seed: int) -> None:
-        """A new life of the JobManager; chance comes from the seed."""
+        """Sets the id of this JobManager process and seeds the random numbers."""
         self.generation, self.random = generation, SplitMix64(seed)
 
     def emit(self, command: Command) -> None:
         self._commands.append(command)
 
     def connect(self, task_manager_id: TaskManagerId) -> None:
-        """It is registered: it can be called."""
+        """Marks a TaskManager as registered, so that calls to it may be opened."""
         self._connected.add(task_manager_id)
 
     def is_connected(self, task_manager_id: TaskManagerId) -> bool:
         return task_manager_id in self._connected
 
     def open_call(self, call: OpenCall) -> int:
-        """Note a call that is about to be emitted; its ``call_id``."""
+        """Records a call that is about to be emitted and returns its ``call_id``. The TaskManager must be connected."""
         assert call.task_manager_id in self._connected, f"{call} to a TaskManager that is lost: nobody would answer"
         self._last_call_id += 1
         self._calls[self._last_call_id] = call
@@ -84,7 +86,7 @@ class CommandBuffer:
         return self._last_call_id
 
     def close_call(self, call_id: int) -> OpenCall | None:
-        """The call that was answered; ``None`` when it was forgotten, or answered before."""
+        """Removes and returns the open call with this id; ``None`` when there is none: it was answered before, or its TaskManager was lost."""
         call = self._calls.pop(call_id, None)
         if call is not None:
             self._calls_of[call.task_manager_id].pop(call_id, None)
@@ -92,13 +94,13 @@ class CommandBuffer:
         return call
 
     def disconnect(self, task_manager_id: TaskManagerId) -> None:
-        """The TaskManager is lost: answers that still come mean nothing."""
+        """Drops all open calls to a lost TaskManager; answers that arrive later are ignored."""
         self._connected.discard(task_manager_id)
         for call_id in self._calls_of.pop(task_manager_id, {}):
             self._close_cancel(self._calls.pop(call_id))
 
     def has_open_cancel(self, attempt: AttemptId) -> bool:
-        """A CancelTask for it is on its way."""
+        """Tells whether a ``CancelTask`` call for this attempt is not answered yet."""
         return attempt in self._cancels
 
     def start_timer(self, timer: str, delay_ms: int) -> None:
@@ -106,7 +108,7 @@ class CommandBuffer:
         self.emit(StartTimer(timer, max(0, delay_ms)))
 
     def is_armed(self, timer: str) -> bool:
-        """The timer was started, and has neither fired nor been canceled."""
+        """Tells whether the timer was started and has neither fired nor been canceled."""
         return timer in self._timers
 
     def cancel_timer(self, timer: str) -> None:
@@ -115,13 +117,13 @@ class CommandBuffer:
             self.emit(CancelTimer(timer))
 
     def timer_fired(self, timer: str) -> bool:
-        """Whether the timer was armed; it is not any longer."""
+        """Disarms the timer; returns whether it was armed."""
         armed = timer in self._timers
         self._timers.discard(timer)
         return armed
 
     def changed(self, job_id: JobId) -> None:
-        """Notes that the job's view has changed; this is reported once per event, after everything else."""
+        """Notes that the job's view has changed; ``take`` adds one ``JobChanged`` per job after all other commands."""
         self._changed[job_id] = None
 
     def log(self, level: str, message: str, **fields: object) -> None:
@@ -145,7 +147,7 @@ class CommandBuffer:
             self._cancels.pop(call.attempt, None)
 
     def take(self) -> list[Command]:
-        """The commands of the event; the next event starts with none."""
+        """Returns and removes the commands of the event, with a ``JobChanged`` for each changed job at the end."""
         commands, self._commands = self._commands, []
         if self._changed:
             commands.extend(JobChanged(job_id) for job_id in self._changed)

@@ -1,8 +1,8 @@
-"""Everything that the JobManager's machines can order. Imperative, frozen; the service carries them out.
+"""Commands that the JobManager's machines can order; the service carries them out. Each is a frozen dataclass, named in the imperative.
 
 Commands with a ``call_id`` go to one TaskManager through its ordered outbox (submit < trigger n < abort or confirm n)
-and are answered by ``CallAnswered(call_id)``. Confirm is repeated by the service until the TaskManager answers or is
-lost; the others are tried ``3`` times. Commands for storage run in a pool and are answered by their own events.
+and are answered by ``CallAnswered(call_id)``. The service repeats a confirm until the TaskManager answers or is lost, and
+tries the others ``3`` times. Commands for storage run in a pool and are answered by their own events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class FreeSlot:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTask:
-    """``region``: the index of the region that restarts with this number; ``None``: all do, since the job begins with it."""
+    """Deploys an attempt to a TaskManager. ``region``: the index of the pipelined region that restarts with this attempt number; ``None``: all
+    regions start with it.
+    """
 
     call_id: int
     task_manager_id: TaskManagerId
@@ -62,7 +64,7 @@ class CancelTask:
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """To the source subtasks of one TaskManager."""
+    """Triggers a checkpoint at the job's source subtasks on one TaskManager."""
 
     call_id: int
     task_manager_id: TaskManagerId
@@ -97,7 +99,7 @@ class AbortCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SendOperatorEvent:
-    """From a coordinator to its operator in one attempt, before every trigger that is ordered later."""
+    """Sends an event from an operator coordinator to its operator in one attempt; it arrives before every trigger that is ordered later."""
 
     call_id: int
     task_manager_id: TaskManagerId
@@ -107,7 +109,7 @@ class SendOperatorEvent:
 
 @dataclass(frozen=True, slots=True)
 class CloseTaskManager:
-    """Forget its connection: it was declared lost, or replaced."""
+    """Drops the connection of a TaskManager that was declared lost or replaced, or that is not registered."""
 
     task_manager_id: TaskManagerId
     session: str
@@ -116,7 +118,7 @@ class CloseTaskManager:
 
 @dataclass(frozen=True, slots=True)
 class StartWorker:
-    """Start a TaskManager that registers under this id; answered by its registration, or by ``WorkerEnded``."""
+    """Starts a TaskManager that registers under this id; answered by its registration, or by ``WorkerEnded``."""
 
     worker_id: TaskManagerId
     slots: int
@@ -124,7 +126,7 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """End a TaskManager that was started; answered by ``WorkerEnded``. Again: the same."""
+    """Stops a TaskManager that the JobManager started; answered by ``WorkerEnded``. Idempotent."""
 
     worker_id: TaskManagerId
     reason: str
@@ -132,7 +134,7 @@ class StopWorker:
 
 @dataclass(frozen=True, slots=True)
 class CreateLocation:
-    """Make the directory of a checkpoint or savepoint; answered by ``LocationCreated`` with the final location."""
+    """Creates the directory of a checkpoint or savepoint; answered by ``LocationCreated`` with the final location."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -150,7 +152,7 @@ class WriteManifest:
 
 @dataclass(frozen=True, slots=True)
 class ReadBackManifest:
-    """Settle a write whose outcome is unknown."""
+    """Reads ``_metadata`` back to settle a write whose outcome is unknown; answered like ``WriteManifest``."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -159,8 +161,11 @@ class ReadBackManifest:
 
 @dataclass(frozen=True, slots=True)
 class DiscardCheckpoint:
-    """Remove a checkpoint's directory (``_metadata`` first), completed or not. With ``shared_location`` it was aborted:
-    the files that it wrote there go too, even those that no acknowledgement named."""
+    """Deletes the directory of a completed or aborted checkpoint, ``_metadata`` first.
+
+    ``shared_location``: set for an aborted checkpoint; all files that it wrote there are deleted too, even those that no
+    acknowledgement named.
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -170,8 +175,10 @@ class DiscardCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSharedFiles:
-    """Remove files below ``shared/`` that no checkpoint uses, or files in the directory of a checkpoint that it does
-    not use, after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``."""
+    """Deletes files below ``shared/`` that no checkpoint uses, or unused files in the directory of this checkpoint.
+
+    Carried out after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``.
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -180,8 +187,10 @@ class DiscardSharedFiles:
 
 @dataclass(frozen=True, slots=True)
 class InspectCheckpoints:
-    """Look which of these checkpoints and savepoints of a job could be restored, after every earlier command of the checkpoint that could not;
-    answered by ``CheckpointsInspected``."""
+    """Checks which of these checkpoints and savepoints of a job can be restored; answered by ``CheckpointsInspected``.
+
+    ``checkpoint_id``: the checkpoint that could not be restored; the command is carried out after every earlier one of it.
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -190,7 +199,7 @@ class InspectCheckpoints:
 
 @dataclass(frozen=True, slots=True)
 class WriteShape:
-    """Note the shape in which the job runs from now on, under this JobManager and later ones; answered by ``ShapeWritten``. Again: the same."""
+    """Stores the job's parallelism durably, for this JobManager and later ones; answered by ``ShapeWritten``. Idempotent."""
 
     job_id: JobId
     shape: Shape
@@ -198,7 +207,7 @@ class WriteShape:
 
 @dataclass(frozen=True, slots=True)
 class StartTimer:
-    """Fire ``TimerFired(timer)`` once after ``delay_ms``; an armed timer of that name is replaced."""
+    """Starts a timer that fires ``TimerFired(timer)`` once after ``delay_ms``; replaces an armed timer of the same name."""
 
     timer: str
     delay_ms: int
@@ -211,7 +220,7 @@ class CancelTimer:
 
 @dataclass(frozen=True, slots=True)
 class ReportSnapshot:
-    """The end of a ``SnapshotRequested``: ``path``, or an error."""
+    """Reports the outcome of a ``SnapshotRequested`` to the client that asked: ``path``, or ``error``."""
 
     request_id: str
     checkpoint_id: CheckpointId | None
@@ -221,14 +230,14 @@ class ReportSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The job's view (``Dispatcher.job(job_id)``) has changed: notify its watchers."""
+    """Notifies the job's watchers that its view (``Dispatcher.job(job_id)``) has changed."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceWatermark:
-    """The answer to ``WatermarkReported``: the lowest watermark of the group; the end of time when it holds nobody back."""
+    """Answers ``WatermarkReported`` with the lowest watermark of the alignment group; the maximum when the group holds no source back."""
 
     report_id: int
     lowest_ms: int
@@ -236,14 +245,14 @@ class AnnounceWatermark:
 
 @dataclass(frozen=True, slots=True)
 class JobTerminated:
-    """Globally terminal: blobs may go. Last command of a job."""
+    """Reports that a job is globally terminal, so that its blobs can be deleted. The last command of a job."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One line for the log, with its ids; machines do not log by themselves."""
+    """Writes one line to the log, with ``fields`` such as job and attempt ids; machines do not log by themselves."""
 
     level: str
     message: str

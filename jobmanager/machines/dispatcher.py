@@ -1,10 +1,10 @@
-"""The JobManager's brain: every event enters here, one at a time, and leaves as commands.
+"""The entry point of the JobManager's machines: every event enters here, one at a time, and is turned into commands.
 
-    machine = JobManagerMachine(cluster_configuration)
-    commands = machine.on(event, now_ms)        # never raises for what the world does; only for mistakes of ours
+    machine = Dispatcher(cluster_configuration)
+    commands = machine.on(event, now_ms)  # raises for programming errors alone
 
-It routes: TaskManagers and slots to the ResourceManager, everything of a job to its JobMaster; answers of calls by the call,
-timers by their name. Deterministic: ids come from (generation, counters), chance from the seed of ``GenerationStarted``.
+It routes events of TaskManagers and slots to the ResourceManager, those of a job to its JobMaster, answers of calls by the open
+call, and timers by their name. Deterministic: ids come from (generation, counters), random numbers from the seed of ``GenerationStarted``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _JobEvent = (
 
 class Dispatcher:
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
-        """``configuration``: the cluster's. Raises ``ConfigurationError``."""
+        """Creates a dispatcher without jobs. ``configuration``: of the cluster. Raises ``ConfigurationError``."""
         self._buffer = CommandBuffer()
         settings = cluster_settings(configuration or {})
         self._resources = ResourceManager(settings, self._buffer)
@@ -93,7 +93,7 @@ class Dispatcher:
         return show.job_view(job, self._resources, self._supply) if job else None
 
     def jobs(self) -> list[JobView]:
-        """In the order of their submission, terminal ones included."""
+        """Returns the views of all jobs in the order of their submission, terminal ones included."""
         return [show.job_view(job, self._resources, self._supply) for job in self._jobs.values()]
 
     def state_of(self, job_id: JobId) -> JobState | None:
@@ -101,16 +101,16 @@ class Dispatcher:
         return job.life.state if job else None
 
     def graph_of(self, job_id: JobId) -> JobGraph | None:
-        """In the shape that the job has now."""
+        """Returns the job graph with the current parallelism; ``None`` for an unknown job."""
         job = self._jobs.get(job_id)
         return job.executions.graph if job else None
 
     def awaits_attempts(self, job_id: JobId) -> bool:
-        """A job of an earlier JobManager that may go on with subtasks which run."""
+        """Tells whether the job was recovered from an earlier JobManager and still waits for reports of its running subtasks."""
         return job_id in self._jobs and self._jobs[job_id].awaits_attempts
 
     def summaries(self) -> list[JobSummary]:
-        """For questions that need no single subtask: ``jobs`` takes milliseconds for each thousand of them."""
+        """Returns a summary of each job, without single subtasks: much cheaper than ``jobs`` for large jobs."""
         return [show.job_summary(job, self._supply) for job in self._jobs.values()]
 
     def cluster(self) -> ClusterView:
@@ -121,16 +121,16 @@ class Dispatcher:
         return show.checkpoints_view(job) if job else None
 
     def past(self, job_id: JobId) -> JobPast | None:
-        """For the next JobManager. ``None``: the job is over, or not known."""
+        """Returns the history of a job to store for the next JobManager; ``None`` when the job is terminal or unknown."""
         job = self._jobs.get(job_id)
         return show.job_past(job) if job and not job.life.state.is_terminal else None
 
     def refusal_of(self, event: RescaleRequested) -> str:
-        """Why a job does not take another shape; empty: it can be asked to. The job is known."""
+        """Returns why a job cannot be rescaled as requested; empty when it can. The job must be known."""
         return refusal_of(self._jobs[event.job_id], event, self._supply.has_slots_for)
 
     def uses_shared_file(self, path: str) -> bool:
-        """A job that is not over may restore it, or build on it."""
+        """Tells whether a job that is not terminal may restore this shared file or refer to it in a later checkpoint."""
         return any(
             path in job.coordinator.shared_files for job in self._jobs.values() if not job.life.state.is_terminal
         )
@@ -138,7 +138,7 @@ class Dispatcher:
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def on(self, event: Event, now_ms: int) -> Sequence[Command]:
-        """Commands in the order in which they are to be carried out. ``now_ms`` never goes back."""
+        """Handles one event and returns commands in the order in which they are to be carried out. ``now_ms`` never decreases."""
         self._buffer.begin(now_ms)
         self._handle(event)
         self._serve_waiting_jobs()
@@ -146,7 +146,7 @@ class Dispatcher:
         return self._buffer.take()
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when any machine below contradicts itself or another; between events."""
+        """Raises ``AssertionError`` when this machine or one below contradicts itself or another. Called between events."""
         self._buffer.check_invariants()
         self._resources.check_invariants()
         self._watermarks.check_invariants()
@@ -277,7 +277,7 @@ class Dispatcher:
                 assert_never(event)
 
     def _on_ended(self, event: WorkersFound | WorkerEnded) -> None:
-        """A TaskManager whose process has ended does not come back, whether its connection has broken yet or not."""
+        """Declares a TaskManager lost when its process has ended, whether or not its connection has broken yet."""
         registered = self._resources.find(event.worker_id) if isinstance(event, WorkerEnded) else None
         if isinstance(event, WorkerEnded) and registered is not None:
             broke = f"its connection broke ({registered.broken}), and " if registered.broken else ""
@@ -356,7 +356,7 @@ class Dispatcher:
         self._jobs[JobId(job_id)].on_timer(kind, argument)
 
     def _serve_waiting_jobs(self) -> None:
-        """A slot became free: in the order of their submission, jobs that wait may have it."""
+        """Offers slots that became free to waiting jobs, in the order of their submission."""
         if not self._resources.take_news():
             return
         for job in self._jobs.values():

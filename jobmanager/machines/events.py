@@ -1,7 +1,7 @@
-"""Every event that the JobManager's machines handle. Past tense, frozen, complete: a machine never asks back.
+"""Every event that the JobManager's machines handle: frozen dataclasses, named in the past tense, that carry all that is needed to handle them.
 
-All of them enter through ``Dispatcher.on(event, now_ms)``, one at a time. Events that answer a command carry the
-ids that the command was given and are accepted in every state.
+All enter through ``Dispatcher.on(event, now_ms)``, one at a time. Events that answer a command carry the ids of that command
+and are accepted in every state.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ from tidegate.model.states import ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class RestoreFrom:
-    """A checkpoint or savepoint that the service has read for ``run -s``. ``location``: its directory.
+    """A checkpoint or savepoint to start a job from (``run -s``), already read by the service. ``location``: its directory.
+
     ``CLAIM``: the job owns it from now on and deletes it once it is subsumed; ``NO_CLAIM``: never deleted, and nothing refers
-    to it once the first checkpoint is complete; ``LEGACY``: never deleted, later checkpoints may refer to it."""
+    to it once the first checkpoint is complete; ``LEGACY``: never deleted, later checkpoints may refer to it.
+    """
 
     location: str
     manifest: CheckpointManifest
@@ -45,7 +47,7 @@ class RestoreFrom:
 
 @dataclass(frozen=True, slots=True)
 class JobSubmitted:
-    """``configuration`` is the effective one: the cluster's below the job's. Already validated by the service."""
+    """A client has submitted a job that the service has validated. ``configuration``: the cluster's, overridden by the job's."""
 
     graph: JobGraph
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -54,37 +56,41 @@ class JobSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A directory ``chk-<n>`` of a job, or the savepoint that it was being stopped with. ``manifest`` is ``None`` without a
-    whole ``_metadata``: then ``damage`` says why it cannot be read, or is ``None`` when there is none or only its beginning
-    (the write was torn: it was never completed)."""
+    """A checkpoint directory ``chk-<n>`` of a job, or the savepoint of a stop in progress, found in storage at recovery.
+
+    ``manifest`` is ``None`` without a complete ``_metadata``: then ``damage`` says why it cannot be read, or is ``None`` when it is
+    missing or was only partly written, so that the checkpoint was never completed.
+    """
 
     checkpoint_id: CheckpointId
     location: str
     manifest: CheckpointManifest | None = None
     damage: ErrorInfo | None = None
     shared_location: str = ""
-    """Where it may have written shared files, when it is incomplete."""
+    """The directory into which an incomplete checkpoint may have written shared files."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecovered:
-    """The JobManager that ran the job is gone; this one goes on with it from what the storage holds. ``submitted``: as in the
-    first life, ``restore`` as long as that can be read. ``first_attempt`` is above every attempt that ever ran: names of
-    files and transactions hold the attempt."""
+    """A job of an earlier JobManager is taken over from what the storage holds.
+
+    ``submitted``: as it was submitted first, with ``restore`` only if that can still be read. ``first_attempt``: higher than every attempt
+    number that ever ran, because names of files and transactions contain the attempt.
+    """
 
     submitted: JobSubmitted
     checkpoints: tuple[FoundCheckpoint, ...] = ()
     first_attempt: int = 0
     noted: NotedAttempts | None = None
-    """The last attempts of the regions; ``None``: they all had the one before ``first_attempt``."""
+    """The last attempt number of each pipelined region; ``None``: all regions had ``first_attempt - 1``."""
     next_id: CheckpointId | None = None
-    """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
+    """The next checkpoint id of the earlier JobManager, if it was stored: savepoints, which recovery does not find, may have used higher ids."""
     past: JobPast | None = None
-    """What is shown of the earlier life. Nothing is decided by it."""
+    """The job's history under earlier JobManagers; for display only."""
     shape: Shape | None = None
-    """The numbers of subtasks that it has instead of those of its submission."""
+    """The parallelism of each vertex, where it differs from the submitted graph."""
     asked: tuple[Asked, ...] = ()
-    """What clients had asked for in the earlier life, and was not finished."""
+    """Requests of clients that the earlier JobManager had accepted and not finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ class JobCancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequested:
-    """A user asks for a checkpoint or savepoint. ``request_id`` comes back in ``ReportSnapshot``."""
+    """A user requests a checkpoint or savepoint. ``request_id`` is repeated in ``ReportSnapshot``."""
 
     job_id: JobId
     request_id: str
@@ -105,14 +111,14 @@ class SnapshotRequested:
 
 @dataclass(frozen=True, slots=True)
 class RescaleRequested:
-    """A user wants each vertex to run within these bounds, from now on. They were found to be possible."""
+    """A user sets the bounds within which each vertex runs from now on. The service has checked that they are possible."""
 
     job_id: JobId
     bounds: Mapping[VertexId, ParallelismBounds]
 
 
 Asked = JobCancelRequested | SnapshotRequested | RescaleRequested
-"""What a client wants of a job, and the next JobManager does if this one is lost."""
+"""A request of a client about a running job; if this JobManager is lost, the next one carries it out."""
 
 # ---- TaskManagers ----------------------------------------------------------------------------------------------------
 
@@ -126,7 +132,7 @@ class ReportedSlot:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerRegistered:
-    """Again with the same session: idempotent. With another session: the old one is lost first."""
+    """A TaskManager has registered. Idempotent for the same ``session``; with another one the old TaskManager is declared lost first."""
 
     task_manager_id: TaskManagerId
     session: str
@@ -136,7 +142,7 @@ class TaskManagerRegistered:
     pid: int = 0
     memory_bytes: int = 0
     attempts: tuple[AttemptReport, ...] = ()
-    """That run there, or ended there and may not be known here."""
+    """Attempts that run there, or that ended there while their end may not be known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +152,15 @@ class TaskManagerHeartbeat:
     slots: tuple[ReportedSlot, ...]
     attempts: tuple[AttemptId, ...]
     leaving: tuple[AttemptId, ...] = ()
-    """Those whose process must go elsewhere: what runs it is going to be taken away."""
+    """Attempts that must move to another place because the process that runs them is about to be taken away."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerConnectionLost:
-    """Its heartbeat stream broke. (A silent one is noticed by the machine's own timer.) ``is_gone``: its process is known to be over, or to
-    end, so that it does not come back."""
+    """The heartbeat stream of a TaskManager broke. (Silence is noticed by a timer of the machine.)
+
+    ``is_gone``: its process is known to have ended or to be ending, so that it will not reconnect.
+    """
 
     task_manager_id: TaskManagerId
     session: str
@@ -162,7 +170,7 @@ class TaskManagerConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerStoodStill:
-    """Its connection is broken, its port takes connections, and nothing is said on them: its process is stopped (SIGSTOP, a debugger)."""
+    """A TaskManager's connection broke and its port accepts connections but does not answer: its process is suspended (SIGSTOP, a debugger)."""
 
     task_manager_id: TaskManagerId
     session: str
@@ -170,14 +178,14 @@ class TaskManagerStoodStill:
 
 @dataclass(frozen=True, slots=True)
 class WorkersFound:
-    """TaskManagers that an earlier JobManager of this cluster had started, and that run."""
+    """TaskManagers that an earlier JobManager of this cluster started are still running."""
 
     worker_ids: tuple[TaskManagerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnded:
-    """A TaskManager that was started, or was to be, does not run. ``detail``: what is known of why, for people."""
+    """A TaskManager that the JobManager started or wanted to start is not running. ``detail``: the reason, for humans."""
 
     worker_id: TaskManagerId
     detail: str
@@ -185,8 +193,10 @@ class WorkerEnded:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswered:
-    """A command with a ``call_id`` reached its TaskManager and was answered (``error`` is ``None``: success), or failed
-    for good (``Unreachable`` after the service's own retries). ``attempts``: errors of single attempts."""
+    """A command with a ``call_id`` was answered by its TaskManager (``error`` is ``None``: success) or failed for good.
+
+    ``error`` is ``Unreachable`` after the service's own retries. ``attempts``: errors of single attempts.
+    """
 
     call_id: int
     error: ErrorInfo | None = None
@@ -205,7 +215,7 @@ class TaskStateChanged:
     state: ExecutionState
     error: ErrorInfo | None = None
     data_address: str | None = None
-    """Where consumers connect; set once, not later than with RUNNING."""
+    """The address at which consumers connect; set once, not later than with RUNNING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +225,7 @@ class EndOfDataReached:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskAcknowledged:
-    """``held_ms``: for so long its TaskManager kept it, to send it with others."""
+    """A subtask acknowledged a checkpoint. ``held_ms``: how long its TaskManager delayed the message to batch it with others."""
 
     attempt: AttemptId
     checkpoint_id: CheckpointId
@@ -234,7 +244,7 @@ class SubtaskDeclined:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventReceived:
-    """An operator of a subtask says something to its coordinator."""
+    """An operator of a subtask sent an event to its coordinator."""
 
     attempt: AttemptId
     event: OperatorEvent
@@ -242,13 +252,13 @@ class OperatorEventReceived:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkReported:
-    """A subtask of a source is in a group of sources that keep together. Answered by ``AnnounceWatermark`` with this id."""
+    """A source subtask of a watermark alignment group reports its watermark; answered by ``AnnounceWatermark`` with the same ``report_id``."""
 
     attempt: AttemptId
     group: str
     watermark_ms: int
     interval_ms: int
-    """How often the subtask reports."""
+    """The interval at which the subtask reports."""
     report_id: int = 0
 
 
@@ -257,8 +267,11 @@ class WatermarkReported:
 
 @dataclass(frozen=True, slots=True)
 class LocationCreated:
-    """The directory of a checkpoint is there (``error`` is ``None``), or could not be made. ``shared_location``: that of
-    files which several checkpoints may use; empty: there is none (savepoints, the JobManager's memory)."""
+    """The directory of a checkpoint was created (``error`` is ``None``), or could not be.
+
+    ``shared_location``: the directory of files that several checkpoints may use; empty when there is none (savepoints, storage in
+    the JobManager's memory).
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -269,8 +282,11 @@ class LocationCreated:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
-    """``_metadata`` is durable: the point of no return. ``holds_inline_state``: the service gets state that travelled inline
-    from there when a task is restored, so that it need not stay in memory."""
+    """``_metadata`` is durable: from now on the checkpoint is complete.
+
+    ``holds_inline_state``: small state that travelled in acknowledgements can be read back from there, so that it need not
+    stay in memory.
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -280,8 +296,10 @@ class ManifestWritten:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWriteFailed:
-    """``outcome_unknown``: it may be there all the same; nothing is deleted or confirmed until a read settles it
-    (the service answers ``ReadBackManifest`` with ``ManifestWritten`` or with this event, outcome known)."""
+    """Writing ``_metadata`` failed. ``outcome_unknown``: it may have been written; nothing is deleted or confirmed until a read has settled it.
+
+    The service answers ``ReadBackManifest`` with ``ManifestWritten`` or with this event and a known outcome.
+    """
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -291,7 +309,7 @@ class ManifestWriteFailed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDiscarded:
-    """Its files are gone (or could not be removed, which is only logged)."""
+    """The files of a checkpoint were deleted, or could not be (``error``), which is only logged."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -300,7 +318,7 @@ class CheckpointDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class SharedFilesDiscarded:
-    """They are gone (or could not be removed, which is only logged)."""
+    """The shared files were deleted, or could not be (``error``), which is only logged."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -309,7 +327,7 @@ class SharedFilesDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsInspected:
-    """Those of the checkpoints and savepoints that were asked for that have a readable ``_metadata``, and every file in its size."""
+    """The checkpoints and savepoints were inspected. ``whole``: locations with a readable ``_metadata`` and all files of the right size."""
 
     job_id: JobId
     whole: tuple[str, ...]
@@ -317,7 +335,7 @@ class CheckpointsInspected:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWritten:
-    """The job store holds the shape (``error`` is ``None``): this JobManager and later ones run the job in it. Otherwise it may hold it or not."""
+    """The job's parallelism was stored (``error`` is ``None``) for this JobManager and later ones. With an error it may or may not have been."""
 
     job_id: JobId
     error: ErrorInfo | None = None
@@ -330,11 +348,11 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted:
-    """First event of a process's life."""
+    """The first event of a JobManager process."""
 
     generation: Generation
     seed: int
-    """For jitter and random initial delays: all randomness of the machines comes from here."""
+    """The seed of all random numbers of the machines, such as jitter and random initial delays."""
 
 
 Event = (

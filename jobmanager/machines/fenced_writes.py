@@ -1,11 +1,11 @@
-"""Changes of the store under a leader's token: in the order in which a job asked for them, and granted only when they are durable.
+"""Orders writes to the job store under a leader's fencing token: per job in the order of the requests, each granted only once it is durable.
 
     WriteAsked ─▶ Write ──┬─ WriteDone ──────▶ Grant: what depends on it may happen, such as a confirm, a deployment, a removal of files
                           ├─ WriteUnanswered ─▶ Write again, when WriteDue: a write is made so that a second one does no harm
                           └─ WriteRefused ────▶ Deposed: everything is abandoned, now and later
 
 Laws: nothing is granted before its write is durable; the writes of a job keep their order, so a pointer moves before the checkpoint before it
-is removed, and a result is there before its job is cleaned up; while paused none is begun or granted; after the end none is ever again.
+is removed, and a result is stored before its job is cleaned up; while paused none is begun or granted; after the end of the term none is.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 RETRY_MS = 200
-"""Chosen, not measured: storage that failed once mostly answers soon."""
+"""The pause before a failed write is repeated, in ms. Chosen, not measured: storage that failed once mostly answers soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAsked:
-    """``lane``: writes of one lane keep their order. Numbers are used once."""
+    """A write is requested. ``lane``: writes of one lane keep their order. ``number``: unique."""
 
     lane: str
     number: int
@@ -34,38 +34,38 @@ class WriteDone:
 
 @dataclass(frozen=True, slots=True)
 class WriteUnanswered:
-    """It may have happened."""
+    """A write failed with an unknown outcome: it may have happened."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """The store knows a later leader."""
+    """The store refused a write because a later leader exists."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDue:
-    """The pause before another try is over."""
+    """The pause before a write is repeated is over."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class WritesPaused:
-    """The store does not answer just now."""
+    """The connection to the store is suspended."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritesResumed:
-    """The term goes on."""
+    """The connection to the store is back and the term continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermOver:
-    """This process leads no more."""
+    """This process is not the leader any longer."""
 
 
 WritesEvent = (
@@ -85,14 +85,14 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """What was to depend on it must not happen, whether or not it was written."""
+    """Drops a write; what depends on it must not happen, whether or not it was written."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class WakeUp:
-    """Answer with ``WriteDue`` after this time."""
+    """Asks for a ``WriteDue`` after ``delay_ms``."""
 
     number: int
     delay_ms: int
@@ -100,21 +100,21 @@ class WakeUp:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The store has a later leader."""
+    """Gives up leadership because the store has a later leader."""
 
 
 WritesCommand = Write | Grant | Abandon | WakeUp | Resign
 
 
 class FencedWrites:
-    """The writes of one term."""
+    """The writes of one term of leadership."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, deque[int]] = {}
         self._lane_of: dict[int, str] = {}
         self._under_way: set[int] = set()
         self._done: list[int] = []
-        """Durable, and not granted because of a pause."""
+        """Writes that are durable and not granted yet because of a pause."""
         self.is_paused = False
         self.is_over = False
 
@@ -170,7 +170,7 @@ class FencedWrites:
         return [Grant(number), *self._begin(lane[0])]
 
     def _begin(self, number: int) -> Sequence[WritesCommand]:
-        """Only the first of a lane, only once at a time."""
+        """Begins the write if it is the first of its lane, is not under way, and nothing blocks it."""
         is_blocked = self.is_paused or self._is_stale(number) or number in self._under_way or number in self._done
         if is_blocked or not self._is_first(number):
             return ()
@@ -196,11 +196,11 @@ class FencedWrites:
         return number not in self._lane_of
 
     def _is_first(self, number: int) -> bool:
-        """Whether nothing of its lane was asked for before it."""
+        """Tells whether the write is the oldest of its lane."""
         return self._lanes[self._lane_of[number]][0] == number
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it contradicts itself; between events."""
+        """Raises ``AssertionError`` when the machine contradicts itself. Called between events."""
         waiting = [number for lane in self._lanes.values() for number in lane]
         assert sorted(waiting) == sorted(self._lane_of), f"{waiting} wait, and {self._lane_of} is known"
         heads = {lane[0] for lane in self._lanes.values()}

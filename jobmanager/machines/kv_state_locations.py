@@ -1,10 +1,10 @@
-"""Where the state that clients may ask for is (Flink: ``KvStateLocationRegistry.java``).
+"""Registers where queryable state of jobs is served (Flink: ``KvStateLocationRegistry.java``).
 
     a subtask registers a state ─▶ job, name ─▶ its operator, and the place of each attempt
     a client asks for the name  ─▶ places of attempts that are current
 
-Laws: a name belongs to one operator of a job. A place is given only while its attempt is the current one of its subtask. What is
-known of a job goes with it.
+Laws: a name belongs to one operator of a job. An address is returned only while its attempt is the current one of its subtask. Entries of
+a job are removed with it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tidegate.model.kv_state import KvStateInfo, KvStateLocation, KvStatePlace
 @dataclass(slots=True)
 class _Registered:
     info: KvStateInfo
-    """As the last one to register said it."""
+    """The description from the subtask that registered last."""
     places: dict[AttemptId, KvStatePlace] = field(default_factory=dict)
 
 
 class KvStateLocationRegistry:
-    """Everything by job and name."""
+    """The registered queryable states, by job and name."""
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, dict[str, _Registered]] = {}
@@ -33,7 +33,9 @@ class KvStateLocationRegistry:
     def register(
         self, attempt: AttemptId, info: KvStateInfo, address: str, is_current: Callable[[AttemptId], bool]
     ) -> None:
-        """Raises ``InvalidJob`` when another operator of the job has a state of that name."""
+        """Registers the state that an attempt serves at ``address``. Raises ``InvalidJob`` when another operator of the job has a state of
+        that name.
+        """
         of_job = self._jobs.setdefault(attempt.job_id, {})
         known = of_job.get(info.name)
         if known is not None and known.info.operator_id != info.operator_id:
@@ -48,11 +50,11 @@ class KvStateLocationRegistry:
         known.places[attempt] = KvStatePlace(info.key_groups, attempt, address)
 
     def names(self, job_id: JobId) -> list[str]:
-        """Returns the names that clients may ask for, sorted."""
+        """Returns the sorted names of the job's queryable states."""
         return sorted(self._jobs.get(job_id, {}))
 
     def locate(self, job_id: JobId, name: str, is_current: Callable[[AttemptId], bool]) -> KvStateLocation | None:
-        """Returns ``None`` for a name that no subtask has registered."""
+        """Returns the description of a state and where the current attempts serve it; ``None`` for a name that no subtask has registered."""
         known = self._jobs.get(job_id, {}).get(name)
         if known is None:
             return None
@@ -60,7 +62,7 @@ class KvStateLocationRegistry:
         return KvStateLocation(known.info, tuple(sorted(places, key=lambda place: place.key_groups)))
 
     def forget(self, job_id: JobId) -> None:
-        """The job is over."""
+        """Removes all entries of a job that has ended."""
         self._jobs.pop(job_id, None)
 
     def check_invariants(self) -> None:

@@ -1,15 +1,15 @@
-"""One JobManager's part in an election, as a machine.
+"""One JobManager's part in a leader election, as a machine.
 
                 Connected                LockAcquired                 Suspended
     CONNECTING ───────────▶ STANDBY ─────────────────▶ LEADING ◀──────────────▶ PAUSED
         ▲                   │     ▲                       │       Connected        │
         └─ Suspended, Lost ─┘     └── Connected (new) ────┴── Lost, StoreRefused ──┘
 
-Laws: it leads in one term at a time, and terms only grow; what was acquired in a session counts in that session alone; while PAUSED nothing
-is committed or confirmed, and nothing is given up either; once a term is over, nothing of it comes back.
+Laws: it leads in one term at a time, and terms only grow; a lock acquired in a session counts in that session alone; while PAUSED nothing
+is committed or confirmed, and leadership is kept; an ended term never resumes.
 
-Flink ends leadership as soon as the connection is suspended (``tolerate-suspended-connections: false``). Here it pauses: whatever happens in the
-meantime, the store refuses what a deposed leader asks for.
+Flink ends leadership as soon as the connection is suspended (``tolerate-suspended-connections: false``). Here it pauses: the store refuses
+writes of a deposed leader, whatever happens in the meantime.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LeadershipState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WaitForTurn:
-    """Get in line for the lock, in this session."""
+    """Joins the queue for the leader lock, in this session."""
 
     session: int
 
@@ -54,17 +54,17 @@ class StartLeading:
 
 @dataclass(frozen=True, slots=True)
 class PauseCommits:
-    """Nothing is committed and no confirm leaves until ``ResumeCommits``."""
+    """Holds back commits and confirms until ``ResumeCommits``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeCommits:
-    """The session has gone on, and so has the term."""
+    """Resumes commits and confirms: the session and the term continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopLeading:
-    """The term is over for good: none of its decisions may leave after this."""
+    """Ends the term for good: none of its decisions may leave after this."""
 
     term: int
     reason: str
@@ -72,23 +72,23 @@ class StopLeading:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpLock:
-    """Another JobManager may have it at once."""
+    """Releases the leader lock, so that another JobManager can lead at once."""
 
 
 LeadershipCommand = WaitForTurn | StartLeading | PauseCommits | ResumeCommits | StopLeading | GiveUpLock
 
 
 class Leadership:
-    """The machine. ``term`` is that of the lead, 0 without one."""
+    """The state machine of one election candidate. ``term``: the term in which it leads; 0 when it does not lead."""
 
     def __init__(self) -> None:
         self.state = LeadershipState.CONNECTING
         self.term = 0
         self._session = 0
         self._waits_in = 0
-        """The session in which it is in line; 0: in none."""
+        """The session in which it queues for the lock; 0: in none."""
         self._turn = 0
-        """A term that is ours, and that we could not take up because the connection was suspended."""
+        """A term whose lock was acquired while the connection was suspended, to be led once it is back; 0: none."""
         self._highest = 0
 
     @property
@@ -166,7 +166,7 @@ class Leadership:
         return (WaitForTurn(self._session),)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it contradicts itself; between events."""
+        """Raises ``AssertionError`` when the machine contradicts itself. Called between events."""
         assert self.leads == (self.term != 0), f"{self.state} in term {self.term}"
         assert self.term in (0, self._highest), f"leads in term {self.term} after {self._highest}"
         assert not self.leads or self._session, "leads without a session"

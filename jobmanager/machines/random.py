@@ -1,20 +1,21 @@
-"""Random numbers as a pure machine: SplitMix64. The seed is the only source of chance (``GenerationStarted.seed``), so
-that a run can be repeated."""
+"""SplitMix64 random numbers as a pure machine. The seed (``GenerationStarted.seed``) is the only source of randomness, so that a run can be
+repeated.
+"""
 
 from __future__ import annotations
 
 _MASK = (1 << 64) - 1
-"""SplitMix64 counts in 64 bits."""
+"""The lowest 64 bits: SplitMix64 counts modulo 2**64."""
 
 
 class SplitMix64:
-    """A sequence of draws that depends on the seed alone."""
+    """A generator of random numbers that depend on the seed alone."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
 
     def bits(self) -> int:
-        """64 random bits."""
+        """Returns 64 random bits."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
         mixed = self._state
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -22,9 +23,9 @@ class SplitMix64:
         return mixed ^ (mixed >> 31)
 
     def integer(self, first: int, last: int) -> int:
-        """Uniform in ``first`` to ``last``, both inclusive."""
+        """Returns a uniformly distributed integer from ``first`` to ``last``, both inclusive."""
         return first + self.bits() % (last - first + 1)
 
     def fraction(self) -> float:
-        """Uniform in [0, 1)."""
+        """Returns a uniformly distributed number in [0, 1)."""
         return (self.bits() >> 11) / (1 << 53)

@@ -1,5 +1,7 @@
-"""The options that the machines obey, read once: those of the cluster when the process starts, those of a job when it is
-submitted. The only file of this room that knows option keys."""
+"""The options that the JobManager's machines obey, read once: those of the cluster at start, those of a job at submission.
+
+The only file of this package that knows option keys.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
 
 @dataclass(frozen=True, slots=True)
 class SupplySettings:
-    """How TaskManagers are started and stopped. ``slots``: of each of them; ``family``: how their names begin."""
+    """How TaskManagers are started and stopped. ``slots``: of each TaskManager; ``family``: the prefix of their ids."""
 
     slots: int = 1
     min_slots: int = 0
@@ -47,7 +49,7 @@ class SupplySettings:
     registration_timeout_ms: int = 300_000
     recovery_timeout_ms: int = 60_000
     expected_slots: int = 0
-    """How many slots TaskManagers bring that are being started by hand."""
+    """The number of slots of TaskManagers that are being started by hand."""
     family: str = "worker-"
 
 
@@ -55,20 +57,20 @@ class SupplySettings:
 class ClusterSettings:
     heartbeat_timeout_ms: int = 50_000
     reconnect_timeout_ms: int = 5_000
-    """For so long a TaskManager whose connection broke may come back; 0: it is lost."""
+    """How long a TaskManager whose connection broke may take to reconnect before it is lost; 0: it is lost at once."""
     spread_out: bool = False
-    """``taskmanager.load-balance.mode: SLOTS``: the least used TaskManager first."""
+    """``taskmanager.load-balance.mode: SLOTS``: slots of the least used TaskManager are taken first."""
     workers: SupplySettings | None = None
-    """``None``: TaskManagers are started by hand."""
+    """How TaskManagers are started; ``None``: they are started by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """``interval_ms`` is ``None`` when there are no periodic checkpoints."""
+    """The checkpoint options of a job. ``interval_ms``: ``None`` when there are no periodic checkpoints."""
 
     interval_ms: int | None = None
     interval_during_backlog_ms: int | None = None
-    """``None``: as always; 0: none is planned while a source works off a backlog."""
+    """The interval while a source processes a backlog; ``None``: ``interval_ms``; 0: no checkpoint is triggered."""
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     max_concurrent: int = 1
@@ -79,13 +81,13 @@ class CheckpointSettings:
     retention: CheckpointRetention = CheckpointRetention.NONE
     history: int = 10
     unaligned: bool = False
-    """Only with exactly-once: at least once never blocks a channel."""
+    """Whether checkpoints are unaligned. Only with exactly-once: at-least-once never blocks a channel."""
     aligned_timeout_ms: int = 0
     incremental: bool = False
     restores_older: bool = False
-    """``tidegate.state-recovery.older-checkpoints``: where the newest completed checkpoint is gone or damaged."""
+    """``tidegate.state-recovery.older-checkpoints``: whether an older checkpoint is restored when the newest completed one is missing or damaged."""
     drop_channels_of: int = -1
-    """``execution.state-recovery.without-channel-state.checkpoint-id``; -1: of none."""
+    """``execution.state-recovery.without-channel-state.checkpoint-id``: the checkpoint that is restored without in-flight data; -1: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +108,22 @@ class RestartSettings:
 
 @dataclass(frozen=True, slots=True)
 class ElasticSettings:
-    """How a job changes its shape. ``is_reactive``: it takes all slots that there are."""
+    """How a job changes its parallelism while it runs. ``is_reactive``: it uses all slots of the cluster."""
 
     is_adaptive: bool = False
     is_reactive: bool = False
     max_failed_checkpoints: int = 2
-    """So many may fail before the job changes its shape without a new one."""
+    """How many checkpoints may fail before the job rescales without a new one."""
     max_delay_ms: int = 0
-    """For so long it waits for a checkpoint that is due anyway, before it takes one."""
+    """How long a rescale waits for a checkpoint that is due anyway before it triggers one."""
     submission_stabilization_ms: int = 10_000
-    """For so long a job that waits for slots hopes for more of them; then it begins with fewer."""
+    """How long a new job waits for its desired slots before it starts with fewer."""
     stabilization_ms: int = 60_000
-    """For so long a job that runs hopes for more slots before it takes those that came."""
+    """How long a running job waits for more slots before it uses those that have come."""
     cooldown_ms: int = 30_000
-    """For so long a job keeps a new shape."""
+    """The minimum time between two rescales."""
     history_size: int = 5
-    """So many changes are remembered."""
+    """The number of rescales that are kept in the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,11 @@ class JobSettings:
     attempts_history: int = 16
     elastic: ElasticSettings = ElasticSettings()
     adoption_timeout_ms: int = 0
-    """For so long a job of an earlier JobManager waits for reports of its subtasks; 0: it is restarted at once."""
+    """How long a job of an earlier JobManager waits for reports of its running subtasks; 0: it is restarted at once."""
 
 
 def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
-    """Raises ``ConfigurationError`` that lists every problem."""
+    """Reads the cluster's options. Raises ``ConfigurationError``, which lists every problem."""
     configuration = Configuration.from_strings(texts)
     return ClusterSettings(
         heartbeat_timeout_ms=configuration.get(HeartbeatOptions.TIMEOUT),
@@ -189,7 +191,7 @@ def _worker_settings(configuration: Configuration) -> SupplySettings | None:
 
 
 def job_settings(texts: Mapping[str, str]) -> JobSettings:
-    """Raises ``ConfigurationError`` that lists every problem."""
+    """Reads a job's options. Raises ``ConfigurationError``, which lists every problem."""
     configuration = Configuration.from_strings(texts)
     checkpoints = _checkpoint_settings(configuration)
     is_adopted = configuration.get(RuntimeOptions.LOSS_GRACE) > 0 and not blocks_exchanges(texts)
@@ -210,7 +212,9 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
 
 
 def _elastic_settings(configuration: Configuration, *, blocks: bool) -> ElasticSettings:
-    """A job whose exchanges block takes the slots that there are anyway."""
+    """Reads the options of the adaptive scheduler. A job with blocking exchanges (``blocks``) is never adaptive: it uses the available slots
+    anyway.
+    """
     options = AdaptiveSchedulerOptions
     is_reactive = configuration.get(options.MODE) is SchedulerExecutionMode.REACTIVE and not blocks
     is_adaptive = configuration.get(options.SCHEDULER) is SchedulerType.ADAPTIVE and not blocks

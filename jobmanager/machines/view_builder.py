@@ -1,4 +1,4 @@
-"""From machines to views: what clients and REST are shown. Reads, never changes."""
+"""Builds the views that clients and REST show from the state of the machines. It only reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def job_view(job: JobMaster, resources: ResourceManager, supply: WorkerSupply) -> JobView:
-    """Linear in the number of subtasks."""
+    """Builds the full view of a job. Linear in the number of subtasks."""
     graph = job.executions.graph
     life = job.life
     return JobView(
@@ -80,7 +80,7 @@ def job_summary(job: JobMaster, supply: WorkerSupply) -> JobSummary:
 
 
 def job_past(job: JobMaster) -> JobPast:
-    """Linear in the number of checkpoints that are remembered."""
+    """Builds the history of a job that is stored for later JobManagers. Linear in the number of remembered checkpoints."""
     shown = checkpoints_view(job)
     whole = replace(
         shown,
@@ -120,7 +120,7 @@ def cluster_view(
 
 
 def _waiting_for(job: JobMaster, supply: WorkerSupply) -> str:
-    """Such as ``6 of 9 slots; 2 TaskManagers starting``."""
+    """Describes what a job waits for, such as ``6 of 9 slots; 2 TaskManagers starting``; empty when it waits for nothing."""
     waiting, outlook = job.scheduler.waiting_for, supply.explain()
     return f"{waiting}; {outlook}" if waiting and outlook else waiting
 

@@ -1,4 +1,4 @@
-"""What the JobManager's machines show: frozen values for clients, REST and logs. Times are Unix epoch milliseconds."""
+"""Views of the JobManager's state: frozen values for clients, REST and logs. Times are Unix epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.model.stats_summary import NO_SAMPLES, StatsSummary
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """``start_ms`` is when it was deployed; ``None``: not yet. ``end_ms``: when it became terminal."""
+    """An execution attempt. ``start_ms``: when it was deployed; ``None``: not yet. ``end_ms``: when it became terminal."""
 
     attempt: AttemptId
     state: ExecutionState
@@ -30,12 +30,12 @@ class AttemptView:
     at_end_of_data: bool
     allocation_id: AllocationId | None = None
     data_address: str = ""
-    """Where it serves its outputs or, for a collecting sink, its results; empty: nowhere (yet)."""
+    """The address at which it serves its outputs or, for a collecting sink, its results; empty when there is none (yet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskView:
-    """``earlier``: attempts that are over, oldest first."""
+    """A subtask with its attempts. ``earlier``: attempts that are over, oldest first."""
 
     index: int
     current: AttemptView
@@ -44,7 +44,7 @@ class SubtaskView:
 
 @dataclass(frozen=True, slots=True)
 class VertexSummary:
-    """``tasks``: how many current attempts are in each state; states without any are absent."""
+    """A vertex without its subtasks. ``tasks``: the number of current attempts by state; states without any are absent."""
 
     vertex_id: VertexId
     name: str
@@ -64,7 +64,7 @@ class VertexView:
 
 @dataclass(frozen=True, slots=True)
 class FailureView:
-    """A failure that the job has lived through or died of. ``attempt`` is ``None`` when no task was its place."""
+    """A failure that restarted or failed the job. ``attempt``: the task that failed; ``None`` when no single task did."""
 
     at_ms: int
     error: ErrorInfo
@@ -73,7 +73,7 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCheckpointView:
-    """``aborted``: it acknowledged when the checkpoint had failed, which counts for nothing and tells how long it took."""
+    """A subtask's acknowledgement of a checkpoint. ``aborted``: it came after the checkpoint had failed; it is only shown."""
 
     attempt: AttemptId
     ack_ms: int
@@ -84,7 +84,7 @@ class SubtaskCheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTotals:
-    """Over the subtasks that acknowledged. ``last_ack_ms``: of those that did in time; -1 when there are none."""
+    """Sums over the subtasks that acknowledged a checkpoint. ``last_ack_ms``: of those that did in time; -1 when there are none."""
 
     last_ack_ms: int = -1
     bytes_persisted: int = 0
@@ -98,10 +98,12 @@ NOTHING_ACKNOWLEDGED = CheckpointTotals()
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed.
-    ``sent_ms``: when its sources were triggered, after the directory was made; ``sealed_ms``: when all subtasks had
-    acknowledged; ``confirmed_ms``: when tasks were notified that it is complete (plain savepoints: never). ``None``:
-    not (yet)."""
+    """A checkpoint or savepoint. ``status``: IN_PROGRESS, COMPLETED or FAILED.
+
+    ``end_ms``: when ``_metadata`` was durable, or when it failed. ``sent_ms``: when its sources were triggered, after the directory
+    was created. ``sealed_ms``: when all subtasks had acknowledged. ``confirmed_ms``: when tasks were notified that it is complete
+    (savepoints without a stop: never). ``None``: not (yet).
+    """
 
     checkpoint_id: CheckpointId
     status: str
@@ -122,17 +124,17 @@ class CheckpointView:
     sealed_ms: int | None = None
     confirmed_ms: int | None = None
     metadata_bytes: int = 0
-    """The size of ``_metadata``, once it is written; unknown of checkpoints of earlier JobManagers."""
+    """The size of ``_metadata``, once it is written; 0 for checkpoints of earlier JobManagers, where it is unknown."""
 
     @property
     def completed_ms(self) -> int | None:
-        """When it was complete; ``None``: it is not (yet)."""
+        """Returns when the checkpoint was complete; ``None`` when it is not (yet)."""
         return self.end_ms if self.status == "COMPLETED" else None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSummary:
-    """Figures over all completed checkpoints, also those that have left the history. Bytes and milliseconds."""
+    """Statistics over all completed checkpoints, including those that have left the history. Bytes and milliseconds."""
 
     checkpointed_size: StatsSummary = NO_SAMPLES
     state_size: StatsSummary = NO_SAMPLES
@@ -143,7 +145,7 @@ class CheckpointSummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsView:
-    """``history``: newest first, ``web.checkpoints.history`` of them."""
+    """The checkpoints of a job. ``history``: the last ``web.checkpoints.history`` ones, newest first."""
 
     history: tuple[CheckpointView, ...]
     completed: int
@@ -156,15 +158,15 @@ class CheckpointsView:
     last_savepoint: CheckpointView | None
     last_restored: CheckpointView | None
     last_restored_ms: int | None = None
-    """When the state of ``last_restored`` was given to the tasks."""
+    """When the state of ``last_restored`` was handed to the tasks."""
     summary: CheckpointSummary = field(default_factory=CheckpointSummary)
     beyond: tuple[CheckpointView, ...] = ()
-    """The slowest and the last failed ones of those that have left the history, newest first."""
+    """The slowest and the last failed checkpoints that have left the history, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A ``JobView`` without single subtasks: what it costs does not depend on their number."""
+    """A ``JobView`` without single subtasks; its cost does not depend on their number."""
 
     job_id: JobId
     name: str
@@ -182,8 +184,10 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """``failure``: the last one, ``None`` before the first. ``waiting_for``: such as ``2 of 4 slots``.
-    ``starting_since_ms``: since when a TaskManager is on its way that it waits for; ``None``: since none is."""
+    """A job with all its subtasks. ``failure``: the last one; ``None`` before the first. ``waiting_for``: such as ``2 of 4 slots``.
+
+    ``starting_since_ms``: since when a TaskManager that it waits for is starting; ``None`` when none is.
+    """
 
     job_id: JobId
     name: str
@@ -201,16 +205,16 @@ class JobView:
     graph: JobGraph
     configuration: Mapping[str, str]
     bounds: Mapping[VertexId, ParallelismBounds] = field(default_factory=dict)
-    """Within which each vertex is to run."""
+    """The bounds within which each vertex is to run."""
     rescales: int = 0
-    """How often it took another shape under this JobManager."""
+    """How often the job was rescaled under this JobManager."""
     rescale_history: Rescales | None = None
-    """``None``: it is not kept."""
+    """The rescale history; ``None`` when it is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """The attempt of a subtask that counted last, and when it entered its states."""
+    """The last attempt of a subtask under an earlier JobManager, with the time at which it entered each state."""
 
     attempt: AttemptId
     timestamps_ms: Mapping[ExecutionState, int]
@@ -218,7 +222,7 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True)
 class LastFigures:
-    """What was measured of an attempt that is over. ``metrics``: a ``TaskMetrics`` as bytes."""
+    """The last metrics of an attempt that is over. ``metrics``: a serialized ``TaskMetrics``."""
 
     attempt: AttemptId
     at_ms: int
@@ -227,7 +231,7 @@ class LastFigures:
 
 @dataclass(frozen=True, slots=True)
 class JobPast:
-    """What a job has lived through under this JobManager and earlier ones, for those who look at it. ``checkpoints`` have no single subtasks."""
+    """The history of a job under this JobManager and earlier ones, for display. ``checkpoints`` contain no single subtasks."""
 
     start_ms: int
     restarts: int
@@ -236,7 +240,7 @@ class JobPast:
     attempts: tuple[PastAttempt, ...] = ()
     figures: tuple[LastFigures, ...] = ()
     late_records: Mapping[str, int] = field(default_factory=dict)
-    """Those that earlier attempts dropped, by operator."""
+    """Late records that earlier attempts dropped, by operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +266,10 @@ class TaskManagerView:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A TaskManager that this JobManager started, or is about to. ``state``: STARTING, RECOVERED, REGISTERED or STOPPING, ``since_ms``.
-    ``reason``: why it was started."""
+    """A TaskManager that this JobManager started or is about to start. ``state``: STARTING, RECOVERED, REGISTERED or STOPPING, since ``since_ms``.
+
+    ``reason``: why it was started.
+    """
 
     worker_id: TaskManagerId
     state: str

@@ -1,7 +1,7 @@
-"""What jobs need of TaskManagers, and what becomes of jobs when these do not come: between the jobs and ``Workers``.
+"""Matches the slots that jobs need with the TaskManagers that ``Workers`` starts, and fails waiting jobs when none can be started.
 
-An event that may change what is needed arms one timer; when it fires, what all jobs lack is added up and ``Workers`` starts what
-lacks. So a burst of events is one decision (Flink: ``slotmanager.requirement-check.delay``).
+An event that may change the need arms one timer; when it fires, the missing slots of all jobs are added up and ``Workers`` starts
+TaskManagers for them. So a burst of events leads to one decision (Flink: ``slotmanager.requirement-check.delay``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _CHANGES_NO_NEED = (
     EndOfDataReached,
     WatermarkReported,
 )
-"""Events of a job that runs as it should: there are many, and adding up costs the number of its slots."""
+"""Frequent events of a running job that do not change how many slots are needed, so that the need is not computed again."""
 
 
 class WorkerSupply:
-    """Adds up what jobs need. With ``settings`` of ``None`` it starts nothing: TaskManagers are started by hand."""
+    """Computes how many slots jobs need. Without ``settings`` it starts nothing: TaskManagers are started by hand."""
 
     def __init__(
         self,
@@ -60,20 +60,20 @@ class WorkerSupply:
 
     @property
     def workers(self) -> Iterable[Worker]:
-        """Those that were started, or are to be."""
+        """Returns the TaskManagers that were started or are about to be."""
         return self._workers or ()
 
     def explain(self) -> str:
-        """What a job that waits for slots may hope for; empty: nothing is known."""
+        """Describes which TaskManagers are being started for waiting jobs; empty when that is unknown."""
         return self._workers.explain() if self._workers else ""
 
     @property
     def starting_since_ms(self) -> int | None:
-        """Since when one is on its way; ``None``: none is."""
+        """Returns since when a TaskManager is starting; ``None`` when none is."""
         return self._workers.starting_since_ms if self._workers else None
 
     def has_slots_for(self, wanted: int) -> bool:
-        """Whether so many could be there, with TaskManagers that would be started."""
+        """Tells whether the cluster could have ``wanted`` slots, including TaskManagers that would be started."""
         return self._workers is not None and self._workers.refusal(wanted) is None
 
     def on_worker(self, event: WorkersFound | WorkerEnded) -> None:
@@ -87,12 +87,12 @@ class WorkerSupply:
                 self._tell(self._workers.on_ended(event.worker_id, event.detail))
 
     def on_registered(self, task_manager_id: TaskManagerId) -> None:
-        """Before anything is placed there."""
+        """Handles the registration of a TaskManager, before any slot of it is allocated."""
         if self._workers is not None:
             self._workers.on_registered(task_manager_id)
 
     def on_lost(self, task_manager_id: TaskManagerId) -> None:
-        """The TaskManager was registered, and is lost."""
+        """Handles the loss of a registered TaskManager."""
         if self._workers is not None:
             self._workers.on_lost(task_manager_id)
 
@@ -106,7 +106,7 @@ class WorkerSupply:
             self._tell(self._workers.on_timer(kind, worker_id))
 
     def after(self, event: Event) -> None:
-        """The event was handled: what is needed may have changed."""
+        """Arms the check timer if the handled event may have changed how many slots are needed."""
         if self._workers is None or isinstance(event, _CHANGES_NO_NEED):
             return
         if isinstance(event, TaskStateChanged) and not event.state.is_terminal:
@@ -117,7 +117,7 @@ class WorkerSupply:
             self._buffer.start_timer(timer, self._delay_ms)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError``; between two events."""
+        """Raises ``AssertionError`` when the machine contradicts itself. Called between events."""
         if self._workers is not None:
             self._workers.check_invariants()
 
@@ -141,7 +141,7 @@ class WorkerSupply:
                     job.on_no_slots(batch, refusal)
 
     def _tell(self, failure: str | None) -> None:
-        """Nothing that waits for slots gets them: too many starts have failed."""
+        """Fails all waiting slot requests with ``failure``, because too many starts of TaskManagers have failed; ``None``: does nothing."""
         if failure is None:
             return
         for job in list(self._needing()):

@@ -1,1 +1,1 @@
-"""Checkpoints of one job: when one starts, who takes part, when it is complete, what is kept and what is removed."""
+"""Checkpoints of one job: when one starts, which subtasks take part, when it is complete, what is retained and what is deleted."""

@@ -1,5 +1,8 @@
-"""Removal of checkpoints: what is being removed now, and where the last aborted ones were, since a subtask that was late may
-write into their directory after it was removed. Follows Flink's ``CheckpointsCleaner.java``."""
+"""Deletes checkpoints of a job and tracks open deletions and recently aborted checkpoints.
+
+A slow subtask may still write into the directory of an aborted checkpoint after its deletion, so the directory is deleted again then.
+Follows Flink's ``CheckpointsCleaner.java``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tidegate.jobmanager.machines.commands import DiscardCheckpoint, DiscardShar
 from tidegate.model.ids import CheckpointId, JobId
 
 ABORTED_REMEMBERED = 256
-"""Chosen, not measured: many more than can be under way at once."""
+"""How many aborted checkpoints are remembered. Chosen, not measured: many more than can be in progress at once."""
 
 
 class CheckpointCleaner:
@@ -19,13 +22,13 @@ class CheckpointCleaner:
         self._buffer = buffer
         self._cleaning: set[CheckpointId] = set()
         self._aborted: dict[CheckpointId, tuple[str, str]] = {}
-        """Their directory, and that of shared files if they may have written some."""
+        """Aborted checkpoints: their directory, and that of their shared files; empty when they wrote none."""
         self._to_sweep: dict[CheckpointId, None] = {}
         self._shared_open = 0
 
     @property
     def cleaning(self) -> int:
-        """Checkpoints whose files are being removed."""
+        """Returns the number of checkpoints whose files are being deleted."""
         return len(self._cleaning)
 
     @property
@@ -45,19 +48,19 @@ class CheckpointCleaner:
         self.discard(checkpoint_id, location, shared_location)
 
     def sweep(self) -> None:
-        """Removes once more what subtasks wrote after the abort and before they learned of it."""
+        """Deletes again what subtasks wrote into aborted checkpoints before they learned of the abort."""
         for checkpoint_id in [c for c in self._to_sweep if c not in self._cleaning]:
             del self._to_sweep[checkpoint_id]
             self.on_late_files(checkpoint_id)
 
     def on_late_files(self, checkpoint_id: CheckpointId) -> None:
-        """A subtask has acknowledged a checkpoint that is decided: what it wrote goes too, if that was an aborted one."""
+        """Deletes the files of a late acknowledgement, if its checkpoint was aborted."""
         places = self._aborted.get(checkpoint_id)
         if places is not None and checkpoint_id not in self._cleaning:
             self.discard(checkpoint_id, *places)
 
     def discard_shared(self, checkpoint_id: CheckpointId, paths: Sequence[str]) -> None:
-        """Removes shared files that no checkpoint uses, after the directory of the checkpoint that used them last."""
+        """Deletes shared files that no checkpoint uses, after the directory of the checkpoint that used them last."""
         if paths:
             self._shared_open += 1
             self._buffer.emit(DiscardSharedFiles(self._job_id, checkpoint_id, tuple(paths)))
@@ -69,6 +72,6 @@ class CheckpointCleaner:
         self._cleaning.discard(checkpoint_id)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when more was answered than asked, or too much is remembered."""
+        """Raises ``AssertionError`` when more deletions were answered than requested, or too many aborted checkpoints are remembered."""
         assert self._shared_open >= 0, f"{-self._shared_open} removals were answered that nobody asked for"
         assert len(self._aborted) <= ABORTED_REMEMBERED, f"remembers {len(self._aborted)} aborted checkpoints"

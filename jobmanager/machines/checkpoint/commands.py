@@ -1,4 +1,4 @@
-"""The commands of a checkpoint: one message per TaskManager and phase, whatever the number of its subtasks."""
+"""Builds the commands of a checkpoint: one message per TaskManager and phase, whatever the number of its subtasks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class CheckpointCommands:
         self._buffer.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
 
     def confirm(self, permit: CommitPermit, *, lets_finish: bool) -> None:
-        """Confirms a checkpoint. ``lets_finish`` is false while another checkpoint counts on every running subtask."""
+        """Confirms a checkpoint to its tasks.
+
+        ``lets_finish``: whether subtasks at their end of data may finish; false while another checkpoint needs every running subtask.
+        """
         checkpoint_id = permit.manifest.checkpoint_id
         may_finish = self._may_finish(permit) if lets_finish else frozenset()
         for task_manager_id, attempts in self._placed(permit.confirm):
@@ -94,7 +97,7 @@ class CheckpointCommands:
     def confirm_again(
         self, checkpoint: CompletedCheckpoint, attempts: Iterable[AttemptId], may_finish: frozenset[AttemptId]
     ) -> None:
-        """A checkpoint that an earlier JobManager has completed, to those who may not have heard of it."""
+        """Confirms a checkpoint that an earlier JobManager completed to attempts that may not have received the confirmation."""
         for attempt in may_finish:
             self._graph.let_finish(self._graph[attempt.subtask_id])
         manifest = checkpoint.manifest
@@ -116,7 +119,7 @@ class CheckpointCommands:
     def abort_begun(
         self, checkpoint_id: CheckpointId, attempts: Iterable[AttemptId], latest: CompletedCheckpoint | None
     ) -> None:
-        """A checkpoint that an earlier JobManager has begun, and that was not completed."""
+        """Aborts a checkpoint that an earlier JobManager started and did not complete."""
         latest_id = latest.checkpoint_id if latest else None
         for task_manager_id, placed in self._placed(attempts):
             call_id = self._call(CallKind.ABORT, task_manager_id, checkpoint_id)
@@ -127,7 +130,7 @@ class CheckpointCommands:
         self._buffer.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
 
     def _may_finish(self, permit: CommitPermit) -> frozenset[AttemptId]:
-        """Subtasks of a vertex finish together: when one is being restarted, the others wait for its successor."""
+        """Returns the subtasks that may finish. Those of a vertex finish together: if one is being restarted, the others wait for its new attempt."""
         broken = {a.vertex_id for a in permit.confirm if not self._goes_on(a)}
         may_finish = frozenset(a for a in permit.may_finish if a.vertex_id not in broken)
         for attempt in may_finish:

@@ -1,4 +1,4 @@
-"""The completed checkpoints of a job: what is kept, what is subsumed, what remains when the job ends.
+"""The completed checkpoints of a job: which are retained, which are subsumed, which remain when the job ends.
 
 Follows Flink's ``DefaultCompletedCheckpointStore.java``, ``CheckpointSubsumeHelper.java`` and the table of
 ``CheckpointProperties.java``:
@@ -30,7 +30,7 @@ _KEPT_AT_END: dict[CheckpointRetention, frozenset[JobState]] = {
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
-    """``is_ours``: made by this job, or claimed by it when it was started from it, and so deleted by it."""
+    """A completed checkpoint. ``is_ours``: made by this job, or claimed by it when it was started from it, and so deleted by it."""
 
     checkpoint_id: CheckpointId
     location: str
@@ -57,11 +57,11 @@ class CompletedCheckpointStore:
 
     @property
     def all(self) -> tuple[CompletedCheckpoint, ...]:
-        """Oldest first."""
+        """Returns the retained checkpoints, oldest first."""
         return tuple(self._checkpoints)
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Adds first, then subsumes. Returns the checkpoints that are not retained, whatever their owner."""
+        """Adds a checkpoint, then removes the oldest beyond the retained number and returns them, whether or not the job owns them."""
         self._checkpoints.append(checkpoint)
         self._checkpoints.sort(key=lambda c: c.checkpoint_id)
         subsumed = self._checkpoints[: -self._num_retained]
@@ -69,18 +69,18 @@ class CompletedCheckpointStore:
         return subsumed
 
     def drop_behind(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Returns those that are newer, and drops them."""
+        """Removes and returns the checkpoints that are newer than this one."""
         kept = self._checkpoints.index(checkpoint) + 1
         self._checkpoints, newer = self._checkpoints[:kept], self._checkpoints[kept:]
         return newer
 
     def close(self, state: JobState) -> list[CompletedCheckpoint]:
-        """The job has ended in ``state``. Returns those that are not kept."""
+        """Removes all checkpoints when the job ends in ``state``; returns those to delete."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [] if state in _KEPT_AT_END[self._retention] else checkpoints
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when too many are kept, or out of order."""
+        """Raises ``AssertionError`` when too many checkpoints are retained, or out of order."""
         ids = [checkpoint.checkpoint_id for checkpoint in self._checkpoints]
         assert len(ids) <= self._num_retained, f"keeps {ids}, and {self._num_retained} are retained"
         assert ids == sorted(set(ids)), f"completed checkpoints are out of order: {ids}"

@@ -67,7 +67,7 @@ class CheckpointCoordinator:
         self._failures = FailureCounter(settings.tolerable_failures)
         self.stats = CheckpointStatistics(settings.history)
         self._must_be_full = False
-        """Until the next checkpoint is complete: nothing may refer to the files that the job started from, or of which some are missing."""
+        """Whether the next checkpoint must be full: nothing may refer to the files that the job started from, or some of which are missing."""
         self._ended: JobState | None = None
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class CheckpointCoordinator:
 
     @property
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
-        """Kept ones, oldest first."""
+        """Returns the retained checkpoints, oldest first."""
         return self._retention.completed
 
     @property
@@ -87,18 +87,21 @@ class CheckpointCoordinator:
 
     @property
     def is_settling(self) -> bool:
-        """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
+        """Tells whether a ``_metadata`` file is being written, so that it is not known yet which checkpoint is the latest."""
         return self._pending.is_settling
 
     @property
     def is_idle(self) -> bool:
-        """Tells whether the storage has nothing left to do."""
+        """Tells whether no checkpoint is pending and no files are being deleted."""
         return self._pending.is_idle and self._retention.is_idle
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
     def start_from(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
-        """``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: of an earlier life."""
+        """Takes over the checkpoints that the job starts with.
+
+        ``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: checkpoints found of an earlier JobManager.
+        """
         self._retention.begin(restore, inventory)
         has_own = any(checkpoint.is_ours for checkpoint in inventory.completed)
         self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM and not has_own
@@ -109,20 +112,19 @@ class CheckpointCoordinator:
         self.stats.on_restored(checkpoint, self._buffer.now_ms)
 
     def activate(self) -> None:
-        """Every task is RUNNING or FINISHED, and so is the job."""
+        """Starts periodic checkpoints: the job is running and every task is RUNNING or FINISHED."""
         if not (self._requests.is_active or self._ended is not None or self.stop.is_active):
             self._requests.activate()
 
     def deactivate(self, reason: FailureReason, cause: ErrorInfo | None = None) -> None:
-        """Some task or the job left that state: queued requests and pending checkpoints are over."""
+        """Stops periodic checkpoints and aborts queued requests and pending checkpoints, because some task or the job is not running any longer."""
         for request in self._requests.deactivate():
             self._report(request, None, failure_text(reason, cause))
         for pending in self._pending:
             self._abort(pending, reason, cause)
 
     def withdraw(self) -> None:
-        """The job is about to restart on purpose, in another shape or place: what is pending is given up. That is no failure, but for those who have asked
-        for it."""
+        """Aborts pending checkpoints before an intended restart, such as a rescale; counted as a failure only if a user requested the checkpoint."""
         for request in self._requests.deactivate():
             self._report(request, None, failure_text(FailureReason.JOB_FAILOVER_REGION, None))
         for pending in self._pending:
@@ -131,26 +133,26 @@ class CheckpointCoordinator:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Where else there may be state of the job than in its newest checkpoint: older ones that are kept, and savepoints of the history; newest
-        first."""
+        """Returns the locations of older retained checkpoints and of savepoints in the history, newest first, without the latest checkpoint."""
         kept = {c.location: c.checkpoint_id for c in self._retention.completed[:-1]}
         found = {**self.stats.savepoints, **kept}
         return tuple(sorted(found, key=lambda location: found[location], reverse=True))
 
     def fall_back(self, whole: Collection[str]) -> CompletedCheckpoint | None:
-        """The newest checkpoint cannot be restored. Gives up what is newer than the newest kept one among ``whole``, and returns that; without one
-        nothing is given up."""
+        """Drops retained checkpoints that are newer than the newest one among ``whole``, and returns that one; without such a one it drops
+        none and returns ``None``.
+        """
         found = self._retention.fall_back(whole)
         if found is not None:
             self._operators.reshape(found.manifest)
         return found
 
     def keep_everything(self) -> None:
-        """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
+        """Keeps all retained checkpoints when the job ends, because the latest one cannot be read."""
         self._retention.keep_everything()
 
     def close(self, state: JobState) -> None:
-        """The job has ended. What it leaves behind is decided when the storage has answered everything."""
+        """Ends the coordinator with the job. Checkpoints are deleted or kept once the storage has answered all writes."""
         self.stop.on_job_ended(state)
         self.deactivate(FailureReason.COORDINATOR_SHUTDOWN)
         self._ended = state
@@ -162,7 +164,7 @@ class CheckpointCoordinator:
         return self._request(request) if (request := self._requests.on_timer()) else None
 
     def on_end_of_data(self) -> ErrorInfo | None:
-        """Starts the final checkpoint, now or after the one that is running: all subtasks are at their end of data."""
+        """Starts the final checkpoint, now or after the one in progress: all subtasks are at their end of data."""
         return self.take_checkpoint() if self._requests.is_periodic and not self.stop.is_active else None
 
     def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
@@ -176,14 +178,14 @@ class CheckpointCoordinator:
         return self._request(request)
 
     def take_checkpoint(self) -> ErrorInfo | None:
-        """Now, or after the one that is running."""
+        """Requests a checkpoint that no user asked for; it starts now or after the one in progress."""
         return self._request(self._requests.own(is_periodic=False))
 
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
         return self._abort(pending, FailureReason.EXPIRED) if (pending := self._pending.expire(checkpoint_id)) else None
 
     def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
-        """An attempt that is not there has ended meanwhile: its last word is on the way."""
+        """Aborts a checkpoint whose trigger failed. If the attempt is unknown there, it has ended and its final state is on the way."""
         is_gone = error.code == UnknownAttempt.code
         reason = FailureReason.DECLINED_TASK_CLOSING if is_gone else FailureReason.TRIGGER_CHECKPOINT_FAILURE
         return self._abort(pending, reason, error) if (pending := self._pending.get(checkpoint_id)) else None
@@ -191,7 +193,7 @@ class CheckpointCoordinator:
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
     def is_last(self, event: SubtaskAcknowledged) -> bool:
-        """Its checkpoint waits for nothing else: only this acknowledgement can decide something."""
+        """Tells whether this is the last acknowledgement that its checkpoint waits for: only this one can complete it."""
         pending = self._pending.get(event.checkpoint_id)
         return pending is not None and pending.is_waiting_only_for(event.attempt)
 
@@ -221,8 +223,7 @@ class CheckpointCoordinator:
         return self._abort(pending, FailureReason.of_decline(event.reason), event.error, on_task_side=True)
 
     def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
-        """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it. What waited for
-        its end may start."""
+        """Aborts checkpoints that still wait for a finished attempt, then starts the next request if it may start now."""
         for pending in self._pending.waiting_for(attempt):
             if failure := self._abort(pending, FailureReason.DECLINED_TASK_CLOSING):
                 return failure
@@ -280,7 +281,7 @@ class CheckpointCoordinator:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     def _refusal(self, snapshot_type: SnapshotType) -> str:
-        """Why a user cannot have that now; empty: nothing is in the way."""
+        """Returns why a user's request cannot be accepted now; empty when it can."""
         if self._ended is not None:
             return f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: the job is {self._ended.value}"
         if self.stop.is_active:
@@ -294,8 +295,7 @@ class CheckpointCoordinator:
         return self._try_next()
 
     def _try_next(self) -> ErrorInfo | None:
-        """Start what may start now; nothing may while subtasks leave, who would not answer. A request that is refused makes
-        room for the next at once."""
+        """Starts queued requests that may start now. None may while subtasks are finishing, because they would not answer."""
         while self._ended is None and not self._graph.is_anyone_leaving:
             request = self._requests.take_next(
                 is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._retention.cleaning
@@ -360,8 +360,9 @@ class CheckpointCoordinator:
         return self._try_next()
 
     def _confirm(self, permit: CommitPermit) -> None:
-        """Confirms a checkpoint to its tasks. It lets no task finish on which a checkpoint counts whose tasks do not
-        know of it yet; a later confirmation lets them."""
+        """Confirms a checkpoint to its tasks. They may finish only if no checkpoint is pending whose tasks are not triggered yet; otherwise
+        another checkpoint is requested.
+        """
         lets_finish = not self._pending.is_any_untold
         self._commands.confirm(permit, lets_finish=lets_finish)
         if not lets_finish and self._graph.all_at_end_of_data:
@@ -414,7 +415,7 @@ class CheckpointCoordinator:
         return failure or self._try_next()
 
     def _sweep(self) -> None:
-        """After the end, and once the storage has answered every write: what goes by the retention rule."""
+        """Applies the retention rule once the job has ended and no checkpoint is pending."""
         if self._ended is not None and not len(self._pending):
             self._retention.close(self._ended)
 
@@ -427,7 +428,7 @@ class CheckpointCoordinator:
             self._commands.report(request.request_id, checkpoint_id, failure, path)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when one of its parts contradicts itself or another; between events."""
+        """Raises ``AssertionError`` when the coordinator or one of its parts contradicts itself or another. Called between events."""
         for part in (self.stop, self._requests, self._pending, self._retention, self._failures):
             part.check_invariants()
         assert len(self._pending) == self.stats.in_progress, f"{len(self._pending)} of {self.stats.in_progress} pending"

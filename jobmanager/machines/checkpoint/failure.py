@@ -14,7 +14,9 @@ from tidegate.model.ids import CheckpointId
 
 
 class FailureReason(Enum):
-    """``(text, counts)``: all of Flink's. Those of blocking edges and of files that subtasks share never occur here."""
+    """Flink's reasons for a failed checkpoint: ``(text, whether it counts as a failure)``. Those of blocking edges and of channel state files
+    that subtasks share never occur here.
+    """
 
     PERIODIC_SCHEDULER_SHUTDOWN = ("Periodic checkpoint scheduler is shut down.", False)
     TOO_MANY_CHECKPOINT_REQUESTS = ("The maximum number of queued checkpoint requests exceeded", False)
@@ -75,7 +77,7 @@ _OF_DECLINE = {
 
 
 def failure_text(reason: FailureReason, cause: ErrorInfo | None) -> str:
-    """The reason's text, and what caused it."""
+    """Returns the text of a reason and of its cause."""
     if cause is None:
         return reason.text
     origin = f" ({cause.origin})" if cause.origin else ""
@@ -83,7 +85,7 @@ def failure_text(reason: FailureReason, cause: ErrorInfo | None) -> str:
 
 
 class FailureCounter:
-    """Consecutive counted failures. ``tolerable``: how many of them the job survives."""
+    """Counts consecutive checkpoint failures. ``tolerable``: how many the job survives."""
 
     def __init__(self, tolerable: int) -> None:
         self._tolerable = tolerable
@@ -104,8 +106,10 @@ class FailureCounter:
         *,
         on_task_side: bool,
     ) -> bool:
-        """Whether the job has to fail; then the count begins anew, and only then: a restart for another reason does not
-        reset it. ``checkpoint_id`` is ``None`` before an id was drawn."""
+        """Counts a failure; returns whether the job has to fail, and then resets the count. Restarts for other reasons do not reset it.
+
+        ``checkpoint_id`` is ``None`` before an id was assigned.
+        """
         if snapshot_type.is_synchronous or (snapshot_type.is_savepoint and not on_task_side):
             return False
         if not reason.counts or (checkpoint_id is not None and checkpoint_id <= self._last_succeeded):
@@ -129,8 +133,11 @@ class FailureCounter:
         *,
         on_task_side: bool,
     ) -> ErrorInfo | None:
-        """Returns the failure as a failure of the job, if it is one. Where its cause lasts, it carries the cause's
-        code: the job may restart as often as its strategy allows, but operators learn that restarting will not help."""
+        """Counts a failure; returns the job's failure when there are too many, otherwise ``None``.
+
+        When the cause is lasting, the failure carries its code: the job may restart as often as its strategy allows, but operators see
+        that restarting will not help.
+        """
         if not self.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
             return None
         text = failure_text(reason, cause)
@@ -144,7 +151,7 @@ class FailureCounter:
         self._counted_ids.clear()
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when what is counted contradicts what is tolerable."""
+        """Raises ``AssertionError`` when the count contradicts the tolerable number."""
         assert 0 <= self._count <= self._tolerable, (
             f"{self._count} failures are counted, {self._tolerable} are tolerable"
         )

@@ -25,7 +25,10 @@ def hand_over(
     incomplete: Iterable[CheckpointId],
     adopted: Sequence[AttemptReport],
 ) -> None:
-    """``newest``: that the job would be restored from. ``incomplete``: found in the storage."""
+    """Confirms the newest checkpoint again to adopted subtasks and aborts later ones that had started.
+
+    ``newest``: the checkpoint that the job would be restored from. ``incomplete``: ids of incomplete checkpoints in the storage.
+    """
     commands = CheckpointCommands(graph, buffer)
     running = [report for report in adopted if report.state is ExecutionState.RUNNING]
     newest_id = newest.checkpoint_id if newest else CheckpointId(0)
@@ -43,7 +46,7 @@ def _begun(report: AttemptReport) -> tuple[int, ...]:
 
 
 def _let_finish_late(graph: ExecutionGraph, adopted: Sequence[AttemptReport]) -> frozenset[AttemptId]:
-    """Returns those that may finish because a sibling may. Where a subtask of their vertex restarts, they wait for it."""
+    """Returns attempts that may finish because a sibling may; none of a vertex of which not all subtasks were adopted."""
     by_vertex: dict[VertexId, list[AttemptReport]] = {}
     for report in adopted:
         by_vertex.setdefault(report.attempt.vertex_id, []).append(report)

@@ -1,11 +1,11 @@
-"""A job goes on after its JobManager was lost: what the storage holds of it becomes the event that a new one starts from.
+"""Recovers a job after its JobManager was lost: turns the checkpoints that the storage holds into what the new JobManager starts from.
 
     found in storage ─┬─ whole             completed, whether or not it was confirmed: the newest is restored
                       ├─ no _metadata, or one that is cut off    never completed: removed
                       └─ damaged           newer than every whole one: refused, since its sinks may have published what it
                                            holds (docs/adr/0015); older: left alone
 
-The id counter goes on behind everything found, attempts behind everything that ever ran. Follows Flink's
+Checkpoint ids continue after everything found, attempt numbers after everything that ever ran. Follows Flink's
 ``DefaultCompletedCheckpointStoreUtils.retrieveCompletedCheckpoints`` and ``CheckpointCoordinator.restoreInitialCheckpointIfPresent``.
 """
 
@@ -29,7 +29,7 @@ from tidegate.model.restore_check import check_restore
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the storage holds. ``completed`` is in the order of ids."""
+    """The checkpoints of a job in the storage. ``completed`` is ordered by id; ``next_id``: the next free checkpoint id."""
 
     completed: tuple[CompletedCheckpoint, ...]
     incomplete: tuple[FoundCheckpoint, ...]
@@ -37,7 +37,7 @@ class Inventory:
 
 
 def choices(whole: Sequence[str]) -> str:
-    """What a user can start a job from whose newest checkpoint cannot be restored. ``whole``: others that can be, newest first."""
+    """Describes what a user can start the job from when its newest checkpoint cannot be restored. ``whole``: locations that can be, newest first."""
     if not whole:
         return (
             "No other checkpoint or savepoint of the job is known to be whole: start it from one of yours with run -s PATH, "
@@ -50,8 +50,11 @@ def choices(whole: Sequence[str]) -> str:
 
 
 def take_inventory(found: Iterable[FoundCheckpoint], *, restores_older: bool = False) -> Inventory:
-    """``restores_older``: what is damaged is passed over, also the newest one. Raises ``CorruptData`` when the newest completed checkpoint cannot be
-    read."""
+    """Sorts found checkpoints into completed and incomplete ones.
+
+    ``restores_older``: damaged checkpoints are skipped, even the newest. Otherwise raises ``CorruptData`` when the newest completed
+    checkpoint cannot be read.
+    """
     by_id = sorted(found, key=lambda f: f.checkpoint_id)
     completed = tuple(
         CompletedCheckpoint(
@@ -77,7 +80,7 @@ def take_inventory(found: Iterable[FoundCheckpoint], *, restores_older: bool = F
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a job begins: with which graph (a restored max parallelism wins), from which checkpoints, or why not at all."""
+    """How a job starts: its graph (a restored max parallelism wins), its checkpoints, or why it cannot start (``refusal``)."""
 
     submitted: JobSubmitted
     graph: JobGraph
@@ -86,11 +89,11 @@ class Origin:
     noted: NotedAttempts = field(default_factory=NotedAttempts)
     refusal: ErrorInfo | None = None
     attempts: Mapping[SubtaskId, PastAttempt] = field(default_factory=dict)
-    """Those that counted last, as far as it is known. Nothing is decided by it."""
+    """The last attempts under earlier JobManagers, as far as known; for display only."""
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
-        """What is restored: its newest checkpoint, else what it was submitted with."""
+        """Returns the checkpoint to restore: the newest completed one, otherwise the one that the job was submitted with."""
         if self.inventory.completed:
             return self.inventory.completed[-1]
         restore = self.submitted.restore
@@ -106,7 +109,7 @@ class Origin:
 
 
 def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettings) -> Origin:
-    """A job that cannot be restored has a ``refusal``: it fails at once."""
+    """Decides from which checkpoints and with which graph a job starts. A job that cannot be restored gets a ``refusal`` and fails at once."""
     recovered = event if isinstance(event, JobRecovered) else JobRecovered(event)
     submitted, nothing = recovered.submitted, Inventory((), (), CheckpointId(1))
     restore = submitted.restore
@@ -128,5 +131,5 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
 
 
 def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:
-    """What is restored of it: without its data in flight, if the configuration says so for this checkpoint."""
+    """Returns the manifest to restore, without in-flight data if the configuration drops it for this checkpoint."""
     return manifest.without_channels() if manifest.checkpoint_id == settings.drop_channels_of else manifest

@@ -1,4 +1,4 @@
-"""The options of a triggered checkpoint: where it writes, how its barriers align, what it may refer to.
+"""Decides the options of a triggered checkpoint: where it is written, how its barriers align, what it may refer to.
 
     at-least-once                              AT_LEAST_ONCE   nothing is blocked
     savepoint, or unaligned is off             ALIGNED

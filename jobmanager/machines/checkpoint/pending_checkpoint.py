@@ -1,5 +1,6 @@
-"""A checkpoint from its birth to its decision. The point of no return is data: acknowledgements -> ``WriteManifest`` ->
-``ManifestWritten`` -> ``CommitPermit``, without which nothing can be confirmed.
+"""A pending checkpoint, from its start until it is completed or aborted.
+
+It can be confirmed only through data: acknowledgements -> ``WriteManifest`` -> ``ManifestWritten`` -> ``CommitPermit``.
 
                  location       all acknowledged        ManifestWritten
     LOCATING ──▶ COLLECTING ──▶ WRITING ───────────────▶ COMPLETED
@@ -8,7 +9,7 @@
         └─ abort ────┴─▶ ABORTED  SETTLING
 
 While it is WRITING or SETTLING it cannot be aborted: ``_metadata`` may be durable already, and then sinks of a restored job
-would have to commit what it holds. Follows Flink's ``PendingCheckpoint.java``, more strictly there.
+would have to commit what it holds. Follows Flink's ``PendingCheckpoint.java``, but is stricter there.
 """
 
 from __future__ import annotations
@@ -44,18 +45,19 @@ class PendingState(Enum):
 
     @property
     def is_settling(self) -> bool:
-        """Only the storage's answer can decide it now."""
+        """Tells whether only the storage's answer can decide the checkpoint now."""
         return self in (PendingState.WRITING, PendingState.SETTLING)
 
     @property
     def is_abortable(self) -> bool:
-        """Whether some subtask has not acknowledged yet."""
+        """Tells whether the checkpoint can still be aborted, because some subtask has not acknowledged yet."""
         return self in (PendingState.LOCATING, PendingState.COLLECTING)
 
 
 class AckResult(Enum):
-    """``SUCCESS`` counted; ``DUPLICATE``: this attempt has acknowledged before; ``UNKNOWN``: not in the plan;
-    ``DISCARDED``: the checkpoint is decided already."""
+    """The outcome of an acknowledgement. ``SUCCESS``: it counts; ``DUPLICATE``: this attempt has acknowledged before; ``UNKNOWN``: not in the plan;
+    ``DISCARDED``: the checkpoint is not collecting.
+    """
 
     SUCCESS = "SUCCESS"
     DUPLICATE = "DUPLICATE"
@@ -65,7 +67,7 @@ class AckResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CommitPermit:
-    """The right to confirm a checkpoint. Only ``PendingCheckpoint.on_manifest_written`` makes one."""
+    """The right to confirm a checkpoint. Only ``PendingCheckpoint.on_manifest_written`` creates one."""
 
     written: ManifestWritten
     manifest: CheckpointManifest
@@ -105,7 +107,9 @@ class PendingCheckpoint:
         self.state, self.location = PendingState.COLLECTING, location
 
     def on_triggered(self, coordinators: Mapping[OperatorId, CoordinatorState]) -> None:
-        """Its tasks are triggered in this step, so they must learn of an abort, too. ``coordinators``: their state in this step."""
+        """Marks the tasks as triggered, so that they are notified of an abort. ``coordinators``: the state of operator coordinators at this
+        moment.
+        """
         assert self.state is PendingState.COLLECTING, self.state
         self.is_triggered, self._coordinators = True, coordinators
 
@@ -118,7 +122,7 @@ class PendingCheckpoint:
         return AckResult.DISCARDED if attempt in self._waiting else AckResult.UNKNOWN
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when its state and its acknowledgements contradict each other."""
+        """Raises ``AssertionError`` when the state and the acknowledgements contradict each other."""
         here = f"checkpoint {self.checkpoint_id}, which is {self.state.value},"
         known = self._waiting.keys() | self._acknowledged.keys()
         assert not self._waiting.keys() & self._acknowledged.keys(), f"{here} waits for an attempt that acknowledged"
@@ -131,7 +135,9 @@ class PendingCheckpoint:
             assert self._manifest is not None, f"{here} has no manifest"
 
     def union_state_closing(self, graph: JobGraph) -> JobVertex | None:
-        """A vertex that has finished in part and keeps union state: what the finished subtasks knew would be lost."""
+        """Returns a vertex with union state of which some subtasks have finished and others have not: the state of the finished ones would be
+        lost. Otherwise ``None``.
+        """
         finished: dict[VertexId, int] = {}
         for subtask in self.plan.finished:
             finished[subtask.vertex_id] = finished.get(subtask.vertex_id, 0) + 1
@@ -142,7 +148,7 @@ class PendingCheckpoint:
         return None
 
     def seal(self, graph: JobGraph, generation: str) -> CheckpointManifest:
-        """Returns the content of ``_metadata`` when all subtasks have acknowledged. From here only the storage decides."""
+        """Builds the content of ``_metadata`` when all subtasks have acknowledged. From here only the storage decides."""
         assert self.state is PendingState.COLLECTING, self.state
         assert self.is_fully_acknowledged, sorted(self._waiting)
         self.state = PendingState.WRITING
@@ -173,12 +179,12 @@ class PendingCheckpoint:
         return CommitPermit(event, self._manifest, self.location, self.plan.wait_for, may_finish)
 
     def on_manifest_missing(self) -> None:
-        """The write has failed for sure."""
+        """Marks the checkpoint as aborted, because ``_metadata`` was certainly not written."""
         assert self.state.is_settling, self.state
         self.state = PendingState.ABORTED
 
     def abort(self) -> bool:
-        """``False`` when it is too late: the storage decides, or it is decided."""
+        """Aborts the checkpoint; returns ``False`` when it is too late, because only the storage can decide it or it is decided."""
         if not self.state.is_abortable:
             return False
         self.state = PendingState.ABORTED
@@ -186,8 +192,7 @@ class PendingCheckpoint:
 
 
 def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> tuple[InFlightEdge, ...]:
-    """Returns the edges of which some snapshot holds data, with the edges beside them that distinguish them in another
-    job."""
+    """Returns the edges of which some snapshot holds in-flight data, and their parallel edges, which are needed to tell them apart in another job."""
     found: set[int] = set()
     for snapshot in snapshots:
         for operator in snapshot.operators.values():
@@ -219,7 +224,7 @@ def _operator_states(
     finished: frozenset[SubtaskId],
     coordinators: Mapping[OperatorId, CoordinatorState],
 ) -> tuple[OperatorState, ...]:
-    """Operators without any state are left out: a job may drop them and start from this checkpoint all the same."""
+    """Collects the states of all operators. Operators without any state are left out, so that a job without them can start from this checkpoint."""
     subtasks: dict[OperatorId, dict[int, OperatorSnapshot]] = {}
     for attempt, snapshot in acknowledged.items():
         for operator_id, state in snapshot.operators.items():

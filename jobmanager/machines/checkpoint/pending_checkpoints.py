@@ -1,9 +1,9 @@
-"""The checkpoints of a job that are in progress: their ids, their timeouts, and their requests.
+"""The pending checkpoints of a job: their ids, timeouts and requests.
 
     begin: an id is drawn, the timeout runs ─▶ its directory is made (one at a time) ─▶ ... ─▶ forget: completed or aborted
                      └── expire: remembered for a while, since its tasks may still acknowledge it
 
-Ids have no gaps and begin at 1, or behind what the job starts from. Follows Flink's ``CheckpointCoordinator.pendingCheckpoints``.
+Ids have no gaps and begin at 1, or after what the job starts from. Follows Flink's ``CheckpointCoordinator.pendingCheckpoints``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.model.ids import AttemptId, CheckpointId, JobId
 
 TIMEOUT_TIMER = "checkpoint-timeout"
 EXPIRED_REMEMBERED = 16
-"""Flink's ``CheckpointCoordinator.NUM_GHOST_CHECKPOINT_IDS``."""
+"""How many expired checkpoints are remembered: Flink's ``CheckpointCoordinator.NUM_GHOST_CHECKPOINT_IDS``."""
 
 
 class PendingCheckpoints:
@@ -39,42 +39,42 @@ class PendingCheckpoints:
         return checkpoint_id in self._pending
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Those of now: they may be forgotten on the way."""
+        """Iterates over a copy, so that checkpoints may be removed meanwhile."""
         return iter(list(self._pending.values()))
 
     def get(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
         return self._pending.get(checkpoint_id)
 
     def settling(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
-        """The checkpoint, if only the storage's answer can decide it now."""
+        """Returns the checkpoint if only the storage's answer can decide it now, otherwise ``None``."""
         pending = self._pending.get(checkpoint_id)
         return pending if pending is not None and pending.state.is_settling else None
 
     @property
     def is_triggering(self) -> bool:
-        """The directory of one is being made."""
+        """Tells whether the directory of a checkpoint is being created."""
         return self._locating > 0
 
     @property
     def is_any_untold(self) -> bool:
-        """Tells whether a checkpoint has its plan, but its tasks have not been triggered yet."""
+        """Tells whether the tasks of some pending checkpoint have not been triggered yet."""
         return any(p.state is PendingState.LOCATING for p in self._pending.values())
 
     @property
     def is_settling(self) -> bool:
-        """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
+        """Tells whether a ``_metadata`` file is being written, so that it is not known yet which checkpoint is the latest."""
         return any(p.state.is_settling for p in self._pending.values())
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is asked of the storage for any of them."""
+        """Tells whether no checkpoint is pending and no directory is being created."""
         return not self._locating and not self._pending
 
     def count_from(self, next_id: CheckpointId) -> None:
         self._next_id = next_id
 
     def begin(self, request: CheckpointRequest, plan: CheckpointPlan) -> PendingCheckpoint:
-        """Begins a checkpoint; its timeout counts from here, before any task is triggered."""
+        """Starts a checkpoint with the next id; its timeout counts from here, before any task is triggered."""
         checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
         pending = self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, self._buffer.now_ms, request, plan)
         self._locating += 1
@@ -83,12 +83,12 @@ class PendingCheckpoints:
         return pending
 
     def on_located(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
-        """Its directory is there or cannot be made; ``None``: it was aborted meanwhile."""
+        """Handles the answer that a directory was created or could not be; returns its checkpoint, or ``None`` when it was aborted meanwhile."""
         self._locating -= 1
         return self._pending.get(checkpoint_id)
 
     def expire(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
-        """Its time is over; ``None``: it is decided, or only the storage can decide it now."""
+        """Handles the timeout of a checkpoint; returns ``None`` when it is decided or only the storage can decide it now."""
         pending = self._pending.get(checkpoint_id)
         if pending is None or not pending.state.is_abortable:
             return None
@@ -96,11 +96,11 @@ class PendingCheckpoints:
         return pending
 
     def has_expired(self, checkpoint_id: CheckpointId) -> bool:
-        """One of the last that did."""
+        """Tells whether the checkpoint is among the last expired ones."""
         return checkpoint_id in self._expired
 
     def subsumed_by(self, checkpoint_id: CheckpointId) -> list[PendingCheckpoint]:
-        """Returns older checkpoints that are needless now. Savepoints are needed by the user who requested them."""
+        """Returns older pending checkpoints that a completed one makes unnecessary; savepoints are not among them."""
         return [p for p in self if p.checkpoint_id < checkpoint_id and not p.request.snapshot_type.is_savepoint]
 
     def waiting_for(self, attempt: AttemptId) -> list[PendingCheckpoint]:

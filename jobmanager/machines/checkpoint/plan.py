@@ -25,13 +25,13 @@ class CheckpointPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRefused:
-    """``message`` says which task is in the way."""
+    """No checkpoint can be taken now. ``message`` names the task that prevents it."""
 
     message: str
 
 
 def decide_plan(graph: ExecutionGraph, *, after_tasks_finish: bool) -> CheckpointPlan | PlanRefused:
-    """Linear in the number of subtasks."""
+    """Decides which subtasks take part in a checkpoint. Linear in the number of subtasks."""
     if not graph.all_running_or_finished:
         late = next(e for e in graph if e.state not in (ExecutionState.RUNNING, ExecutionState.FINISHED))
         return PlanRefused(f"{graph.describe(late)} is {late.state.value}")

@@ -1,5 +1,6 @@
-"""The coordinator's front: the requests for checkpoints, the periodic timer that adds to them, and which request starts
-next. It knows nothing of checkpoints that have started but their number.
+"""Queues requests for checkpoints, adds periodic ones, and picks the next to start.
+
+Of checkpoints that have started it knows only their number.
 
     periodic timer, users, the end of data ─▶ queue ─▶ decide ─▶ the request that starts now
                      ▲                                   │
@@ -25,7 +26,7 @@ from tidegate.model.ids import JobId
 
 TRIGGER_TIMER = "checkpoint-trigger"
 RETRY_MS = 1_000
-"""From a failure to the next try, where the interval is longer and the minimal pause shorter."""
+"""The time from a failed checkpoint to the next attempt in ms, where the interval is longer and the minimum pause shorter."""
 
 
 class CheckpointRequests:
@@ -45,12 +46,12 @@ class CheckpointRequests:
         self._numbered = 0
         self._last_end_ms: int | None = None
         self.is_active = False
-        """The periodic scheduler runs: the job and all of its tasks do."""
+        """Whether the periodic scheduler is on: the job and all its tasks are running."""
         operators.watch_backlog(self.note_backlog)
 
     @property
     def is_periodic(self) -> bool:
-        """The job takes checkpoints by itself."""
+        """Tells whether the job takes periodic checkpoints."""
         return self._schedule is not None
 
     def activate(self) -> None:
@@ -59,13 +60,13 @@ class CheckpointRequests:
             self._arm(self._schedule.start(self._buffer.now_ms, self._buffer.random))
 
     def deactivate(self) -> list[CheckpointRequest]:
-        """The timer stops; the requests that will never start."""
+        """Stops the timer; returns the queued requests, which will never start."""
         self.is_active = False
         self._buffer.cancel_timer(self._timer)
         return self._queue.clear()
 
     def on_timer(self) -> CheckpointRequest | None:
-        """The periodic request, when there is to be one; the timer is armed for the next."""
+        """Re-arms the timer; returns a periodic request, or ``None`` when the scheduler is off."""
         if not self.is_active or self._schedule is None:
             return None
         next_ms = self._schedule.next(self._buffer.now_ms)
@@ -74,14 +75,14 @@ class CheckpointRequests:
         return self.own(is_periodic=True)
 
     def note_backlog(self, is_backlog: bool) -> None:
-        """Whether any source works off a backlog now: the interval follows."""
+        """Switches the interval when sources start or stop processing a backlog."""
         if self._schedule is not None:
             earlier_ms = self._schedule.note_backlog(self._buffer.now_ms, is_backlog=is_backlog)
             if earlier_ms is not None and self.is_active:
                 self._arm(earlier_ms)
 
     def own(self, *, is_periodic: bool) -> CheckpointRequest:
-        """A request that no user has made."""
+        """Creates a request that no user has made."""
         self._numbered += 1
         return CheckpointRequest(SnapshotType.CHECKPOINT, self._buffer.now_ms, self._numbered, is_periodic)
 
@@ -90,11 +91,11 @@ class CheckpointRequests:
         return request_of(event, self._buffer.now_ms, self._numbered, self._settings)
 
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
-        """Returns the request that found no place."""
+        """Queues a request; returns the request that was dropped for it, if any."""
         return self._queue.add(request)
 
     def take_next(self, *, is_triggering: bool, pending: int, cleaning: int) -> CheckpointRequest | None:
-        """The request that starts now; periodic ones within the minimal pause are dropped."""
+        """Returns the request that starts now; ``None`` when none may. Periodic ones within the minimum pause are dropped."""
         load = CoordinatorLoad(is_triggering, pending, cleaning, self._last_end_ms)
         while True:
             match self._queue.decide_next(load, self._buffer.now_ms):
@@ -107,12 +108,14 @@ class CheckpointRequests:
                     return start.request
 
     def on_completed(self) -> None:
-        """The minimal pause counts from here, after savepoints too."""
+        """Starts the minimum pause, after savepoints too."""
         self._last_end_ms = self._buffer.now_ms
 
     def on_failed(self, *, is_urgent: bool) -> None:
-        """The next periodic one is not begun at once: what has failed now would fail again. ``is_urgent``: the job waits for a
-        checkpoint, and for nothing else."""
+        """Drops queued periodic requests and plans the next one after a pause, because what failed now would fail again at once.
+
+        ``is_urgent``: the job waits only for a checkpoint.
+        """
         is_overdue = self._queue.drop_periodic()
         if (is_overdue or is_urgent) and self.is_active and self._schedule is not None:
             self._arm(self._schedule.bring_forward(self._buffer.now_ms + self._retry_ms))

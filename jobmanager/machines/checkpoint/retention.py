@@ -1,7 +1,7 @@
-"""Retention of a job's checkpoints: what is kept, what was aborted, which shared files are in use, and all removals.
+"""Decides which checkpoints of a job are retained and which shared files are in use, and orders all deletions.
 
-All deletion of checkpoints goes through here, so that their directories and the shared files that become unused are
-removed exactly once, the directory first: a checkpoint that can still be found can still be read.
+Every deletion of a checkpoint goes through here, so that directories and unused shared files are deleted exactly once,
+the directory first: a checkpoint that can still be found can still be read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class RetainedCheckpoints:
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._registry = SharedStateRegistry()
         self._shared_locations: dict[CheckpointId, str] = {}
-        """The locations of pending checkpoints that may write shared files."""
+        """The directories into which pending checkpoints may write shared files."""
         self._is_closed = False
         self._keeps_everything = False
-        """At the end of the job, whatever the retention."""
+        """Whether all checkpoints stay when the job ends, whatever the retention."""
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
@@ -48,17 +48,17 @@ class RetainedCheckpoints:
 
     @property
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
-        """Kept ones, oldest first."""
+        """Returns the retained checkpoints, oldest first."""
         return self._store.all
 
     @property
     def cleaning(self) -> int:
-        """Checkpoints that are being removed."""
+        """Returns the number of checkpoints that are being deleted."""
         return self._cleaner.cleaning
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is being removed."""
+        """Tells whether no files are being deleted."""
         return self._cleaner.is_idle
 
     @property
@@ -66,7 +66,7 @@ class RetainedCheckpoints:
         return self._registry
 
     def begin(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
-        """What was there before this job, and before this life of the JobManager."""
+        """Takes over the checkpoint that the job was started from and those of an earlier JobManager; deletes incomplete ones."""
         found = list(inventory.completed)
         if restore is not None:
             origin, is_ours = restore.manifest, restore.claim_mode is ClaimMode.CLAIM
@@ -77,18 +77,20 @@ class RetainedCheckpoints:
             self.on_aborted(place.checkpoint_id, place.location)
 
     def on_triggered(self, checkpoint_id: CheckpointId, shared_location: str) -> None:
-        """``shared_location`` is empty when it writes no shared files."""
+        """Notes where a checkpoint may write shared files; ``shared_location`` is empty when it writes none."""
         if shared_location:
             self._shared_locations[checkpoint_id] = shared_location
 
     def hold(self, checkpoint_id: CheckpointId) -> int:
-        """It is about to be triggered. Returns the oldest checkpoint that its subtasks may build on."""
+        """Protects the files that a checkpoint about to be triggered may refer to; returns the id of the oldest checkpoint that its subtasks
+        may build on.
+        """
         oldest = self._store.all[0].checkpoint_id if self._store.all else CheckpointId(0)
         self._registry.hold(checkpoint_id, oldest)
         return oldest
 
     def on_acknowledged(self, checkpoint_id: CheckpointId, snapshot: SubtaskSnapshot, *, is_late: bool) -> None:
-        """Whatever the fate of the checkpoint. ``is_late``: that acknowledgement counts no more."""
+        """Registers the shared files of an acknowledgement. ``is_late``: it does not count, and its unknown files are deleted."""
         paths = list(shared_paths(snapshot))
         if is_late:
             self._cleaner.on_late_files(checkpoint_id)
@@ -97,12 +99,12 @@ class RetainedCheckpoints:
             self._registry.register(checkpoint_id, paths)
 
     def on_stray(self, checkpoint_id: CheckpointId, location: str, snapshot: SubtaskSnapshot) -> None:
-        """Removes what an attempt wrote that is not in the plan of a pending checkpoint: no checkpoint uses it."""
+        """Deletes what an attempt wrote that is not in the plan of a pending checkpoint: no checkpoint uses it."""
         own = [f"{location}/{path}" for path in exclusive_paths(snapshot)]
         self._cleaner.discard_shared(checkpoint_id, [*own, *self._registry.unknown(shared_paths(snapshot))])
 
     def on_completed(self, permit: CommitPermit) -> None:
-        """Savepoints only end their hold: they belong to the user who requested them."""
+        """Retains a completed checkpoint and deletes subsumed ones. A savepoint is not retained: it belongs to the user."""
         checkpoint_id = permit.manifest.checkpoint_id
         is_kept = not permit.manifest.snapshot_type.is_savepoint
         subsumed = self._store.add(complete(permit)) if is_kept else []
@@ -112,7 +114,7 @@ class RetainedCheckpoints:
         self._cleaner.sweep()
 
     def on_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
-        """``location`` is empty when it had none yet."""
+        """Deletes the files of an aborted checkpoint; ``location`` is empty when it had no directory yet."""
         shared_location = self._shared_locations.pop(checkpoint_id, "")
         if location:
             self._cleaner.discard_aborted(checkpoint_id, location, shared_location)
@@ -128,26 +130,27 @@ class RetainedCheckpoints:
         self._cleaner.on_shared_discarded()
 
     def fall_back(self, whole: Collection[str]) -> CompletedCheckpoint | None:
-        """Gives up what is newer than the newest kept checkpoint whose location is among ``whole``, and returns that one; without one nothing is
-        given up."""
+        """Drops retained checkpoints that are newer than the newest one whose location is among ``whole``, and returns that one; ``None``
+        drops none.
+        """
         found = next((c for c in reversed(self._store.all) if c.location in whole), None)
         if found is not None:
             self._remove(self._store.drop_behind(found))
         return found
 
     def keep_everything(self) -> None:
-        """Nothing is removed at the end of the job."""
+        """Keeps all checkpoints when the job ends, whatever the retention."""
         self._keeps_everything = True
 
     def close(self, state: JobState) -> None:
-        """The job has ended in ``state``, and nothing is pending."""
+        """Applies the retention rule when the job has ended in ``state`` and no checkpoint is pending."""
         if not self._keeps_everything:
             self._remove(self._store.close(state))
         self._is_closed = True
         self._cleaner.sweep()
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when kept checkpoints, their shared files and removals contradict each other."""
+        """Raises ``AssertionError`` when retained checkpoints, their shared files and deletions contradict each other."""
         self._cleaner.check_invariants()
         self._store.check_invariants()
         self._registry.check_invariants()
@@ -156,7 +159,7 @@ class RetainedCheckpoints:
             assert not gone, f"checkpoint {checkpoint.checkpoint_id} is kept, and {gone} are not"
 
     def _adopt(self, found: Sequence[CompletedCheckpoint]) -> None:
-        """All are registered before one is removed: of concurrent ones a later checkpoint may build on the one before the last."""
+        """Registers found checkpoints, all before any is removed, since a later one may build on files of an earlier one."""
         for checkpoint in found:
             self._registry.register(
                 checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours

@@ -1,14 +1,14 @@
-"""The registry of shared state: which files below ``shared/`` are used by which checkpoints, and which can go.
+"""The registry of shared state: which files below ``shared/`` are used by which checkpoints, and which can be deleted.
 
     acknowledged with a shared handle ─▶ used by that checkpoint ─▶ aborted ────────────────▶ unused: deleted, once
                                                    │                                           ▲
                                                    └─ completed ─▶ subsumed, or left behind ───┘ when no pending checkpoint
                                                                    at the end of the job         may still build on it
 
-Laws: whatever the fate of its checkpoint, what an acknowledgement names is registered (late ones too); a file goes when no
+Laws: the files of every acknowledgement are registered, late ones too; a file is deleted when no
 retained and no pending checkpoint uses it; subtasks build on confirmed checkpoints only, not older than the oldest that was
 retained when theirs was triggered (``CheckpointOptions.oldest_base_id``), so a pending one *holds* everything completed from
-there on; files that the job does not own never go. Savepoints have no shared files.
+there on; files that the job does not own are never deleted. Savepoints have no shared files.
 
 Follows Flink's ``SharedStateRegistryImpl.java``, but counts users: Flink keeps what an aborted checkpoint wrote until
 older ones are subsumed, and deletes what a pending one may still name.
@@ -25,7 +25,7 @@ from tidegate.model.ids import CheckpointId
 
 @dataclass(slots=True)
 class SharedFile:
-    """``created_by`` and ``last_used_by`` are the first and the last checkpoint that named it."""
+    """A shared file. ``created_by`` and ``last_used_by``: the first and the last checkpoint that named it."""
 
     created_by: CheckpointId
     last_used_by: CheckpointId
@@ -37,7 +37,7 @@ class SharedFile:
 
 
 class SharedStateRegistry:
-    """Paths are whole URIs. Methods that return paths return files that are to be deleted now."""
+    """Counts the users of shared files. Paths are complete URIs; methods that return paths return files to delete now."""
 
     def __init__(self) -> None:
         self._files: dict[str, SharedFile] = {}
@@ -56,8 +56,7 @@ class SharedStateRegistry:
         return self._files[path]
 
     def register(self, checkpoint_id: CheckpointId, paths: Iterable[str], *, is_ours: bool = True) -> None:
-        """The checkpoint names these files, in one of its acknowledgements or in its manifest. What was registered once as
-        not ours never becomes ours."""
+        """Notes that a checkpoint uses these files, by an acknowledgement or its manifest. Files once registered as not ours never become ours."""
         used = self._used_by.setdefault(checkpoint_id, set())
         for path in paths:
             if not is_ours:
@@ -73,16 +72,15 @@ class SharedStateRegistry:
             del self._used_by[checkpoint_id]
 
     def unknown(self, paths: Iterable[str]) -> list[str]:
-        """Returns the paths that no checkpoint uses and that we may delete: those of an acknowledgement that came too
-        late."""
+        """Returns the paths of a late acknowledgement that no checkpoint uses and that the job may delete."""
         return [p for p in dict.fromkeys(paths) if p not in self._files and p not in self._foreign]
 
     def hold(self, pending: CheckpointId, oldest_base_id: int) -> None:
-        """It is triggered now: until it is decided, its subtasks may build on what was completed from there on."""
+        """Protects checkpoints from ``oldest_base_id`` on until the pending one is decided, since its subtasks may build on them."""
         self._held[pending] = oldest_base_id
 
     def decided(self, pending: CheckpointId) -> list[str]:
-        """Releases what the pending checkpoint held."""
+        """Releases what a pending checkpoint held."""
         self._held.pop(pending, None)
         return self._sweep()
 
@@ -91,13 +89,13 @@ class SharedStateRegistry:
         return self._drop(checkpoint_id)
 
     def retire(self, checkpoint_id: CheckpointId) -> list[str]:
-        """It was completed, and is not kept any longer."""
+        """Drops a completed checkpoint that is not retained any longer."""
         if checkpoint_id in self._used_by:
             self._retired.add(checkpoint_id)
         return self._sweep()
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when files and those who use them contradict each other."""
+        """Raises ``AssertionError`` when files and the checkpoints that use them contradict each other."""
         users: dict[str, int] = {}
         for paths in self._used_by.values():
             for path in paths:
@@ -135,7 +133,7 @@ def shared_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
 
 
 def exclusive_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
-    """Below the checkpoint's own directory."""
+    """Yields the files below the checkpoint's own directory."""
     for operator in snapshot.operators.values():
         for handle in operator.handles:
             if handle.path and "/" not in handle.path:
@@ -149,7 +147,7 @@ def shared_paths_of(manifest: CheckpointManifest) -> Iterable[str]:
 
 
 def _shared(snapshot: OperatorSnapshot) -> Iterator[str]:
-    """In-flight data is never shared: no two checkpoints have the same."""
+    """Yields the shared files of an operator's state. In-flight data is never shared."""
     for segment in snapshot.keyed:
         if segment.handle.is_shared:
             yield segment.handle.path

@@ -1,6 +1,6 @@
-"""The statistics of checkpoints: counts since the job was submitted, and the last ones in detail.
+"""Checkpoint statistics of a job: counts since its submission, and the last checkpoints in detail.
 
-Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come when a checkpoint has failed add their figures and do
+Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that arrive after a checkpoint has failed are shown but do
 not count.
 """
 
@@ -24,15 +24,17 @@ from tidegate.model.stats_summary import Samples
 
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
 KEPT_BEYOND = 5
-"""Chosen, not measured: so many failed ones, and so many of the slowest, outlive the history: a job that goes wrong once in an
-hour would show nothing of it soon after."""
+"""How many failed and how many of the slowest checkpoints are kept beyond the history.
+
+Chosen, not measured: a job that fails once an hour would soon show nothing of it otherwise.
+"""
 
 
 class _Record:
-    """A checkpoint of the history: what is shown of it, and acknowledgements that are not in it yet.
+    """A checkpoint of the history: its view, and acknowledgements that the view does not contain yet.
 
-    They are gathered, since a view has all of its subtasks and one of 10,000 would be made anew with each acknowledgement; it is made
-    when somebody looks, and kept, since watchers of a job look again and again.
+    The view holds all subtasks and is rebuilt only when it is read, since rebuilding one of 10,000 subtasks for each
+    acknowledgement would be too slow.
     """
 
     def __init__(self, view: CheckpointView) -> None:
@@ -55,11 +57,11 @@ class _Record:
         return self._view
 
     def show(self, view: CheckpointView) -> None:
-        """``view``: what was shown, with something of it replaced."""
+        """Replaces the view by a copy of it with some fields changed."""
         self._view, self._size_bytes = view, view.size_bytes
 
     def add(self, subtask: SubtaskCheckpointView) -> None:
-        """The first acknowledgement of a subtask counts."""
+        """Adds the acknowledgement of a subtask; only its first one counts."""
         if subtask.attempt.subtask_id in self._subtasks:
             return
         metrics, before = subtask.metrics, self._totals
@@ -76,7 +78,7 @@ class _Record:
 
 
 class _Summary:
-    """Figures of completed checkpoints, gathered; the summary is rebuilt only when there is a new one."""
+    """Samples of completed checkpoints; their summary is recomputed only after a new one."""
 
     def __init__(self) -> None:
         self._samples = tuple(Samples() for _ in fields(CheckpointSummary))
@@ -102,14 +104,14 @@ class _Summary:
 
 
 class _Remarkable:
-    """What outlives the history: the last that failed, and the slowest that did not."""
+    """Checkpoints that are kept beyond the history: the last failed ones and the slowest completed ones."""
 
     def __init__(self) -> None:
         self._failed: deque[_Record] = deque(maxlen=KEPT_BEYOND)
         self._slowest: list[_Record] = []
 
     def add(self, record: _Record) -> list[_Record]:
-        """``record`` leaves the history; returns those that are forgotten: itself, one that made room for it, or none."""
+        """Takes a checkpoint that leaves the history; returns those dropped for it: itself, an older one, or none."""
         if record.view.status == FAILED:
             oldest = [self._failed[0]] if len(self._failed) == KEPT_BEYOND else []
             self._failed.append(record)
@@ -121,7 +123,7 @@ class _Remarkable:
         return forgotten
 
     def views(self) -> tuple[CheckpointView, ...]:
-        """Newest first."""
+        """Returns the views, newest first."""
         kept = [record.view for record in (*self._failed, *self._slowest)]
         return tuple(sorted(kept, key=lambda view: view.checkpoint_id, reverse=True))
 
@@ -136,7 +138,7 @@ class CheckpointStatistics:
         self._history: deque[_Record] = deque(maxlen=max(1, history))
         self._beyond = _Remarkable()
         self._by_id: dict[CheckpointId, _Record] = {}
-        """Those of the history and beyond: what comes late is added to them."""
+        """The checkpoints of the history and beyond, by id; late acknowledgements are added to them."""
         self._completed = self._failed = self._in_progress = self._restored = 0
         self._last_completed: _Record | None = None
         self._last_failed: _Record | None = None
@@ -155,12 +157,14 @@ class CheckpointStatistics:
 
     @property
     def savepoints(self) -> dict[str, CheckpointId]:
-        """Locations of completed savepoints of the history."""
+        """Returns the locations of completed savepoints of the history, with their checkpoint ids."""
         views = [record.view for record in self._history]
         return {v.location: v.checkpoint_id for v in views if v.status == COMPLETED and v.snapshot_type.is_savepoint}
 
     def recall(self, past: CheckpointsView, completed: Collection[CheckpointId], now_ms: int) -> None:
-        """What earlier JobManagers showed. A checkpoint that was in progress then is complete when it is one of ``completed``, and has failed else."""
+        """Takes over the statistics of earlier JobManagers. A checkpoint that was in progress is shown as completed if it is in ``completed``,
+        otherwise as failed.
+        """
         self._completed, self._failed, self._restored = past.completed, past.failed, past.restored
         for view in reversed(past.history):
             record = _Record(self._ended(view, completed, now_ms))
@@ -186,7 +190,7 @@ class CheckpointStatistics:
         return replace(view, status=FAILED, end_ms=now_ms, failure="the JobManager that took it was lost")
 
     def _recalled(self, view: CheckpointView | None) -> _Record | None:
-        """The one of the history, if it is in there."""
+        """Returns the record of a view, the one of the history if it is there."""
         return (self._by_id.get(view.checkpoint_id) or _Record(view)) if view else None
 
     def on_started(
@@ -203,17 +207,17 @@ class CheckpointStatistics:
         self._in_progress += 1
 
     def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
-        """Its directory exists, and its sources are triggered."""
+        """Notes that the directory exists and the sources are triggered."""
         if record := self._by_id.get(checkpoint_id):
             record.show(replace(record.view, location=location, sent_ms=now_ms))
 
     def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
-        """All subtasks have acknowledged."""
+        """Notes that all subtasks have acknowledged."""
         if record := self._by_id.get(checkpoint_id):
             record.show(replace(record.view, sealed_ms=now_ms))
 
     def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
-        """Its tasks are notified that it is complete."""
+        """Notes that tasks are notified that the checkpoint is complete."""
         if record := self._by_id.get(checkpoint_id):
             record.show(replace(record.view, confirmed_ms=now_ms))
 
@@ -243,7 +247,7 @@ class CheckpointStatistics:
                 self._last_completed = record
 
     def on_failed(self, checkpoint_id: CheckpointId | None, now_ms: int, failure: str) -> None:
-        """``None``: it failed before it had an id, which only the count shows."""
+        """Notes a failed checkpoint; with ``None`` it failed before it had an id and is only counted."""
         self._failed += 1
         if checkpoint_id is None:
             return
@@ -253,7 +257,7 @@ class CheckpointStatistics:
             self._last_failed = record
 
     def on_withdrawn(self, checkpoint_id: CheckpointId) -> None:
-        """The job itself gave it up, to restart on purpose: neither completed nor failed, and not in the history."""
+        """Removes a checkpoint that the job itself gave up to restart on purpose: it counts neither as completed nor as failed."""
         record = self._by_id.get(checkpoint_id)
         if record is not None and record in self._history:
             self._history.remove(record)
@@ -261,7 +265,7 @@ class CheckpointStatistics:
         self._in_progress -= 1
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
-        """Also when it has left the history, and is reported beside it."""
+        """Marks a checkpoint as discarded, also when it has left the history and is only reported as the last of its kind."""
         beside = (self._last_completed, self._last_savepoint, self._last_restored)
         for record in (self._by_id.get(checkpoint_id), *beside):
             if record is not None and record.view.checkpoint_id == checkpoint_id:

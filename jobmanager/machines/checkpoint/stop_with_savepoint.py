@@ -1,13 +1,14 @@
-"""Stop with a savepoint: from the request to the end of the job, or to its going on.
+"""Stop-with-savepoint: from the request until the job ends, or goes on because the stop failed.
 
                 asked for          tasks triggered           savepoint complete, confirmed
     IDLE ───────▶ SAVEPOINT ───────▶ TRIGGERED ───────────────▶ FINISHING ─┬─ all tasks FINISHED ─▶ the path is reported
       ▲               │ failed           │ failed: sources have stopped    └─ some task failed ─▶ the job fails, for good,
       └───────────────┘                  └─▶ IDLE, and every task restarts                       and reports the path
 
-A failed stop that no task has heard of changes nothing. Later its tasks have ended their data, so all of them restart, from
+A stop that failed before tasks were triggered changes nothing. Later the sources have stopped, so all tasks restart from
 the last checkpoint; the restart strategy does not decide, since no task has failed. After the savepoint is complete the job must
 not recover from an older checkpoint: what the savepoint holds may be committed.
+
 Follows Flink's ``StopWithSavepointTerminationHandlerImpl.java``; the restart is stricter than there (tasks fail by themselves).
 """
 
@@ -47,12 +48,12 @@ class StopWithSavepoint:
 
     @property
     def is_active(self) -> bool:
-        """No other snapshot starts."""
+        """Tells whether a stop is in progress, so that no other snapshot starts."""
         return self.state is not StopState.IDLE
 
     @property
     def is_finishing(self) -> bool:
-        """The savepoint is complete."""
+        """Tells whether the savepoint is complete and the tasks are finishing."""
         return self.state is StopState.FINISHING
 
     def begin(self, request: CheckpointRequest) -> None:
@@ -65,7 +66,7 @@ class StopWithSavepoint:
         self.state = StopState.TRIGGERED
 
     def on_savepoint(self, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
-        """Its savepoint is complete, or has failed."""
+        """Handles the savepoint's outcome: complete at ``path``, or failed with ``failure``."""
         if not failure:
             assert self.state is StopState.TRIGGERED, self.state
             self.state, self._checkpoint_id, self._path = StopState.FINISHING, checkpoint_id, path
@@ -78,20 +79,19 @@ class StopWithSavepoint:
         self._commands.report(self._request_id, checkpoint_id, failure, "")
 
     def take_restart(self) -> ErrorInfo | None:
-        """Why all tasks have to restart; asked once."""
+        """Returns why all tasks have to restart, and clears it; ``None`` when they need not."""
         cause, self._restart = self._restart, None
         return cause
 
     def judge(self, failure: ErrorInfo) -> tuple[ErrorInfo, bool]:
-        """A task has failed: what that means for the job, and whether it concerns every task."""
+        """Returns a task's failure as it concerns the job, and whether all tasks must restart."""
         if self.is_finishing:
             text = f"{self._unfinished} The failure: {failure.message}"
             return ErrorInfo("stop-failed", "external", text, False, failure.details, failure.origin), True
         return failure, self.take_restart() is not None
 
     def on_job_ended(self, state: JobState) -> None:
-        """Ends the stop when the job has ended. If its savepoint is still on the way to the storage, the outcome is
-        reported once that is decided."""
+        """Ends the stop with the job. If the savepoint is still being written, the outcome is reported once that is decided."""
         self._ended = state
         if not self.is_finishing:
             return
@@ -99,7 +99,7 @@ class StopWithSavepoint:
         self._commands.report(self._request_id, self._checkpoint_id, failure, self._path)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the state and what is known of the savepoint contradict each other."""
+        """Raises ``AssertionError`` when the state contradicts the known savepoint."""
         assert not self.is_active or self._request_id, f"{self.state.value}, and nobody asked for it"
         assert not self.is_finishing or self._path, "it is complete, and its path is not known"
         assert self._restart is None or not self.is_active, f"{self.state.value}, and tasks are to restart"

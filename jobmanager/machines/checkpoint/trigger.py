@@ -1,9 +1,10 @@
 """When a checkpoint may start: the periodic timer, and the queue of requests with the rule that picks the next.
 
-Order: savepoints, forced ones, users', periodic ones; then by time. Only one checkpoint is in its trigger phase at a time;
-at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back; a
-periodic one within the minimal pause is dropped and the timer moved to the end of the pause. No more periodic requests
-wait than ``max-concurrent``.
+Order: savepoints, forced ones, those of users, periodic ones; then by time. Only one checkpoint is in its trigger phase at a time;
+at most ``max-concurrent`` are pending (forced ones may exceed it); none starts while more than that many are being deleted; a
+periodic one within the minimum pause is dropped and the timer moved to the end of the pause. At most ``max-concurrent`` periodic
+requests wait.
+
 Follows Flink's ``CheckpointRequestDecider.java`` and ``CheckpointCoordinator.startTriggeringCheckpoint``.
 """
 
@@ -18,7 +19,7 @@ from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 
 MAX_QUEUED_REQUESTS = 1000
-"""Flink's ``CheckpointRequestDecider``."""
+"""How many requests may wait, as in Flink's ``CheckpointRequestDecider``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class CheckpointRequest:
     target_directory: str | None = None
     is_full: bool = False
     is_forced: bool = False
-    """It passes ``max-concurrent``: savepoints do, as long as checkpoints are aligned."""
+    """Whether it may exceed ``max-concurrent``: savepoints do, as long as checkpoints are aligned."""
 
     @property
     def order(self) -> tuple[bool, bool, bool, int, int]:
@@ -49,7 +50,7 @@ class CheckpointRequest:
 def request_of(
     event: SnapshotRequested, timestamp_ms: int, number: int, settings: CheckpointSettings
 ) -> CheckpointRequest:
-    """What a user asks for."""
+    """Creates the request of a user."""
     return CheckpointRequest(
         event.snapshot_type,
         timestamp_ms,
@@ -68,7 +69,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class DropWithinPause:
-    """``resume_at_ms``: the end of the minimal pause."""
+    """A periodic request is dropped because of the minimum pause, which ends at ``resume_at_ms``."""
 
     request: CheckpointRequest
     resume_at_ms: int
@@ -76,7 +77,7 @@ class DropWithinPause:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLoad:
-    """What the decision depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
+    """What the choice of the next request depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
 
     is_triggering: bool
     pending: int
@@ -93,8 +94,10 @@ class RequestQueue:
         return len(self._queue)
 
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
-        """Returns the request that found no place: a periodic one where as many wait as may be pending; if the queue is full,
-        the new one or the last periodic one."""
+        """Queues a request; returns the request that was dropped for it, if any.
+
+        A periodic one is dropped when ``max-concurrent`` of them wait; in a full queue the last periodic one, or the new one.
+        """
         if request.is_periodic and self.periodic >= self.settings.max_concurrent:
             return request
         if len(self._queue) >= MAX_QUEUED_REQUESTS:
@@ -109,7 +112,7 @@ class RequestQueue:
 
     @property
     def periodic(self) -> int:
-        """How many of those that wait are the timer's."""
+        """Returns the number of periodic requests that wait."""
         return sum(request.is_periodic for request in self._queue)
 
     def check_invariants(self) -> None:
@@ -121,7 +124,7 @@ class RequestQueue:
         assert self.periodic <= most, f"{self.periodic} periodic requests wait, and {most} may be pending"
 
     def drop_periodic(self) -> bool:
-        """Whether one had waited."""
+        """Drops waiting periodic requests; returns whether there were any."""
         kept = [request for request in self._queue if not request.is_periodic]
         dropped, self._queue = len(kept) < len(self._queue), kept
         return dropped
@@ -131,7 +134,7 @@ class RequestQueue:
         return dropped
 
     def decide_next(self, load: CoordinatorLoad, now_ms: int) -> Start | DropWithinPause | None:
-        """The next request, taken out of the queue; ``None``: nothing may start now."""
+        """Takes the next request out of the queue; ``None`` when none may start now."""
         if not self._queue or load.is_triggering or load.cleaning > self.settings.max_concurrent:
             return None
         head = self._queue[0]
@@ -146,14 +149,15 @@ class RequestQueue:
 
 
 class PeriodicSchedule:
-    """Fixed rate: the next start is the last planned one plus the interval, whenever the checkpoint really started.
+    """The schedule of periodic checkpoints at a fixed rate: each planned time is the last planned one plus the interval.
 
-    While a source works off a backlog the interval is another one, or there is none. What is planned when that begins starts as
-    planned; when it ends, no more than the shorter interval is waited. Follows Flink's ``CheckpointCoordinator.setIsProcessingBacklog``
-    and its ``ScheduledTrigger``."""
+    While a source processes a backlog another interval applies, or none is planned. What is planned when that begins starts as
+    planned; when it ends, the next one comes after at most the shorter interval. Follows Flink's
+    ``CheckpointCoordinator.setIsProcessingBacklog`` and its ``ScheduledTrigger``.
+    """
 
     def __init__(self, interval_ms: int, min_pause_ms: int, during_backlog_ms: int | None = None) -> None:
-        """``during_backlog_ms``: ``None``: as always; 0: none is planned then."""
+        """Creates a schedule. ``during_backlog_ms``: the interval during a backlog; ``None``: ``interval_ms``; 0: none is planned."""
         self._interval_ms = interval_ms
         self._min_pause_ms = min_pause_ms
         self._during_backlog_ms = interval_ms if during_backlog_ms is None else during_backlog_ms
@@ -162,7 +166,7 @@ class PeriodicSchedule:
         self._is_backlog = False
 
     def start(self, now_ms: int, random: SplitMix64) -> int:
-        """The time of the first trigger: spread at random, but after a failover only the minimal pause away."""
+        """Returns the time of the first trigger: random within the interval, or after the minimum pause when it started before."""
         delay_ms = self._min_pause_ms if self._started_before else random.integer(self._min_pause_ms, self._interval_ms)
         self._started_before = True
         self._planned_ms = now_ms + delay_ms
@@ -173,7 +177,7 @@ class PeriodicSchedule:
         return self._during_backlog_ms if self._is_backlog else self._interval_ms
 
     def next(self, now_ms: int) -> int | None:
-        """After a trigger: the time of the next one, not before ``now_ms``; ``None``: none is planned."""
+        """Returns the time of the next trigger, not before ``now_ms``; ``None``: none is planned."""
         interval_ms, planned_ms = self._current_ms, self._planned_ms
         self._planned_ms = (
             max((now_ms if planned_ms is None else planned_ms) + interval_ms, now_ms) if interval_ms else None
@@ -181,7 +185,7 @@ class PeriodicSchedule:
         return self._planned_ms
 
     def note_backlog(self, now_ms: int, *, is_backlog: bool) -> int | None:
-        """Notes whether any source works off a backlog. Returns the time of the next trigger where that moves forward."""
+        """Notes whether any source processes a backlog. Returns the time of the next trigger if it becomes earlier, otherwise ``None``."""
         self._is_backlog = is_backlog
         at_ms = now_ms + self._current_ms
         if not self._current_ms or (self._planned_ms is not None and self._planned_ms <= at_ms):
@@ -194,6 +198,6 @@ class PeriodicSchedule:
         return at_ms
 
     def bring_forward(self, at_ms: int) -> int:
-        """Not later than ``at_ms``."""
+        """Moves the next trigger to ``at_ms`` unless it is planned earlier; returns its time."""
         self._planned_ms = at_ms if self._planned_ms is None else min(self._planned_ms, at_ms)
         return self._planned_ms

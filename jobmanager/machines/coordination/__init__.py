@@ -1,1 +1,1 @@
-"""Operator coordinators: what the JobManager decides for the subtasks of one operator together."""
+"""Operator coordinators: the JobManager's part of an operator, which decides for all its subtasks together."""

@@ -5,9 +5,9 @@
     ReportBacklog ────────────▶ the periodic checkpoints of the job: ``execution.checkpointing.interval-during-backlog``
 
 Laws. A coordinator is snapshotted in the same step in which its sources are triggered, and one outbox carries events and triggers in their
-order: what was sent before is in the reader's state of that checkpoint, what is sent after is in the coordinator's, and Flink's
-``afterSourceBarrierInjection`` is that order. An event that does not arrive fails its attempt before anything behind it is sent. Events of attempts that are
-over, and repeated ones, change nothing. A coordinator without unassigned splits is not in the checkpoint.
+order: what was sent before is in the reader's state of that checkpoint, what is sent after is in the coordinator's (Flink's
+``afterSourceBarrierInjection``). An event that does not arrive fails its attempt before anything after it is sent. Events of attempts that
+have ended, and repeated ones, change nothing. A coordinator without unassigned splits is not in the checkpoint.
 
 Follows Flink's ``OperatorCoordinatorHolder.java``, whose subtask gateways close between the snapshot and the barrier instead.
 """
@@ -48,7 +48,7 @@ from tidegate.model.states import ExecutionState
 
 class OperatorCoordinators:
     def __init__(self, graph: ExecutionGraph, restored: CheckpointManifest | None, buffer: CommandBuffer) -> None:
-        """``restored``: the checkpoint that the job begins with."""
+        """Creates the coordinators of a job that starts from the checkpoint ``restored``, or from its beginning."""
         self._graph = graph
         self._buffer = buffer
         self._backlog: frozenset[OperatorId] = frozenset()
@@ -56,7 +56,7 @@ class OperatorCoordinators:
         self.reshape(restored)
 
     def watch_backlog(self, watch: Callable[[bool], None]) -> None:
-        """``watch`` is called whenever a source begins or ends to work off a backlog: whether any does."""
+        """Sets a callback that is called when a source starts or stops processing a backlog, with whether any source does."""
         self._watch_backlog = watch
 
     def _note_backlog(self, backlog: frozenset[OperatorId]) -> None:
@@ -65,7 +65,7 @@ class OperatorCoordinators:
             self._watch_backlog(bool(backlog))
 
     def reshape(self, restored: CheckpointManifest | None) -> None:
-        """The graph has other numbers of subtasks: the job begins with this checkpoint, or ``None``: from its beginning."""
+        """Recreates the coordinators for a changed parallelism; the job starts from this checkpoint, or from its beginning (``None``)."""
         graph = self._graph
         self._sources: dict[OperatorId, SourceCoordinator] = {}
         self._operators_of: dict[VertexId, list[OperatorId]] = {}
@@ -85,7 +85,7 @@ class OperatorCoordinators:
                     self._operators_of.setdefault(vertex.vertex_id, []).append(operator.operator_id)
 
     def on_event(self, received: OperatorEventReceived) -> None:
-        """An operator of a subtask says something."""
+        """Handles an event that an operator of a subtask sent to its coordinator."""
         execution = self._graph.current(received.attempt)
         told, event = received.event, received.event.event
         if execution is None or not self._is_reachable(execution):
@@ -130,7 +130,7 @@ class OperatorCoordinators:
         self._give_out(told.operator_id)
 
     def _give_out(self, operator_id: OperatorId) -> None:
-        """To readers that have waited, or that new splits name."""
+        """Sends splits to readers that have waited for some, or that new splits are assigned to."""
         vertex_id, source = self._vertex_of[operator_id], self._sources[operator_id]
         for subtask, splits in source.given_out(
             lambda index: self._is_reachable(self._graph[SubtaskId(vertex_id, index)])
@@ -138,20 +138,22 @@ class OperatorCoordinators:
             self._send(self._graph[SubtaskId(vertex_id, subtask)], operator_id, splits)
 
     def snapshot(self, checkpoint_id: CheckpointId) -> Mapping[OperatorId, CoordinatorState]:
-        """In the step in which the sources are triggered. What names a reader goes to it before the trigger, at
-        the latest: all of them run now."""
+        """Returns the states of all coordinators, in the step in which the sources are triggered.
+
+        Splits that are assigned to a certain reader are sent to it before; all readers are running.
+        """
         for operator_id in self._sources:
             self._give_out(operator_id)
         states = {operator_id: source.snapshot(checkpoint_id) for operator_id, source in self._sources.items()}
         return {operator_id: state for operator_id, state in states.items() if state.unassigned}
 
     def on_completed(self, checkpoint_id: CheckpointId) -> None:
-        """What restarts from now on goes on from this one, or from a later one."""
+        """Notes a completed checkpoint: whatever restarts from now on starts from this one or a later one."""
         for source in self._sources.values():
             source.on_completed(checkpoint_id)
 
     def on_subtasks_reset(self, subtasks: Iterable[SubtaskId], checkpoint_id: CheckpointId | None) -> None:
-        """They restart from this checkpoint; ``None``: from the beginning. What was handed to them since is unassigned again."""
+        """Resets subtasks to this checkpoint (``None``: to the beginning): splits that were assigned to them since are unassigned again."""
         for subtask in subtasks:
             for operator_id in self._operators_of.get(subtask.vertex_id, ()):
                 self._sources[operator_id].on_subtask_reset(subtask.index, checkpoint_id)
@@ -162,7 +164,7 @@ class OperatorCoordinators:
             self._received.pop(attempt, None)
 
     def adopt(self, reports: Iterable[AttemptReport], newest_id: int) -> None:
-        """Attempts of an earlier JobManager go on, from the checkpoint ``newest_id``."""
+        """Takes over the events of adopted attempts, which go on from the checkpoint ``newest_id``."""
         reports = list(reports)
         for report in reports:
             found = [split for after_id, split in report.events.discovered if after_id >= newest_id]
@@ -181,7 +183,7 @@ class OperatorCoordinators:
             source.check_invariants()
 
     def _pass_on(self, event: ReaderEvent) -> None:
-        """To the enumerator, which runs in subtask 0 of its vertex. While it does not run, nothing: the reader says it again."""
+        """Forwards an event to the enumerator in subtask 0 of its vertex; drops it while that is not running, since the reader repeats it."""
         vertex_id = self._vertex_of.get(event.enumerator)
         if vertex_id is None:
             return
@@ -190,7 +192,7 @@ class OperatorCoordinators:
             self._send(execution, event.enumerator, event)
 
     def _is_reachable(self, execution: Execution) -> bool:
-        """Whether an event may be sent to it: it is not on its way out, and its TaskManager is not lost."""
+        """Tells whether events can be sent to the attempt: it is deployed and not being canceled, and its TaskManager is connected."""
         lives = execution.is_deployed and execution.state is not ExecutionState.CANCELING
         return lives and execution.task_manager_id is not None and self._buffer.is_connected(execution.task_manager_id)
 
@@ -204,8 +206,11 @@ class OperatorCoordinators:
 
 
 def initial_splits(operator: OperatorInfo, restored: CheckpointManifest | None) -> tuple[SourceSplit, ...]:
-    """What a coordinator begins with: what was unassigned in the checkpoint, or all that the client has listed if that holds nothing of
-    the operator. Where splits were dealt in advance, the state of its readers holds all of them."""
+    """Returns the splits with which a coordinator starts.
+
+    These are the unassigned ones of the checkpoint, or all that the client listed if the checkpoint has no state of the operator. Where
+    splits were assigned in advance, the state of its readers holds all of them.
+    """
     for state in restored.operators if restored is not None else ():
         if state.operator_id == operator.operator_id:
             return state.coordinator.unassigned if state.coordinator is not None else ()

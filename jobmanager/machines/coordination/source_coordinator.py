@@ -1,20 +1,20 @@
-"""The coordinator of one source: hands its splits to the readers that ask, and takes the new ones that one of them finds.
+"""The coordinator of one source: assigns its splits to the readers that ask, and takes new ones that a reader discovers.
 
     unassigned ──RequestSplit──▶ AddSplits ──▶ tracker ──▶ the reader's state, by the next completed checkpoint
       ▲     ▲                                      │
       │     └──────── the reader restarts ─────────┘          none left: NoMoreSplits, or the reader waits for new ones
       └── SplitsDiscovered ◀── the reader that looks
 
-Laws: at every moment a split is unassigned, or one reader's. A reader that asks gets something at once, so that one that is fast, or whose
-splits are small, reads more of them. Splits that come back are handed out first. A reader that got ``NoMoreSplits`` gets none:
+Laws: at every moment a split is unassigned, or assigned to one reader. A reader that asks gets something at once, so that one that is fast, or
+whose splits are small, reads more of them. Splits that come back are assigned first. A reader that got ``NoMoreSplits`` gets none:
 splits that come back belong to a reader that restarts, and it asks. A split that names its reader goes to that one, at the latest before
 the next snapshot, and to no other.
 
-What is new: the reader that looks knows every split that was in a state of the checkpoint from which it started, and those that it has found itself.
-``StartDiscovery`` tells it the rest: what was unassigned, or assigned and in no checkpoint, when it was restarted.
+The discovering reader knows every split that was in a state of the checkpoint from which it started, and those that it has found itself.
+``StartDiscovery`` adds the others: those that were unassigned, or assigned and in no checkpoint, when it was restarted.
 
-Follows Flink's ``SourceCoordinator.java`` with ``SimpleSplitAssigner.java`` and ``ContinuousFileSplitEnumerator.java``, but that small splits are
-handed out several at a time, and that the listing is done by a reader, since nothing of a user runs here.
+Follows Flink's ``SourceCoordinator.java`` with ``SimpleSplitAssigner.java`` and ``ContinuousFileSplitEnumerator.java``, but assigns small splits
+several at a time, and a reader does the listing, since no user code runs here.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from tidegate.model.coordinators.operator_events import (
 from tidegate.model.ids import CheckpointId
 
 TOGETHER_BYTES = 4 << 20
-"""Chosen, not measured: some tens of milliseconds of reading, against the few that a question takes."""
+"""Splits are assigned together up to this total size. Chosen, not measured: some tens of ms of reading, against the few that a request takes."""
 ROUNDS_LEFT = 2
-"""A reader gets at most its share of half of what is left, so that none holds much when the others come to their ends."""
+"""A reader gets at most its share of 1/``ROUNDS_LEFT`` of the unassigned splits at once, so that all readers end at about the same time."""
 
 
 class SourceCoordinator:
     def __init__(self, splits: Iterable[SourceSplit], parallelism: int, *, discovers: bool = False) -> None:
-        """``discovers``: new splits may come, so a reader that asks when there are none waits."""
+        """Creates a coordinator with unassigned splits. ``discovers``: new splits may come, so a reader waits when there are none."""
         self._unassigned = deque(splits)
         self._owned: dict[int, deque[SourceSplit]] = {}
-        """Those that name their reader, by reader."""
+        """Splits that are meant for a certain reader and not sent yet, by reader."""
         self._parallelism = parallelism
         self._discovers = discovers
         self._tracker = SplitAssignmentTracker()
         self._held = {split.split_id: split for split in self._unassigned}
-        """All that no reader has, by id."""
+        """All splits that are not assigned to a reader, by id."""
         self._waiting: dict[int, None] = {}
-        """Readers that have asked and got nothing, the first one first."""
+        """Readers that have asked for a split and got none, in the order of their requests."""
         self._untold = dict(self._held)
-        """What was known when the reader that looks was restarted, and is in no state of the checkpoint from which it starts."""
+        """Splits that were known when the discovering reader was restarted, and that are in no state of the checkpoint from which it starts."""
         self._names_readers = False
 
     @property
@@ -63,7 +63,7 @@ class SourceCoordinator:
         return len(self._held)
 
     def on_request(self, subtask: int) -> AddSplits | NoMoreSplits | None:
-        """Returns the answer for the reader; ``None``: it gets one when there are new splits."""
+        """Returns the answer to a reader that asks for splits; ``None``: it is answered when there are new ones."""
         if self._unassigned:
             return self._assigned(subtask, take(self._unassigned, self._parallelism))
         if self._discovers:
@@ -72,12 +72,12 @@ class SourceCoordinator:
         return NoMoreSplits()
 
     def on_discovery_requested(self) -> StartDiscovery:
-        """Returns the answer for the reader that would look for new splits."""
+        """Returns the answer to the reader that is going to look for new splits."""
         known = self._untold | self._known()
         return StartDiscovery(tuple(known[split_id] for split_id in sorted(known)))
 
     def on_discovered(self, found: SplitsDiscovered) -> None:
-        """New splits: ``given_out`` follows."""
+        """Adds new splits; ``given_out`` assigns them."""
         known = self._known()
         new = [split for split in found.splits if split.split_id not in known]
         reader = found.reader
@@ -89,7 +89,7 @@ class SourceCoordinator:
         self._held.update({split.split_id: split for split in new})
 
     def given_out(self, is_reachable: Callable[[int], bool]) -> list[tuple[int, AddSplits]]:
-        """Returns what readers are to be sent: that which names them, and what those that have waited get."""
+        """Assigns splits to the readers that they name and to waiting readers; returns what to send to whom."""
         answers = []
         for reader in [reader for reader, owned in self._owned.items() if owned and is_reachable(reader)]:
             self._waiting.pop(reader, None)
@@ -101,7 +101,7 @@ class SourceCoordinator:
         return answers
 
     def snapshot(self, checkpoint_id: CheckpointId) -> CoordinatorState:
-        """Called before its readers are triggered: events that are sent after this come to them behind the trigger."""
+        """Returns the unassigned splits for a checkpoint. Called before the readers are triggered; later events reach them after the trigger."""
         self._tracker.snapshot(checkpoint_id)
         owned = (split for splits in self._owned.values() for split in splits)
         return CoordinatorState((*self._unassigned, *owned))
@@ -110,7 +110,7 @@ class SourceCoordinator:
         self._tracker.completed(checkpoint_id)
 
     def on_subtask_reset(self, subtask: int, checkpoint_id: CheckpointId | None) -> None:
-        """It restarts from this checkpoint; ``None``: from the beginning."""
+        """Takes back the splits of a reader that restarts from this checkpoint (``None``: from the beginning)."""
         self._waiting.pop(subtask, None)
         if subtask == DISCOVERING_SUBTASK:
             self._untold = self._known()
@@ -120,11 +120,11 @@ class SourceCoordinator:
         splits.extendleft(reversed(back))
 
     def adopt_discovered(self, splits: Iterable[SourceSplit]) -> None:
-        """A reader that goes on had told an earlier JobManager of them, and no completed checkpoint holds them there."""
+        """Adds splits that an adopted reader discovered and that no completed checkpoint holds there."""
         self.on_discovered(SplitsDiscovered(tuple(splits)))
 
     def adopt(self, subtask: int, splits: Iterable[SourceSplit]) -> None:
-        """An earlier JobManager had handed them to a reader that goes on, and no completed checkpoint holds them there."""
+        """Notes splits that an earlier JobManager assigned to an adopted reader and that no completed checkpoint holds there."""
         taken = {split.split_id: split for split in splits}
         self._unassigned = deque(split for split in self._unassigned if split.split_id not in taken)
         self._assigned(subtask, tuple(taken.values()))
@@ -139,7 +139,7 @@ class SourceCoordinator:
         assert not both, f"splits {sorted(both)} are unassigned, and a reader's"
 
     def _known(self) -> dict[str, SourceSplit]:
-        """Those of which no state of the newest completed checkpoint tells."""
+        """Returns the splits that are in no state of the newest completed checkpoint."""
         return self._held | {split.split_id: split for split in self._tracker.splits()}
 
     def _assigned(self, subtask: int, splits: tuple[SourceSplit, ...]) -> AddSplits:
@@ -150,7 +150,7 @@ class SourceCoordinator:
 
 
 def take(unassigned: deque[SourceSplit], parallelism: int) -> tuple[SourceSplit, ...]:
-    """Takes the splits for one reader off the front: several, as long as they are small and enough are left for the others."""
+    """Removes and returns the next splits for one reader: several, as long as they are small and enough are left for the others."""
     most = max(1, len(unassigned) // (ROUNDS_LEFT * parallelism))
     taken = [unassigned.popleft()]
     size_bytes = taken[0].size_bytes

@@ -1,13 +1,13 @@
-"""Which subtasks of a job a new JobManager goes on with: from what TaskManagers report to a verdict.
+"""Decides which running subtasks a new JobManager adopts, from what TaskManagers report.
 
     reports ─▶ the highest attempt of each subtask ─▶ each region ─┬─ adopted: all of it runs or has finished, as one, and goes on from
                                                                    │           the newest completed checkpoint
                                                                    └─ lacking: restarted
 
-An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
+An attempt can go on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
 given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nor is one that a later attempt has followed, which may
 have aborted its transactions: a region is adopted in its last attempt only, whose number the job store notes before it
-is deployed. Nothing of a job that was being stopped with a savepoint is: its sources have ended. Flink restarts all
+is deployed. Nothing of a job that was being stopped with a savepoint is adopted: its sources have ended. Flink restarts all
 subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
 """
 
@@ -45,7 +45,7 @@ AwaitedEvent = (
     | SubtaskDeclined
     | OperatorEventReceived
 )
-"""What TaskManagers tell while a job is RECONCILING."""
+"""The events that TaskManagers report while a job is RECONCILING."""
 
 _GOES_ON = (ExecutionState.RUNNING, ExecutionState.FINISHED)
 _ENDED = (ExecutionState.FAILED, ExecutionState.CANCELED)
@@ -53,7 +53,7 @@ _ENDED = (ExecutionState.FAILED, ExecutionState.CANCELED)
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """An attempt, and the TaskManager that reports it."""
+    """An attempt and the TaskManager that reports it."""
 
     report: AttemptReport
     task_manager_id: TaskManagerId
@@ -61,8 +61,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``present``: one of each subtask that is reported, of adopted regions and of others. ``finished``: subtasks of adopted regions that no
-    TaskManager reports, but that had finished in the checkpoint. ``lacking``: subtasks of regions that are not adopted, reported or not."""
+    """Which subtasks are adopted and which restart.
+
+    ``present``: the reported attempt of each subtask, of adopted regions and of others. ``finished``: subtasks of adopted regions that no
+    TaskManager reports, but that had finished in the checkpoint. ``lacking``: subtasks of regions that are not adopted, reported or not.
+    """
 
     present: tuple[Reported, ...]
     finished: tuple[SubtaskId, ...]
@@ -70,15 +73,17 @@ class Verdict:
 
 
 def adoption_of(graph: ExecutionGraph, origin: Origin) -> Adoption:
-    """Waits for the attempts of a job that begins with ``origin``."""
+    """Creates the adoption of a job that starts from ``origin``."""
     newest = origin.newest
     finished = finished_in(origin.graph, newest.manifest) if newest else frozenset()
     return Adoption(graph, newest, finished, origin.noted)
 
 
 class Adoption:
-    """One job, from its recovery to the verdict. ``newest`` is the checkpoint that it would be restored from, and ``finished`` who had
-    finished in it."""
+    """Collects reported attempts of one recovered job until it is decided which are adopted.
+
+    ``newest``: the checkpoint that the job would be restored from; ``finished``: subtasks that had finished in it.
+    """
 
     def __init__(
         self,
@@ -87,7 +92,7 @@ class Adoption:
         finished: frozenset[SubtaskId],
         noted: NotedAttempts,
     ) -> None:
-        """``noted``: the last attempts of all regions."""
+        """Creates an adoption without reports. ``noted``: the last attempt numbers of all regions."""
         self._graph = graph
         self._noted = noted
         self._sharing = SlotSharing(graph.graph)
@@ -119,7 +124,7 @@ class Adoption:
     # ---- what follows from it ----------------------------------------------------------------------------------------
 
     def is_decided(self, held: Mapping[AllocationId, Placement]) -> bool:
-        """Nothing that may still be reported would change the verdict for the better. ``held``: the slots of the job that are there."""
+        """Tells whether no further report could make the verdict better. ``held``: the allocated slots of the job."""
         present = self._present(held)
         return all(self._is_decided(region, present) for region in self._graph.regions.all)
 
@@ -136,7 +141,7 @@ class Adoption:
         return Verdict(tuple(present.values()), tuple(finished), frozenset(lacking))
 
     def settle(self, operators: OperatorCoordinators) -> None:
-        """It is known who goes on: events of operators that came before are handled."""
+        """Handles the operator events that arrived before the verdict."""
         for event in self._operator_events:
             operators.on_event(event)
 
@@ -148,7 +153,7 @@ class Adoption:
             assert self._is_subtask(attempt), f"{attempt} is of no subtask of the job"
 
     def _present(self, held: Mapping[AllocationId, Placement]) -> dict[SubtaskId, Reported]:
-        """The highest attempt of each subtask whose slot is there. Of those that share a slot, only such as are in the same one."""
+        """Returns the highest reported attempt of each subtask whose slot exists; of subtasks that share a slot only those in the same one."""
         highest: dict[SubtaskId, Reported] = {}
         for attempt in sorted(self._reports):
             reported = self._reports[attempt]
@@ -170,7 +175,7 @@ class Adoption:
         return all(self._goes_on(subtask, present.get(subtask)) for subtask in region)
 
     def _is_followed(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
-        """An attempt of it that is reported was not its last."""
+        """Tells whether a reported attempt of the region was not its last."""
         return any(self._is_earlier(present[s].report.attempt) for s in region if s in present)
 
     def _is_earlier(self, attempt: AttemptId) -> bool:
@@ -206,5 +211,5 @@ class Adoption:
 
 
 def is_earlier(attempt: AttemptId, last: int) -> bool:
-    """Whether another one has followed an attempt. ``last``: the number of the last attempt of its region."""
+    """Tells whether a later attempt has followed this one. ``last``: the number of the last attempt of its region."""
     return attempt.attempt != last

@@ -1,4 +1,4 @@
-"""What clients had asked an earlier JobManager for, and what it had not finished when it was lost: a cancellation, stops, savepoints.
+"""Requests of clients that an earlier JobManager had accepted and not finished when it was lost: cancellations, stops, savepoints.
 
     JobRecovered.asked ─┬─ a cancellation ─▶ once it is known which subtasks run: they are canceled, and nothing is deployed
                         └─ snapshots ──────▶ once the job runs: as if they were asked for now, under their old ids
@@ -24,12 +24,12 @@ class AskedBefore:
         self._snapshots = [one for one in asked if isinstance(one, SnapshotRequested)]
 
     def take(self) -> list[SnapshotRequested]:
-        """Those that nothing was done for yet. They are not given again."""
+        """Returns and removes the requests that are still open."""
         taken, self._snapshots = self._snapshots, []
         return taken
 
     def close(self, state: JobState) -> None:
-        """The job has ended."""
+        """Reports open requests as failed, because the job has ended in ``state``."""
         for request in self.take():
             text = f"the JobManager that was asked for it was lost, and the job is {state.value}"
             self._buffer.emit(

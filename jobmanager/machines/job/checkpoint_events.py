@@ -1,4 +1,4 @@
-"""Which method of the coordinator an event of a checkpoint goes to."""
+"""Passes each checkpoint event to its method of the checkpoint coordinator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CheckpointEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """``failure`` is that of the job, or ``None``. ``may_decide``: the job has to look whether it can take a step now."""
+    """The result of a checkpoint event. ``failure``: of the job, or ``None``. ``may_decide``: whether the job may be able to take a step now."""
 
     failure: ErrorInfo | None
     may_decide: bool = True

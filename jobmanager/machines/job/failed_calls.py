@@ -1,4 +1,4 @@
-"""What it means for an attempt that a call about it failed for good."""
+"""Decides what it means for an attempt that a call to its TaskManager failed for good."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CallFailure(Enum):
 
 
 def judge_failed_call(call: OpenCall, error: ErrorInfo, execution: Execution) -> CallFailure:
-    """``execution``: the current one of the attempt, deployed."""
+    """Decides the consequence of a failed call. ``execution``: the deployed current execution of the attempt."""
     is_gone = error.code == UnknownAttempt.code
     if call.kind is CallKind.CANCEL:
         is_over = is_gone and execution.state is ExecutionState.CANCELING

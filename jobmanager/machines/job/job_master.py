@@ -1,7 +1,6 @@
-"""The JobMaster: one job's state machine, and its parts.
+"""The JobMaster: the state machine of one job, and its parts.
 
-``scheduler``: slots and deployment; ``failover``: who restarts, and when; ``coordinator``: checkpoints; ``life``: the state.
-
+``scheduler``: slots and deployment; ``failover``: which subtasks restart, and when; ``coordinator``: checkpoints; ``life``: the state.
 A job that waits for slots is RUNNING with SCHEDULED tasks; RESTARTING lasts while tasks are canceled and the backoff runs.
 Messages of attempts that have ended are ignored. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
 """
@@ -67,7 +66,7 @@ _PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
 
 
 class JobMaster:
-    """What happens to a job, and what follows from it."""
+    """The state machine of one job: handles its events and coordinates its parts."""
 
     def __init__(
         self,
@@ -135,7 +134,7 @@ class JobMaster:
             self._proceed()
 
     def on_checkpoints_inspected(self, event: CheckpointsInspected) -> None:
-        """What there is beside a checkpoint that could not be restored."""
+        """Falls back to an older checkpoint after one could not be restored, or fails the job when none may be used."""
         found = self._restoring.on_inspected(event.whole)
         if not self.life.may(JobEvent.RESTART_DECIDED):
             return  # it is being canceled, or has failed meanwhile
@@ -187,7 +186,7 @@ class JobMaster:
             self._after_coordinator(handled.failure)
 
     def on_call_failed(self, call: OpenCall, error: ErrorInfo) -> None:
-        """A call about one attempt, or a trigger, failed for good."""
+        """Handles a call about one attempt, or a trigger, that failed for good."""
         if call.kind is CallKind.TRIGGER and call.checkpoint_id is not None:
             self._after_coordinator(self.coordinator.on_trigger_failed(call.checkpoint_id, error))
             return
@@ -203,7 +202,7 @@ class JobMaster:
             self._on_failed(execution, replace(error, message=failed))
 
     def on_submitted(self, attempt: AttemptId) -> None:
-        """SubmitTask was answered: from now on its TaskManager's heartbeats must list it."""
+        """Handles the answer to SubmitTask: from now on the heartbeats of its TaskManager must list the attempt."""
         if (execution := self.executions.current(attempt)) is not None:
             execution.on_submit_answered()
 
@@ -219,7 +218,7 @@ class JobMaster:
             self.scheduler.advance()
 
     def on_no_slots(self, batch: int, why: str = "") -> None:
-        """A batch has waited too long, or there will be no slots for it, and ``why``."""
+        """Fails a batch of subtasks that waited for slots too long, or that will not get any (``why``)."""
         if (found := self.scheduler.on_no_slots(batch, why)) is not None:
             self._on_failed(self.executions[found[1][0]], found[0])
 
@@ -234,7 +233,7 @@ class JobMaster:
         self._on_lost(missing, f"TaskManager {task_manager_id} has lost it")
 
     def on_attempts_leaving(self, attempts: Collection[AttemptId]) -> None:
-        """Executors that run them go away. Repeated until nothing runs there."""
+        """Handles attempts whose executors are about to be taken away; reported repeatedly until nothing runs there."""
         self.moving.note(attempts, self.coordinator.stats.failed)
         self._look_at_moves()
 
@@ -264,7 +263,7 @@ class JobMaster:
 
     @property
     def awaits_attempts(self) -> bool:
-        """RECONCILING: what TaskManagers tell goes to ``on_awaited``."""
+        """Tells whether the job is RECONCILING; reports of TaskManagers then go to ``on_awaited``."""
         return self._adoption is not None
 
     def on_awaited(self, *events: AwaitedEvent) -> None:
@@ -275,7 +274,7 @@ class JobMaster:
                 self._reconcile()
 
     def _reconcile(self) -> None:
-        """Goes on with what was reported by now, and restarts the rest. No-op for a job that does not wait."""
+        """Adopts the attempts reported so far and restarts the rest. No-op for a job that does not wait for reports."""
         if self._adoption is None:
             return
         adoption, self._adoption = self._adoption, None
@@ -307,7 +306,7 @@ class JobMaster:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     def _on_progress(self, execution: Execution, state: ExecutionState) -> None:
-        """INITIALIZING or RUNNING; what is older than what is known, or too late since it is being canceled, is ignored."""
+        """Handles INITIALIZING or RUNNING; ignored when it is outdated or the attempt is being canceled."""
         if execution.state is _E.CANCELING or _PROGRESS[state] <= _PROGRESS.get(execution.state, 0):
             return
         self._move(execution, state)
@@ -326,7 +325,7 @@ class JobMaster:
         self._proceed()
 
     def _on_failed(self, execution: Execution, error: ErrorInfo) -> None:
-        """One attempt has failed. While it is being canceled, that is just how it ended."""
+        """Handles the failure of one attempt. While it is being canceled, it counts as canceled."""
         if execution.state is _E.CANCELING:
             self._move(execution, _E.CANCELED)
             return
@@ -345,7 +344,7 @@ class JobMaster:
             self.scheduler.advance()
 
     def _fail(self, failure: ErrorInfo, execution: Execution | None) -> None:
-        """Decide what a failure means: a restart, or the end."""
+        """Decides whether a failure restarts tasks or fails the job."""
         self._buffer.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
@@ -384,7 +383,7 @@ class JobMaster:
         self._proceed()
 
     def _stop(self) -> None:
-        """FAILING or CANCELLING: cancel everything, and end when everything is over."""
+        """Cancels everything in FAILING or CANCELLING; the job ends when all tasks are terminal."""
         self._failover.clear()
         self.rescaling.stop(self.life.state)
         self._buffer.cancel_timer(self._timer(RESTART_TIMER))
@@ -393,7 +392,7 @@ class JobMaster:
         self._proceed()
 
     def _proceed(self) -> None:
-        """Take the step that waited for tasks to be over, if it can be taken now."""
+        """Takes the next step of the job, if the tasks that it waited for are terminal now."""
         match self.life.state:
             case _J.RUNNING if self.executions.all_finished:
                 self.life.on(JobEvent.TASKS_FINISHED)
@@ -428,7 +427,7 @@ class JobMaster:
     # ---- another shape -----------------------------------------------------------------------------------------------
 
     def _look_at_shape(self) -> None:
-        """Takes the step towards another shape that can be taken now."""
+        """Takes the next step of a rescale, if one can be taken now."""
         match self.rescaling.step(self._now):
             case ShapeStep.CHECKPOINT:
                 self._after_coordinator(self.coordinator.take_checkpoint())
@@ -455,7 +454,7 @@ class JobMaster:
             self._after_coordinator(self.coordinator.on_end_of_data())
 
     def _settle_stop(self) -> None:
-        """What becomes of the job after a stop that failed, or whose savepoint was complete too late."""
+        """Restarts the job after a failed stop, or fails it when the savepoint completed too late."""
         if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
             self._fail(ErrorInfo.of(SubtaskLost("a task failed before it knew of the savepoint")), None)
         cause = self.coordinator.stop.take_restart()
@@ -479,12 +478,12 @@ class JobMaster:
 
     @property
     def slots(self) -> int:
-        """How many the job could have: those that it holds, and those that are free."""
+        """Returns how many slots the job could have: those that it holds, and those that are free."""
         return self.scheduler.held_slots + self._resources.free_slot_count
 
     @property
     def _now(self) -> JobNow:
-        """What its shape depends on."""
+        """Returns the state of the job as far as rescaling depends on it."""
         newest = self.coordinator.latest
         return JobNow(
             self.life.state,
@@ -499,7 +498,7 @@ class JobMaster:
         )
 
     def _reshape(self, graph: JobGraph, first_attempt: int) -> tuple[SubtaskId, ...]:
-        """Nothing lives. Returns all subtasks of the new shape."""
+        """Changes the parallelism of the graph while no subtask is alive; returns all subtasks of the new graph."""
         self.executions.reshape(graph, first_attempt, self._buffer.now_ms)
         self._deployments.reshape()
         self.operators.reshape(self.coordinator.latest.manifest if self.coordinator.latest else None)
@@ -508,16 +507,16 @@ class JobMaster:
 
     @property
     def wanted_slots(self) -> int:
-        """How many it needs all in all, also for the shape that it is to take."""
+        """Returns how many slots the job needs in total, also for a pending rescale."""
         return max(self.scheduler.wanted_slots, self.rescaling.wanted_slots)
 
     @property
     def missing_slots(self) -> int:
-        """How many of them it does not hold."""
+        """Returns how many of the needed slots the job does not hold."""
         return max(self.scheduler.missing_slots, self.rescaling.wanted_slots - self.scheduler.held_slots)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
+        """Raises ``AssertionError`` when the state of the job contradicts one of its parts. Called between events."""
         own = (self.life, self.executions, self.operators, self.coordinator, self.scheduler, self._failover)
         for part in (*own, self.rescaling, self.moving, self._asked, self._adoption or self.life):
             part.check_invariants()

@@ -1,7 +1,7 @@
-"""The state of a job, when it entered each state, and the failures on its way.
+"""The state of a job, the time at which it entered each state, and its failures.
 
-What may happen in a state, and where it leads, is data: ``JOB_LIFE`` (docs/state-machines.md draws it). What a state has no entry
-for changes nothing there.
+Which events are allowed in a state, and where they lead, is the table ``JOB_LIFE`` (docs/state-machines.md draws it). Events
+without an entry change nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.states import JobState
 
 FAILURES_REMEMBERED = 16
-"""Flink's default of ``web.exception-history-size``."""
+"""How many failures are kept: Flink's default of ``web.exception-history-size``."""
 
 
 class JobEvent(Enum):
@@ -71,17 +71,17 @@ class JobStatusHistory:
         self.restarts = 0
 
     def recall(self, past: JobPast) -> None:
-        """What the job lived through under earlier JobManagers: it began then."""
+        """Takes over the start time, restarts and failures of earlier JobManagers."""
         self.timestamps_ms[JobState.INITIALIZING] = min(past.start_ms, self._buffer.now_ms)
         self.restarts = past.restarts
         self.failures.extend(past.failures)
 
     def may(self, event: JobEvent) -> bool:
-        """Whether it means something in this state."""
+        """Tells whether the event is allowed in the current state."""
         return event in JOB_LIFE[self.state]
 
     def on(self, event: JobEvent) -> bool:
-        """Whether it meant something; the state is the one that it leads to."""
+        """Enters the state to which the event leads; returns ``False`` when the event is not allowed in the current state."""
         state = JOB_LIFE[self.state].get(event)
         if state is None:
             return False
@@ -96,7 +96,7 @@ class JobStatusHistory:
         self.restarts += 1
 
     def remember(self, failure: ErrorInfo, attempt: AttemptId | None) -> None:
-        """An attempt fails once: what an earlier JobManager knew of it already is replaced."""
+        """Adds a failure to the history. One of the same attempt, known from an earlier JobManager, is replaced."""
         before = next((known for known in self.failures if attempt is not None and known.attempt == attempt), None)
         if before is not None:
             self.failures.remove(before)

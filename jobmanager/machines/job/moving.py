@@ -1,12 +1,12 @@
-"""Subtasks whose process has to go elsewhere, since Spark takes the executor away that runs it: a checkpoint first, then they restart from it.
+"""Moves subtasks whose Spark executor is being decommissioned: takes a checkpoint first, then restarts them from it.
 
     AttemptsLeaving ─▶ checkpoint ─▶ complete ─▶ their regions are canceled ─▶ deployed anew, from the newest checkpoint
 
     STAYING ──some have to leave──▶ CHECKPOINTING ──complete──▶ STAYING
        ▲──they ended meanwhile, or the job is stopped────┘
 
-No failure: nothing is counted, and no restart strategy is asked. If the checkpoint does not come in time, the executor's end is what it always was: its
-subtasks fail, and their regions restart from the newest checkpoint that there is.
+A move is no failure: nothing is counted, and no restart strategy is asked. If the checkpoint does not complete in time, the executor's end
+is handled like any other: its subtasks fail, and their regions restart from the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOVES = "takes a checkpoint, to move subtasks"
 
 
 class Moving:
-    """One job's."""
+    """Decides when the subtasks of one job that must leave their executors restart elsewhere."""
 
     why = "Spark decommissions the executors that run them"
-    """What the log says of a restart for it."""
+    """What the log says of a restart for a move."""
 
     def __init__(self, graph: ExecutionGraph, rescaling: Rescaling, buffer: CommandBuffer) -> None:
         self._graph = graph
@@ -38,13 +38,13 @@ class Moving:
         self._failed = 0
 
     def note(self, attempts: Iterable[AttemptId], failed: int) -> None:
-        """They have to leave; this is repeated until they have. ``failed``: how many checkpoints have failed so far."""
+        """Notes attempts that must leave; called repeatedly until they have. ``failed``: how many checkpoints of the job have failed so far."""
         self._leaving.update(attempt for attempt in attempts if self._is_here(attempt))
         if self._awaits and failed > self._failed:
             self._awaits = False  # another checkpoint is asked for, at the pace of what is noted
 
     def wants_checkpoint(self, now: JobNow) -> bool:
-        """Whether a checkpoint is to be taken now, for which this waits from then on."""
+        """Tells whether a checkpoint has to be taken now; if so, the move waits for it from then on."""
         if self._awaits or not self._may_move(now):
             return False
         self._awaits, self._since, self._failed = True, now.newest, now.failed
@@ -52,7 +52,7 @@ class Moving:
         return True
 
     def take(self, now: JobNow) -> tuple[SubtaskId, ...]:
-        """Those that restart now, since the checkpoint is complete; none, while it is not."""
+        """Returns the subtasks to restart now, because the checkpoint is complete; empty while it is not."""
         if not self._may_move(now):
             self._awaits = False
             return ()

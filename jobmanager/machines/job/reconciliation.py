@@ -1,7 +1,7 @@
-"""Carries a verdict out: attempts of an earlier JobManager become executions of this one, and their checkpoints are settled.
+"""Carries out a verdict on adoption: attempts of an earlier JobManager become executions of this one, and their checkpoints are settled.
 
-Before anything restarts, adopted subtasks learn that the newest checkpoint is complete, since the earlier JobManager may not have confirmed
-it to all of them, and that later checkpoints are aborted.
+Before anything restarts, adopted subtasks are notified that the newest checkpoint is complete, since the earlier JobManager may not have
+confirmed it to all of them, and that later checkpoints are aborted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _E = ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Is used once for a job. ``origin``: what the job begins with."""
+    """The adoption of the subtasks of one job; used once. ``origin``: what the job starts from."""
 
     origin: Origin
     graph: ExecutionGraph
@@ -38,7 +38,10 @@ class Reconciliation:
     buffer: CommandBuffer
 
     def carry_out(self, verdict: Verdict) -> list[tuple[Execution, ErrorInfo]]:
-        """Returns those that have failed meanwhile, with the reason: they are RUNNING here, and to be failed as any other."""
+        """Adopts subtasks and settles their checkpoints; returns the executions that have failed meanwhile, with the reason.
+
+        They are RUNNING here and have to be failed like any other.
+        """
         newest_id = max((reported.report.newest_id for reported in verdict.present), default=0)
         inventory = self.origin.inventory
         next_id = CheckpointId(max(inventory.next_id, newest_id + 1))
@@ -75,7 +78,7 @@ class Reconciliation:
         return execution
 
     def _was_restored_as_finished(self, execution: Execution) -> bool:
-        """It runs, although its operators had finished in the newest checkpoint: it has nothing to put into later ones, which say so of it."""
+        """Tells whether a running attempt belongs to operators that had finished in the newest checkpoint, so that it has no state."""
         newest = self.origin.newest
         if newest is None or execution.state is not _E.RUNNING:
             return False
@@ -83,7 +86,7 @@ class Reconciliation:
         return had_finished(self.graph.vertices[execution.subtask_id.vertex_id], states)
 
     def _adopt_finished(self, subtask: SubtaskId) -> None:
-        """Its slot was given back, so its TaskManager has forgotten it."""
+        """Adopts a subtask that had finished and that no TaskManager reports, because its slot was given back."""
         past = self.origin.attempts.get(subtask)
         attempt = past.attempt if past is not None else self.graph[subtask].attempt
         execution = Execution.finished_before(attempt, self.buffer.now_ms)

@@ -1,8 +1,8 @@
-"""Remembers when and why a job took another parallelism, and in which states it was meanwhile.
+"""The rescale history of a job: when and why its parallelism changed, and the states of the job meanwhile.
 
     begin ─▶ under way ──enter(state)──▶ ... ──end(reason)──▶ history, newest first ──more than ``size``──▶ forgotten, and still counted
 
-Laws: one is under way at a time; what begins another one ends it first. Ids depend on the job, the time and a number alone, so that a run can
+Laws: one is in progress at a time; the start of another one ends it first. Ids depend on the job, the time and a number alone, so that a run can
 be repeated. Follows Flink's ``DefaultRescaleTimeline.java``.
 """
 
@@ -29,7 +29,7 @@ from tidegate.model.stats_summary import Samples
 
 
 class RescaleHistory:
-    """``size``: how many are remembered; 0: none is."""
+    """The rescales of one job. ``size``: how many are kept; 0: none."""
 
     def __init__(self, size: int, graph: ExecutionGraph, now_ms: int) -> None:
         self._size = size
@@ -52,12 +52,12 @@ class RescaleHistory:
 
     @property
     def has_restarted(self) -> bool:
-        """Since it is under way, the job has begun to run."""
+        """Tells whether the job has started to run again since the rescale began."""
         spans = () if self._current is None else self._current.spans
         return len(spans) > 1 and spans[-1].state is SchedulerState.EXECUTING
 
     def begin(self, trigger: TriggerCause, bounds: Bounds, now_ms: int) -> None:
-        """None may be under way. Requirements are new when the job is started, and when others are asked for."""
+        """Begins a rescale; none may be in progress. Requirements get a new id at the start of the job and when a user changes them."""
         assert self._current is None, f"{self._current} is under way"
         if self._size == 0:
             return
@@ -81,7 +81,7 @@ class RescaleHistory:
         )
 
     def enter(self, state: SchedulerState, now_ms: int, error: ErrorInfo | None = None) -> None:
-        """The job is in this state now. ``error``: why, where there is one. No-op when it was in it before."""
+        """Notes that the job entered a state; ``error``: the cause, if any. No-op when it is in that state."""
         if state is self._span.state:
             return
         left, self._span = replace(self._span, left_ms=now_ms), SchedulerStateSpan(state, now_ms, error=error)
@@ -89,7 +89,7 @@ class RescaleHistory:
             self._current = replace(self._current, spans=(*self._current.spans[:-1], left, self._span))
 
     def end(self, reason: TerminatedReason, now_ms: int) -> None:
-        """No-op when none is under way."""
+        """Ends the rescale in progress; no-op when there is none."""
         if self._current is None:
             return
         now = parallelism_of(self._graph.graph) if reason is TerminatedReason.SUCCEEDED else {}
@@ -106,7 +106,7 @@ class RescaleHistory:
         self._all_durations.add(duration_ms)
 
     def view(self) -> Rescales | None:
-        """``None``: there never was one."""
+        """Returns the history for display; ``None`` when there never was a rescale."""
         if self._begun == 0:
             return None
         current = () if self._current is None else (self._current,)
@@ -120,7 +120,7 @@ class RescaleHistory:
         )
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when one that is under way has an end, or states overlap."""
+        """Raises ``AssertionError`` when a rescale in progress has an end, or states overlap."""
         for one in (*self._over, *([self._current] if self._current else [])):
             assert (one.ended_ms is None) == (one is self._current), f"{one.rescale_id} ended at {one.ended_ms}"
             times = [span.entered_ms for span in one.spans]

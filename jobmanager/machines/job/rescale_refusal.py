@@ -1,4 +1,4 @@
-"""Why a job does not take another shape, in words; before anything is noted of what was asked."""
+"""Explains why a job cannot be rescaled as requested, before anything of the request is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tidegate.model.rescaling.bounds import fit, problems_of, slots_of
 
 
 def refusal_of(job: JobMaster, event: RescaleRequested, may_come: Callable[[int], bool]) -> str:
-    """Empty: the job can be asked to. ``may_come``: whether so many slots could be there, with TaskManagers that would be started."""
+    """Returns why the job cannot be rescaled as requested; empty when it can.
+
+    ``may_come``: tells whether the cluster could have so many slots, including TaskManagers that would be started.
+    """
     graph, state = job.executions.graph, job.life.state
     if state.is_terminal:
         return f"job {job.job_id} is {state.value} already"

@@ -1,4 +1,4 @@
-"""Another shape for a job that runs: from what a user wants, or what slots there are, to the moment in which everything is deployed anew.
+"""Changes the parallelism of a running job, because a user asks for it or because slots come or go.
 
     RescaleRequested ─▶ checkpoint ─▶ WriteShape ─▶ ShapeWritten ─▶ cancel ─▶ all over ─▶ the new shape, from the newest checkpoint
                            │              ▲
@@ -7,10 +7,10 @@
     STEADY ──begins──▶ CHECKPOINTING ──complete, or too many failed──▶ WRITING ──written──▶ CHANGING ──deployed──▶ STEADY
        └──the job restarts, or did not get its slots───────────────────▲
 
-While the shape is on its way to the store nothing restarts: whether the next JobManager would go on in the old shape or in the new one is not known then.
-
-An adaptive job takes what slots there are between its bounds: its upper ones at once, fewer only when none came for a while. Follows Flink's
-``AdaptiveScheduler`` (``Executing.java``, ``WaitingForResources.java``), which restarts the job with the next checkpoint.
+While the new parallelism (the job's *shape*) is being written to the job store nothing restarts: it is not known then which one the next
+JobManager would use. An adaptive job uses the available slots between its bounds: its upper bounds at once, fewer only when no more slots
+came for a while. Follows Flink's ``AdaptiveScheduler`` (``Executing.java``, ``WaitingForResources.java``), which restarts the job with the
+next checkpoint.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHAPE_TIMER, SETTLED_TIMER, DELAY_TIMER = "shape", "slots-settled", "shape-delay
 WAITS_FOR_CHECKPOINT = "waits for the next checkpoint, to change the parallelism with it"
 TAKES_CHECKPOINT = "takes a checkpoint, to change the parallelism with it"
 RETRY_MS = 1_000
-"""Chosen, not measured: a disk that refused a write has often the same answer in the next moment."""
+"""The time after which a failed write of the parallelism is repeated, in ms. Chosen, not measured."""
 
 
 class RescalePhase(Enum):
@@ -58,7 +58,7 @@ class RescalePhase(Enum):
 
 
 class ShapeStep(Enum):
-    """What the job is to do now."""
+    """The next step of the job towards another parallelism."""
 
     NOTHING = "go on"
     CHECKPOINT = "take a checkpoint"
@@ -67,8 +67,11 @@ class ShapeStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobNow:
-    """The job, as far as its shape depends on it. ``runs``: every subtask does; ``waits``: for slots. ``slots`` are those that it holds and those that
-    are free. ``failed``: how many checkpoints have failed so far."""
+    """The state of a job, as far as its parallelism depends on it.
+
+    ``runs``: every subtask is RUNNING or FINISHED; ``waits``: it waits for slots. ``slots``: those that it holds and those that are free.
+    ``newest``: its latest completed checkpoint. ``failed``: how many checkpoints have failed so far.
+    """
 
     state: JobState
     runs: bool
@@ -87,7 +90,10 @@ _ENDED = {_J.CANCELLING: TerminatedReason.JOB_CANCELED, _J.FINISHED: TerminatedR
 
 
 class Rescaling:
-    """One job's. ``submitted``: as its user has made it; ``asked``: what clients wanted of an earlier JobManager."""
+    """Decides when and to which parallelism one job is rescaled.
+
+    ``submitted``: the graph as submitted; ``asked``: open requests of clients from an earlier JobManager.
+    """
 
     def __init__(
         self,
@@ -117,7 +123,7 @@ class Rescaling:
 
     @property
     def bounds(self) -> Bounds:
-        """Between which numbers of subtasks each vertex may run."""
+        """Returns the bounds of the parallelism of each vertex."""
         if self._wanted:
             return self._wanted[-1]
         if self._settings.is_reactive:
@@ -127,12 +133,12 @@ class Rescaling:
 
     @property
     def is_adaptive(self) -> bool:
-        """It takes less than its upper bounds where there are no slots for them."""
+        """Tells whether the job runs below its upper bounds when slots are missing."""
         return self._settings.is_adaptive
 
     @property
     def wanted_slots(self) -> int:
-        """How many the job would have, if it could; 0: as many as it has."""
+        """Returns how many slots the job would use if it could; 0: as many as it has."""
         if self._settings.is_reactive or not (self._wanted or self.is_adaptive):
             return 0
         best = self._highest()
@@ -140,12 +146,12 @@ class Rescaling:
 
     @property
     def is_held_up(self) -> bool:
-        """Nothing may restart now: the shape is on its way to the store."""
+        """Tells whether nothing may restart now, because the new parallelism is being written to the job store."""
         return self.phase is _P.WRITING
 
     @property
     def restarts_all(self) -> bool:
-        """What restarts now restarts in the new shape."""
+        """Tells whether a restart now changes the parallelism, so that every task restarts."""
         return self.phase is _P.CHANGING
 
     # ---- what happens ------------------------------------------------------------------------------------------------
@@ -157,7 +163,7 @@ class Rescaling:
             self._note_trigger(TriggerCause.UPDATE_REQUIREMENT, TerminatedReason.RESOURCE_REQUIREMENTS_UPDATED)
 
     def step(self, now: JobNow) -> ShapeStep:
-        """Takes the step that can be taken now. None while the job is being stopped with a savepoint."""
+        """Takes the next step of a rescale, if one can be taken now. None is while the job is being stopped with a savepoint."""
         self._note(now)
         found = self._step(now)
         if found is not _S.NOTHING or self.phase is not _P.STEADY:
@@ -192,7 +198,7 @@ class Rescaling:
                 return _S.NOTHING
 
     def on_written(self, error: ErrorInfo | None) -> bool:
-        """Returns whether subtasks of the old shape are to be canceled now."""
+        """Handles the answer to ``WriteShape``; returns whether subtasks are to be canceled now. A failed write is repeated after ``RETRY_MS``."""
         if self.phase is not _P.WRITING:
             return False
         if error is None:
@@ -207,14 +213,14 @@ class Rescaling:
             self._emit()
 
     def on_waited_for(self, kind: str) -> None:
-        """No slots came for a while: it takes those that there are. No checkpoint was due for so long: it takes one."""
+        """Handles a timer: no more slots came for a while, so the available ones are used; or no checkpoint was due, so one is taken."""
         if kind == SETTLED_TIMER:
             self._settles_ms, self._is_settled = None, True
         else:
             self._has_waited = self.phase is _P.CHECKPOINTING
 
     def take(self) -> tuple[JobGraph, int] | None:
-        """The graph in which everything restarts, and the number of its attempts; ``None``: it restarts as it is."""
+        """Returns the graph with which everything restarts and the number of its attempts; ``None`` when the parallelism does not change."""
         self.history.enter(SchedulerState.CREATING_EXECUTION_GRAPH, self._buffer.now_ms)
         if self.phase is not _P.CHANGING:
             return None
@@ -225,7 +231,7 @@ class Rescaling:
         return with_parallelism(self._graph.graph, shape.parallelism), shape.first_attempt
 
     def stop(self, state: JobState) -> None:
-        """The job ends, and is in this state: what the store holds of another shape means nothing then."""
+        """Ends any rescale, because the job ends and is in this state."""
         self.history.enter(_ENDING.get(state, SchedulerState.FINISHED), self._buffer.now_ms)
         self.history.end(_ENDED.get(state, TerminatedReason.JOB_FAILED), self._buffer.now_ms)
         self._buffer.cancel_timer(self._timer(SHAPE_TIMER))
@@ -234,7 +240,7 @@ class Rescaling:
         self.phase = _P.STEADY
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a shape is under way that was never made, or whose attempts are not new."""
+        """Raises ``AssertionError`` when a shape is being written that does not exist, or whose attempt numbers are not new."""
         if self.phase in (_P.WRITING, _P.CHANGING):
             assert self._shape is not None, f"{self.phase.name} without a shape"
             old = [e.attempt for e in self._graph if e.attempt.attempt >= self._shape.first_attempt]
@@ -246,25 +252,25 @@ class Rescaling:
     # ---- what is remembered ------------------------------------------------------------------------------------------
 
     def on_failover(self, failure: ErrorInfo) -> None:
-        """A failure restarts the job. A shape that is on its way is taken all the same: that is another attempt at it."""
+        """Notes that a failure restarts the job. A parallelism that is being written is used all the same, as another attempt."""
         self._note_trigger(TriggerCause.RECOVERABLE_FAILOVER, TerminatedReason.JOB_FAILOVER_RESTARTING)
         self.history.enter(SchedulerState.RESTARTING, self._buffer.now_ms, failure)
 
     def _note_trigger(self, trigger: TriggerCause, overtaken: TerminatedReason) -> None:
-        """A job whose parallelism is fixed has no history."""
+        """Begins a new entry of the rescale history; a job with fixed parallelism has none."""
         if not (self.is_adaptive or self._wanted):
             return
         self.history.end(overtaken, self._buffer.now_ms)
         self.history.begin(trigger, self.bounds, self._buffer.now_ms)
 
     def _note_begin(self) -> None:
-        """A job that is not adaptive changes only when asked: an earlier JobManager was."""
+        """Begins an entry of the rescale history if none is in progress."""
         if not self.history.is_under_way:
             trigger = TriggerCause.NEW_RESOURCE_AVAILABLE if self.is_adaptive else TriggerCause.UPDATE_REQUIREMENT
             self.history.begin(trigger, self.bounds, self._buffer.now_ms)
 
     def _note(self, now: JobNow) -> None:
-        """In which state the job is. It has the shape that it was to take when it runs and none is on its way."""
+        """Notes the job's state in the rescale history, and ends the entry once the job runs with the new parallelism."""
         self.history.enter(_scheduler_state(now), self._buffer.now_ms)
         if not (self.history.is_under_way and now.runs and now.state is _J.RUNNING and self.phase is _P.STEADY):
             return
@@ -287,12 +293,12 @@ class Rescaling:
         return _S.CHECKPOINT
 
     def _is_due(self, now: JobNow) -> bool:
-        """The checkpoint that was awaited is complete, or too many have failed."""
+        """Tells whether the awaited checkpoint is complete, or too many have failed."""
         has_failed = now.failed - self._failed >= self._settings.max_failed_checkpoints
         return now.newest != self._since or has_failed
 
     def _write(self, now: JobNow) -> ShapeStep:
-        """The shape that fits now goes to the store; none, when the job has it meanwhile."""
+        """Writes the parallelism that fits now to the job store; nothing is written if the job has it already."""
         parallelism = self._fitting(now.slots)
         self._unsettle()
         self._stop_waiting()
@@ -306,7 +312,7 @@ class Rescaling:
         return _S.NOTHING
 
     def _put_off(self) -> None:
-        """Not now. A shape that is on its way to the store goes on."""
+        """Postpones the rescale; a parallelism that is being written stays."""
         if self.phase is _P.CHECKPOINTING:
             self.phase = _P.STEADY
             self._stop_waiting()
@@ -316,7 +322,7 @@ class Rescaling:
         self._buffer.cancel_timer(self._timer(DELAY_TIMER))
 
     def _target(self, slots: int, *, waits: bool) -> dict[VertexId, int] | None:
-        """Another parallelism that it is to take now. ``waits``: it cannot go on as it is."""
+        """Returns the parallelism to change to now; ``None``: none, or not yet. ``waits``: the job waits for slots."""
         found = self._fitting(slots)
         graph = self._graph.graph
         is_most = found is not None and found == self._highest()
@@ -340,7 +346,7 @@ class Rescaling:
         return cooldown_ms if is_most else max(cooldown_ms, self._settings.stabilization_ms)
 
     def _fitting(self, slots: int) -> dict[VertexId, int] | None:
-        """What fits into so many slots, and is not what the job has; ``None``: nothing."""
+        """Returns the parallelism that fits into ``slots``; ``None`` when there is none or the job has it already."""
         if self._graph.is_any_vertex_finishing:
             return None  # in another shape it could not be known which of its subtasks have finished
         found = fit(self._graph.graph, self.bounds, slots) if self.is_adaptive else self._highest()
@@ -349,7 +355,7 @@ class Rescaling:
         return found if slots_of(self._graph.graph, found) <= slots else None
 
     def _highest(self) -> dict[VertexId, int] | None:
-        """With any number of slots."""
+        """Returns the parallelism with any number of slots."""
         return fit(self._graph.graph, self.bounds, sum(both.upper for both in self.bounds.values()))
 
     def _unsettle(self) -> None:

@@ -1,4 +1,4 @@
-"""What must hold between the state of a job and those of its tasks, between two events."""
+"""Invariants between the state of a job and those of its tasks, checked between events."""
 
 from __future__ import annotations
 

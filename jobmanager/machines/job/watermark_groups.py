@@ -1,11 +1,11 @@
-"""How far the sources of a group have come together: the lowest watermark among all of their subtasks.
+"""Watermark alignment groups: the lowest watermark among all source subtasks of each group.
 
     subtask of a source ── reported(group, watermark) ─▶ the lowest of the group ─▶ announced in the answer
 
 A source pauses while its own watermark is ahead of that by more than the allowed drift. Laws: a subtask counts with its last
-report, whatever attempt it was of, and before its first watermark not at all; one that is idle or at its end reports
-the end of time, and so holds nobody back; one that was not heard of for ten intervals (at least ``FORGET_MS``) is
-forgotten: it is gone, or the job has fewer subtasks now.
+report, of whichever attempt, and not before its first watermark; one that is idle or at its end reports
+the maximum watermark and so holds no other back; one that has not reported for ten intervals (at least ``FORGET_MS``) is
+dropped: it has ended, or the job has fewer subtasks now.
 
 Nothing of it is durable: after a failure of the JobManager the subtasks report again. Follows Flink's ``SourceCoordinator.java``,
 which combines watermarks and announces them every update interval.
@@ -19,7 +19,7 @@ from tidegate.jobmanager.machines.events import WatermarkReported
 from tidegate.model.ids import JobId
 
 FORGET_MS = 10_000
-"""Chosen, not measured: many times the interval at which sources report; an attempt that is silent for longer has ended."""
+"""After how many ms without a report a subtask is dropped, at least. Chosen, not measured: many times the interval of reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class _Report:
 
 
 class WatermarkGroups:
-    """The watermark groups of all jobs; groups of different jobs have nothing to do with each other."""
+    """The watermark alignment groups of all jobs; groups of different jobs are independent."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[JobId, str], dict[tuple[str, int], _Report]] = {}
@@ -38,7 +38,7 @@ class WatermarkGroups:
         return len(self._groups)
 
     def on(self, event: WatermarkReported, now_ms: float) -> int:
-        """The lowest watermark of the group, in ms; the end of time when it holds no source back."""
+        """Notes a report; returns the lowest watermark of its group in ms, the maximum when the group holds no source back."""
         self._forget(now_ms)
         attempt = event.attempt
         reports = self._groups.setdefault((attempt.job_id, event.group), {})
@@ -54,6 +54,6 @@ class WatermarkGroups:
                 del self._groups[name]
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a group is kept that nobody reports to."""
+        """Raises ``AssertionError`` when an empty group is kept."""
         empty = [name for name, reports in self._groups.items() if not reports]
         assert not empty, f"groups {empty} are empty"

@@ -1,1 +1,1 @@
-"""The ResourceManager: registered TaskManagers and their slots."""
+"""The ResourceManager: registered TaskManagers, their slots, and the TaskManagers that it starts itself."""

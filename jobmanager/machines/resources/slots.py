@@ -1,4 +1,4 @@
-"""The slots of one registered TaskManager, as the JobManager believes them to be.
+"""The slots of one registered TaskManager, as the JobManager knows them.
 
            AllocateSlot         answered            FreeSlot          SlotFreed, or reported free
     FREE ───────────────▶ PENDING ───────▶ ALLOCATED ───────▶ FREEING ───────────────────────────▶ FREE
@@ -9,7 +9,7 @@
                              └── registered with an allocation of a job that awaits its subtasks ──▶ ALLOCATED
 
 A report may be older than the last answer (it travels on another connection), so an ALLOCATED slot is given up only when
-two reports in a row contradict it. Follows Flink's ``FineGrainedSlotManager.java``: reports correct what was believed.
+two reports in a row contradict it. Follows Flink's ``FineGrainedSlotManager.java``: reports correct the JobManager's view.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.jobmanager.machines.events import ReportedSlot
 from tidegate.model.ids import AllocationId, JobId
 
 CONTRADICTIONS_TOLERATED = 1
-"""A heartbeat may have left before the request that it contradicts arrived; the next one has not."""
+"""How many heartbeats in a row may contradict an allocation: one may have been sent before the request arrived."""
 
 
 class SlotState(Enum):
@@ -40,7 +40,7 @@ class Slot:
     job_id: JobId | None = None
     contradictions: int = 0
     free_is_open: bool = False
-    """A FreeSlot is on its way."""
+    """Whether a FreeSlot call is open."""
 
     def assign(self, allocation_id: AllocationId, job_id: JobId) -> None:
         assert self.state is SlotState.FREE, self
@@ -50,31 +50,31 @@ class Slot:
         self.state, self.allocation_id, self.job_id = SlotState.FREE, None, None
 
     def claim(self, allocation_id: AllocationId, job_id: JobId) -> None:
-        """An earlier JobManager gave it to the job, and its TaskManager reports so."""
+        """Takes over an allocation that an earlier JobManager made for the job and that the TaskManager reports."""
         assert self.state is SlotState.UNKNOWN, self
         self.state, self.allocation_id, self.job_id, self.contradictions = SlotState.ALLOCATED, allocation_id, job_id, 0
 
     def forget(self) -> None:
-        """What is in it is not known until the next report."""
+        """Marks the slot as UNKNOWN until the next report."""
         self.state, self.allocation_id, self.job_id = SlotState.UNKNOWN, None, None
 
     def confirm(self) -> None:
-        """Its TaskManager has given it to the job."""
+        """Marks the slot as allocated, because its TaskManager has given it to the job."""
         self.state = SlotState.ALLOCATED
 
     def order_free(self) -> None:
-        """A FreeSlot is sent; what is in it is being freed, or not known."""
+        """Notes that a FreeSlot call is open."""
         self.free_is_open = True
 
     def release(self) -> None:
-        """Its job does not need it any longer."""
+        """Marks the slot as being freed, because its job does not need it any longer."""
         self.state = SlotState.FREEING
 
     def on_free_answered(self) -> None:
         self.free_is_open = False
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when its state and what is in it contradict each other."""
+        """Raises ``AssertionError`` when its state contradicts its allocation."""
         is_empty = self.state in (SlotState.FREE, SlotState.UNKNOWN)
         assert is_empty == (self.allocation_id is None), f"{self.state.value} with allocation {self.allocation_id}"
         owned = self.state not in (SlotState.PENDING, SlotState.ALLOCATED) or self.job_id is not None
@@ -85,14 +85,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class FreeIt:
-    """An allocation that should not be there: order FreeSlot."""
+    """A slot holds an allocation that it should not hold: FreeSlot has to be ordered."""
 
     allocation_id: AllocationId
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationGone:
-    """The allocation is gone: the tasks in it are lost."""
+    """An allocation is gone, and the tasks in it are lost."""
 
     allocation_id: AllocationId
     job_id: JobId
@@ -102,7 +102,7 @@ Correction = FreeIt | AllocationGone
 
 
 def decide_report(slot: Slot, reported: ReportedSlot) -> list[Correction]:
-    """Correct one slot by its TaskManager's report; what has to be done about it."""
+    """Corrects one slot by the report of its TaskManager; returns what has to be done about it."""
     if slot.state is SlotState.PENDING:
         return []
     if slot.state is SlotState.ALLOCATED:

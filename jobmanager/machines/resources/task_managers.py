@@ -5,7 +5,7 @@
         │  └──silent for heartbeat.timeout────┼──────────────────────────────────────────────────▶ lost
         └──registration or heartbeat──────────┘   (nothing is placed there meanwhile)
 
-It is lost, too, when another process registers under its name. Follows Flink's ``ResourceManager.java``; registration again with
+It is also lost when another process registers under its name. Follows Flink's ``ResourceManager.java``; registration again with
 the same session changes nothing, with another session it replaces the old one, whose tasks are lost first.
 """
 
@@ -23,8 +23,10 @@ from tidegate.model.ids import AllocationId, JobId, TaskManagerId
 
 HEARTBEAT_TIMER = "heartbeat"
 STOOD_STILL_MS = 1_000
-"""A timer that fires later than this says more about its own process than about the TaskManager. Chosen, not measured: a busy machine
-delays a timer by tenths of a second."""
+"""If the timeout timer fires later than this, in ms, the JobManager itself was suspended, and the TaskManager gets more time.
+
+Chosen, not measured: a busy machine delays a timer by tenths of a second.
+"""
 
 
 @dataclass(slots=True)
@@ -34,11 +36,11 @@ class RegisteredTaskManager:
     registered_ms: int
     last_heartbeat_ms: int
     expires_ms: int = 0
-    """When it is lost, unless it is heard of before."""
+    """When the TaskManager is lost, unless a heartbeat comes before."""
     broken: str = ""
-    """Why its connection broke, as long as it has not come back."""
+    """Why its connection broke; empty while it is connected."""
     is_draining: bool = False
-    """It is about to be stopped: nothing is placed there from now on."""
+    """Whether it is about to be stopped, so that no slot of it is allocated."""
 
     @property
     def free_slots(self) -> list[Slot]:
@@ -48,7 +50,7 @@ class RegisteredTaskManager:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is in its slots, as far as is known."""
+        """Tells whether all its slots are free, as far as is known."""
         return all(slot.state is SlotState.FREE for slot in self.slots.values())
 
     def drain(self) -> None:
@@ -71,7 +73,7 @@ class Placement:
 
 
 class ResourceManager:
-    """``take_news`` says that a slot became free: jobs that wait should ask again."""
+    """Registers TaskManagers and allocates their slots. ``take_news`` tells whether a slot became free, so that waiting jobs can ask again."""
 
     def __init__(self, settings: ClusterSettings, buffer: CommandBuffer) -> None:
         self._settings = settings
@@ -84,13 +86,16 @@ class ResourceManager:
         return iter(self._task_managers.values())
 
     def find(self, task_manager_id: TaskManagerId, session: str | None = None) -> RegisteredTaskManager | None:
-        """The registered one; ``None`` also when ``session`` is given and is another one."""
+        """Returns a registered TaskManager; ``None`` when there is none, or when ``session`` is given and differs."""
         found = self._task_managers.get(task_manager_id)
         return found if found and session in (None, found.registration.session) else None
 
     def register(self, event: TaskManagerRegistered, awaiting: Collection[JobId] = ()) -> list[AllocationGone]:
-        """The caller has let an earlier session of this id go (``lose``). ``awaiting``: jobs of an earlier JobManager that keep what they
-        hold there."""
+        """Registers a TaskManager; returns allocations that turned out to be gone.
+
+        An earlier session of this id must have been removed (``lose``). ``awaiting``: jobs of an earlier JobManager that keep the
+        slots that they hold there.
+        """
         known = self._task_managers.get(event.task_manager_id)
         if known is None:
             self._buffer.log(
@@ -110,7 +115,7 @@ class ResourceManager:
         return self.on_report(event.task_manager_id, event.slots)
 
     def lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
-        """Forget it. The caller tells the jobs."""
+        """Removes a lost TaskManager. The caller notifies the jobs."""
         lost = self._task_managers.pop(task_manager_id)
         for slot in lost.slots.values():
             if slot.allocation_id is not None:
@@ -122,7 +127,9 @@ class ResourceManager:
         self._buffer.log(level, f"TaskManager {task_manager_id} is lost: {reason}")
 
     def suspend(self, task_manager_id: TaskManagerId, reason: str) -> bool:
-        """Its connection broke. Whether it may come back: what runs there is not lost yet, and nothing new is placed there."""
+        """Handles a broken connection; returns whether the TaskManager may reconnect. Until then its tasks are not lost, and none of its slots
+        is allocated.
+        """
         if self._settings.reconnect_timeout_ms == 0:
             return False
         task_manager = self._task_managers[task_manager_id]
@@ -137,7 +144,7 @@ class ResourceManager:
         return True
 
     def wait_for_silent(self, task_manager_id: TaskManagerId) -> None:
-        """Its process stands still: it cannot come back, and has until ``heartbeat.timeout`` like any that is silent."""
+        """Gives a TaskManager whose process is suspended, so that it cannot reconnect, until ``heartbeat.timeout``."""
         task_manager = self._task_managers[task_manager_id]
         until_ms = task_manager.last_heartbeat_ms + self._settings.heartbeat_timeout_ms
         if task_manager.broken and until_ms > task_manager.expires_ms:
@@ -149,7 +156,7 @@ class ResourceManager:
             self.expect(task_manager, within_ms)
 
     def on_timeout(self, task_manager_id: TaskManagerId) -> str | None:
-        """It was not heard of in time. Returns why it is lost; ``None``: this process stood still, and could read no heartbeat."""
+        """Handles the timeout of a TaskManager. Returns why it is lost; ``None`` when this JobManager was suspended itself and gives it more time."""
         task_manager = self._task_managers[task_manager_id]
         late_ms = self._buffer.now_ms - task_manager.expires_ms
         if late_ms > STOOD_STILL_MS and self._settings.reconnect_timeout_ms > 0:
@@ -166,12 +173,12 @@ class ResourceManager:
         return f"its connection broke ({task_manager.broken}), and it did not come back ({limit})"
 
     def drain(self, task_manager_id: TaskManagerId) -> None:
-        """Places nothing there from now on. No-op for one that is not registered."""
+        """Stops allocating slots of a TaskManager. No-op for one that is not registered."""
         if task_manager_id in self._task_managers:
             self._task_managers[task_manager_id].drain()
 
     def on_report(self, task_manager_id: TaskManagerId, report: Iterable[ReportedSlot]) -> list[AllocationGone]:
-        """A sign of life with its slots. Returns the allocations that turned out to be gone."""
+        """Handles a heartbeat or registration with the slots of a TaskManager. Returns the allocations that turned out to be gone."""
         task_manager = self._task_managers[task_manager_id]
         was_broken = bool(task_manager.broken)
         if was_broken:
@@ -194,7 +201,7 @@ class ResourceManager:
         return gone
 
     def held_by(self, job_id: JobId) -> dict[AllocationId, Placement]:
-        """Slots that are the job's, with where they are."""
+        """Returns the allocated slots of a job, with where they are."""
         return {
             allocation_id: Placement(task_manager_id, slot.index)
             for allocation_id, (task_manager_id, slot) in self._slot_of.items()
@@ -206,7 +213,7 @@ class ResourceManager:
         return sum(len(tm.free_slots) for tm in self._task_managers.values())
 
     def free_on_one(self, task_manager_id: TaskManagerId | None) -> list[Placement]:
-        """Free slots of this TaskManager; ``None``: of the one that has most of them."""
+        """Returns the free slots of this TaskManager; ``None``: of the one that has most of them."""
         found = [tm for tm in self if task_manager_id in (None, tm.registration.task_manager_id)]
         best = max(found, key=lambda tm: len(tm.free_slots), default=None)
         if best is None:
@@ -214,7 +221,7 @@ class ResourceManager:
         return [Placement(best.registration.task_manager_id, slot.index) for slot in best.free_slots]
 
     def decide_placement(self, wanted: int, preferred: Iterable[Placement | None]) -> list[Placement] | None:
-        """A free slot for each of ``wanted`` requests, all or none. ``preferred``: where each was before."""
+        """Returns a free slot for each of ``wanted`` requests, or ``None`` if there are too few. ``preferred``: the slot that each had before."""
         free = {Placement(tm.registration.task_manager_id, s.index): None for tm in self for s in tm.free_slots}
         if len(free) < wanted:
             return None
@@ -246,7 +253,7 @@ class ResourceManager:
         self._order_free(found[0], found[1], allocation_id, "allocation was not confirmed")
 
     def free(self, allocation_id: AllocationId, reason: str) -> None:
-        """A job does not need it any longer."""
+        """Frees an allocation that its job does not need any longer."""
         found = self._slot_of.get(allocation_id)
         if found is None or found[1].state is SlotState.FREEING:
             return
@@ -254,14 +261,16 @@ class ResourceManager:
         self._order_free(found[0], found[1], allocation_id, reason)
 
     def on_free_answered(self, allocation_id: AllocationId, task_manager_id: TaskManagerId) -> None:
-        """Freed when SlotFreed says so; a call that failed is repeated at the next report that still shows it."""
+        """Notes that a FreeSlot call is over. The slot is free when SlotFreed arrives; a failed call is repeated at the next report that shows
+        the allocation.
+        """
         task_manager = self._task_managers.get(task_manager_id)
         for slot in task_manager.slots.values() if task_manager else ():
             if slot.free_is_open and slot.allocation_id in (allocation_id, None):
                 slot.on_free_answered()
 
     def on_freed(self, task_manager_id: TaskManagerId, allocation_id: AllocationId) -> AllocationGone | None:
-        """Returns what a job has lost by it, if that job had not given it up."""
+        """Handles SlotFreed; returns the allocation that a job has lost by it, or ``None`` when the job had released it."""
         task_manager = self._task_managers.get(task_manager_id)
         slots = task_manager.slots.values() if task_manager else ()
         slot = next((s for s in slots if s.allocation_id == allocation_id), None)
@@ -275,7 +284,7 @@ class ResourceManager:
         return AllocationGone(allocation_id, job_id) if lost and job_id else None
 
     def take_news(self) -> bool:
-        """Whether a slot became free since it was asked last."""
+        """Tells whether a slot became free since the last call."""
         news, self._has_news = self._has_news, False
         return news
 
@@ -294,7 +303,7 @@ class ResourceManager:
         assert not missing, f"allocations {missing} are not where they are looked up: {known}"
 
     def expect(self, task_manager: RegisteredTaskManager, within_ms: int) -> None:
-        """It is lost unless it is heard of by then."""
+        """Starts the timeout after which the TaskManager is lost unless a heartbeat comes before."""
         task_manager.expire_at(self._buffer.now_ms + within_ms)
         self._buffer.start_timer(f"{HEARTBEAT_TIMER}/{task_manager.registration.task_manager_id}", within_ms)
 
@@ -309,7 +318,7 @@ class ResourceManager:
         self._buffer.emit(FreeSlot(call_id, tm, allocation_id, reason))
 
     def _spread(self, free: list[Placement]) -> list[Placement]:
-        """The next slot always from the TaskManager with the smallest used share."""
+        """Orders free slots so that each is of the TaskManager with the smallest used share at that point."""
         by_manager: dict[TaskManagerId, list[Placement]] = {}
         for placement in free:
             by_manager.setdefault(placement.task_manager_id, []).append(placement)

@@ -1,4 +1,4 @@
-"""TaskManagers that this JobManager starts and stops: workers. As many as the slots need that jobs lack, and no more.
+"""Workers: the TaskManagers that this JobManager starts and stops, as many as the missing slots of jobs require.
 
            StartWorker            it registers             StopWorker          WorkerEnded
     (need) ───────────▶ STARTING ─────────────▶ REGISTERED ──────────▶ STOPPING ──────────▶ (gone)
@@ -12,6 +12,13 @@ Laws:
 2. A worker with a slot in use is never stopped, and its slots are drained before the order.
 3. Starts that fail are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
    ``resourcemanager.start-worker.retry-interval``, and where all fail, so do the jobs that wait.
+
+Laws:
+
+1. The need is compared with the workers that run and those that are starting, so one need starts one worker.
+2. A worker with a slot in use is never stopped, and its slots are drained before the order.
+3. Failed starts are counted; above ``resourcemanager.start-worker.max-failure-rate`` none is made for
+   ``resourcemanager.start-worker.retry-interval``, and if none succeeds, waiting jobs fail.
 
 Follows Flink's ``ActiveResourceManager.java`` and ``DeclarativeSlotManager.java``.
 """
@@ -35,18 +42,18 @@ REGISTRATION, IDLE, RETRY, EXPECTED = "registration", "idle", "retry", "expected
 
 
 class WorkerState(Enum):
-    """Where a worker is in its life."""
+    """The lifecycle of a worker."""
 
     STARTING = "STARTING"
     RECOVERED = "RECOVERED"
-    """It was found running when this JobManager started, and has not registered yet."""
+    """It was running when this JobManager started, and has not registered yet."""
     REGISTERED = "REGISTERED"
     STOPPING = "STOPPING"
 
 
 @dataclass(slots=True)
 class Worker:
-    """One TaskManager of ours. ``reason``: why it was started, for people."""
+    """One TaskManager that the JobManager started. ``reason``: why, for humans."""
 
     worker_id: TaskManagerId
     state: WorkerState
@@ -62,13 +69,13 @@ class Worker:
         self.state, self.since_ms, self.is_idle = state, now_ms, False
 
     def rest(self, *, is_idle: bool) -> None:
-        """Whether nothing is in its slots, and its idle timer runs."""
+        """Notes whether its slots are all free, so that its idle timer runs."""
         self.is_idle = is_idle
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Slots that jobs want and do not hold. ``reason``: who wants them, for people."""
+    """The slots that jobs miss and use. ``reason``: which jobs need them, for humans."""
 
     missing: int = 0
     in_use: int = 0
@@ -95,8 +102,10 @@ class Workers:
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def on_found(self, worker_ids: Iterable[TaskManagerId]) -> None:
-        """Workers of an earlier JobManager that run, perhaps none: from now on others may be started. Those that run have a time to register
-        before that is done in their stead."""
+        """Takes over running workers of an earlier JobManager (perhaps none); from now on others may be started.
+
+        Those found have some time to register before others are started in their place.
+        """
         self._is_open = True
         if self._settings.expected_slots:
             self._expected_until_ms = self._buffer.now_ms + self._settings.recovery_timeout_ms
@@ -107,7 +116,7 @@ class Workers:
                 self._arm(worker_id, REGISTRATION, self._settings.recovery_timeout_ms)
 
     def on_registered(self, task_manager_id: TaskManagerId) -> None:
-        """No-op for a TaskManager that was started by hand."""
+        """Handles the registration of a worker; no-op for a TaskManager that was started by hand."""
         worker = self._workers.get(task_manager_id)
         if worker is None:
             if not task_manager_id.startswith(self._settings.family):
@@ -124,13 +133,15 @@ class Workers:
             self._buffer.log("INFO", f"worker {task_manager_id} is there")
 
     def on_lost(self, task_manager_id: TaskManagerId) -> None:
-        """A registered TaskManager is lost: what is left of it is stopped. No-op for one that was started by hand."""
+        """Stops what is left of a worker that was registered and is lost; no-op for one that was started by hand."""
         worker = self._workers.get(task_manager_id)
         if worker is not None and worker.state is WorkerState.REGISTERED:
             self._stop(worker, "it was lost")
 
     def on_ended(self, worker_id: TaskManagerId, detail: str) -> str | None:
-        """Its process is gone, or could not be started. Returns why jobs that wait cannot have slots, when too many starts have failed."""
+        """Handles a worker whose process has ended or could not be started. Returns why waiting jobs cannot get slots, when too many starts
+        have failed.
+        """
         worker = self._workers.pop(worker_id, None)
         if worker is None:
             return None
@@ -144,7 +155,7 @@ class Workers:
         return self._note_failure(detail)
 
     def on_timer(self, kind: str, worker_id: TaskManagerId) -> str | None:
-        """As ``on_ended``."""
+        """Handles a timer of a worker. Returns why waiting jobs cannot get slots, when too many starts have failed."""
         worker = self._workers.get(worker_id)
         if worker is None:
             return None
@@ -165,7 +176,7 @@ class Workers:
         return None
 
     def reconcile(self, need: Need) -> None:
-        """Compare what is needed with what is there and what is on its way; start what lacks. Between two events."""
+        """Starts the workers that are missing for ``need``, beyond those that run and are starting. Called between events."""
         self._need = need
         self._watch_idle()
         if not self._is_open or self._buffer.now_ms < self._resumes_ms:
@@ -181,7 +192,7 @@ class Workers:
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     def refusal(self, slots: int) -> str | None:
-        """Why a job that needs so many slots can never have them, whatever is started; ``None``: it can."""
+        """Returns why a job that needs so many slots can never get them; ``None`` when it can."""
         if any(worker.state is WorkerState.RECOVERED for worker in self) or self._expected():
             return None  # an earlier JobManager may have given them more slots, or those by hand have more
         there = sum(len(tm.slots) for tm in self._resources)
@@ -190,8 +201,10 @@ class Workers:
         return f"it needs {slots} slots, and {self._settings.max_slots_reason}"
 
     def explain(self) -> str:
-        """What a job that waits may hope for, such as ``2 TaskManagers starting``, behind why the last start failed where none has succeeded
-        since; empty: nothing is on its way."""
+        """Describes which TaskManagers are being started, such as ``2 TaskManagers starting``; empty when none are.
+
+        Mentions why the last start failed, if none has succeeded since.
+        """
         coming = sum(worker.is_coming for worker in self)
         if coming:
             starting = f"{coming} TaskManager{'s' * (coming > 1)} starting"
@@ -203,11 +216,11 @@ class Workers:
 
     @property
     def starting_since_ms(self) -> int | None:
-        """Since when the first of those is on its way that have not come yet."""
+        """Returns since when the oldest worker that has not registered yet is starting; ``None`` when there is none."""
         return min((worker.since_ms for worker in self if worker.is_coming), default=None)
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when a worker's state contradicts what is registered; between two events."""
+        """Raises ``AssertionError`` when a worker's state contradicts what is registered. Called between events."""
         self._failures.check_invariants()
         for worker_id, worker in self._workers.items():
             registered = self._resources.find(worker_id)
@@ -224,7 +237,7 @@ class Workers:
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
     def _lacking(self) -> int:
-        """How many workers are to be started now."""
+        """Returns how many workers are to be started now."""
         per_worker = self._settings.slots
         registered = sum(len(tm.slots) for tm in self._resources if not tm.is_draining)
         usable = sum(
@@ -242,7 +255,7 @@ class Workers:
         return max(0, min(-(-max(for_jobs, for_minimum) // per_worker), allowed))
 
     def _expected(self) -> int:
-        """Slots of TaskManagers that were started by hand with this JobManager and may still register. They come once."""
+        """Returns how many slots TaskManagers that are being started by hand may still bring."""
         if self._buffer.now_ms >= self._expected_until_ms:
             return 0
         by_hand = sum(len(tm.slots) for tm in self._resources if tm.registration.task_manager_id not in self._workers)
@@ -252,7 +265,7 @@ class Workers:
         return max(0, self._settings.expected_slots - by_hand)
 
     def is_wanted(self, worker: Worker) -> bool:
-        """Whether jobs, the minimum or the redundancy need the slots of a worker that is idle."""
+        """Tells whether the slots of an idle worker are needed by jobs, the minimum or the redundancy."""
         others = [
             tm for tm in self._resources if not tm.is_draining and tm.registration.task_manager_id != worker.worker_id
         ]

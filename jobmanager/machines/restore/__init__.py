@@ -1,1 +1,1 @@
-"""From a completed checkpoint to the state that each subtask starts with."""
+"""Restore: turns a completed checkpoint into the state with which each subtask starts."""

@@ -1,7 +1,7 @@
-"""In-flight data of an unaligned checkpoint, dealt to the consumers of the job that restores it.
+"""Assigns the in-flight data of an unaligned checkpoint to the consumers of the job that restores it.
 
 All of it is replayed by consumers, before anything new: of each old channel first what had reached the consumer, then what
-the producer still had. An edge is found again by the tail of the producing chain, the head of the consuming one and the
+the producer still had. An edge is matched by the last operator of the producing chain, the first of the consuming one and the
 input; which new consumer gets the channels of old consumer c:
 
     HASH              those whose key groups touch c's; each takes the rows of its own groups
@@ -26,7 +26,7 @@ from tidegate.model.restore_check import places_of_edges
 
 @dataclass(slots=True)
 class _Channels:
-    """The data in flight of one old edge: by old consumer, then by producer, in the order of replay."""
+    """The in-flight data of one old edge: by old consumer, then by producer, in the order of replay."""
 
     by_consumer: dict[int, dict[int, list[ChannelStateHandle]]] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class _Channels:
 
 
 class ChannelAssignment:
-    """Deals the channels of a vertex when it is first asked for one of its subtasks."""
+    """Assigns in-flight channel data to subtasks; computed per vertex when it is first needed."""
 
     def __init__(self, graph: JobGraph, manifest: CheckpointManifest) -> None:
         self._channels = _channels_of(manifest)
@@ -51,7 +51,7 @@ class ChannelAssignment:
                 self._edges.setdefault(new.target, []).append((old, new))
 
     def of(self, vertex: JobVertex, index: int) -> tuple[ChannelStateHandle, ...]:
-        """What one subtask replays, in order. ``edge_id`` is that of the new job, everything else is as it was written."""
+        """Returns the channels that one subtask replays, in order. ``edge_id`` is that of the new job, everything else is as it was written."""
         if vertex.vertex_id not in self._edges:
             return ()
         if vertex.vertex_id not in self._dealt:
@@ -68,7 +68,7 @@ class ChannelAssignment:
 
 
 def old_consumers(old: InFlightEdge, partitioner: Partitioner, vertex: JobVertex, index: int) -> range:
-    """Whose channels subtask ``index`` of the new consumers gets. ``partitioner``: of the new edge."""
+    """Returns the old consumers whose channels subtask ``index`` replays. ``partitioner``: of the new edge."""
     everybody = range(old.consumers)
     match partitioner:
         case Partitioner.HASH:
@@ -89,7 +89,7 @@ def old_consumers(old: InFlightEdge, partitioner: Partitioner, vertex: JobVertex
 
 
 def _channels_of(manifest: CheckpointManifest) -> dict[int, _Channels]:
-    """By old edge. Inputs are added before outputs: what is at the consumer is older."""
+    """Collects the in-flight channels by old edge. Inputs come before outputs: what had reached the consumer is older."""
     found = {edge.edge_id: _Channels() for edge in manifest.edges}
     snapshots = [snapshot for operator in manifest.operators for snapshot in operator.subtasks.values()]
     for channels in (

@@ -1,4 +1,4 @@
-"""From a completed checkpoint to what the attempts of a job are deployed with."""
+"""Chooses the checkpoint that a job restores and assigns its state to attempts before they are deployed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.model.ids import SubtaskId
 
 
 def finished_in(graph: JobGraph, manifest: CheckpointManifest) -> frozenset[SubtaskId]:
-    """Subtasks that had finished when the checkpoint was taken."""
+    """Returns the subtasks that had finished when the checkpoint was taken."""
     finished = {
         state.operator_id: state.finished if state.parallelism == vertex.parallelism else frozenset()
         for state in manifest.operators
@@ -54,19 +54,22 @@ class Restoring:
 
     @property
     def is_looking(self) -> bool:
-        """The newest checkpoint could not be restored, and the storage is asked what else there is."""
+        """Tells whether the newest checkpoint could not be restored and the storage is being inspected for others."""
         return self._damage is not None
 
     def on_damaged(self, failure: ErrorInfo) -> None:
-        """The newest checkpoint is gone or damaged: asks the storage what else there is."""
+        """Orders an inspection of the other checkpoints, because the newest one is missing or damaged."""
         newest = self._coordinator.latest
         assert newest is not None, failure
         self._damage = failure
         self._buffer.emit(InspectCheckpoints(self._graph.graph.job_id, newest.checkpoint_id, self._coordinator.others))
 
     def on_inspected(self, whole: Sequence[str]) -> CompletedCheckpoint | ErrorInfo:
-        """Returns the older checkpoint that the job goes on from, where the user allows it, or the failure of the job. Nothing older is restored
-        otherwise: sinks may have published what the newest one holds (docs/adr/0015). Then nothing is removed, and the message says what to choose."""
+        """Returns the older checkpoint to go on from if the configuration allows it, otherwise the failure of the job.
+
+        By default nothing older is restored: sinks may have published what the newest one holds (docs/adr/0015). Then nothing is deleted,
+        and the message lists the choices.
+        """
         damage, self._damage = self._damage, None
         assert damage is not None, "the storage was not asked"
         older = self._coordinator.fall_back(whole) if self._settings.restores_older else None
@@ -76,7 +79,7 @@ class Restoring:
         return replace(damage, message=f"{damage.message}. Nothing is removed. {choices(whole)}")
 
     def assign(self, subtasks: Collection[SubtaskId]) -> None:
-        """State of the latest completed checkpoint; without one they start empty. Coordinators take back what it does not hold."""
+        """Gives subtasks their state from the latest completed checkpoint, or none; coordinators take back splits that it does not hold."""
         latest = self._coordinator.latest
         self._operators.on_subtasks_reset(subtasks, latest.checkpoint_id if latest else None)
         if latest is None:

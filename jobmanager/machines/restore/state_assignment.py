@@ -1,9 +1,10 @@
 """State assignment: which part of a checkpoint each subtask of a job gets, at the same or another parallelism.
 
 State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups, and all
-deltas that cover a part of it. List state: unchanged parallelism leaves it where it was, otherwise all elements in
-subtask order are cut into even runs. Union state:
-everything to every subtask. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
+deltas that cover a part of it. List state: with unchanged parallelism each subtask keeps its own, otherwise all elements in
+subtask order are cut into even runs. Union state: everything to every subtask. Broadcast state: new subtask i takes old copy
+``i mod old parallelism``.
+
 Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateRepartitioner.java``.
 """
 
@@ -32,21 +33,21 @@ _Slice = tuple[OperatorStateHandle, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What one subtask is deployed with."""
+    """The state with which one subtask is deployed."""
 
     task: TaskRestore
     finished: bool
-    """Every operator of its vertex had finished in the checkpoint."""
+    """Whether every operator of its vertex had finished in the checkpoint."""
 
 
 def had_finished(vertex: JobVertex, states: Mapping[OperatorId, OperatorState]) -> bool:
-    """Every operator of the vertex had finished in the checkpoint, in all of its subtasks."""
+    """Tells whether every operator of the vertex had finished in the checkpoint, in all of its subtasks."""
     found = [states.get(operator.operator_id) for operator in vertex.operators]
     return all(state is not None and len(state.finished) == state.parallelism for state in found)
 
 
 class StateAssignment:
-    """Hands out the state of one checkpoint. What depends on an operator alone is computed once, when first asked."""
+    """Assigns the state of one checkpoint. What depends on an operator alone is computed once, when first needed."""
 
     def __init__(self, graph: JobGraph, manifest: CheckpointManifest, location: str) -> None:
         self._vertices = {v.vertex_id: v for v in graph.vertices}
@@ -78,7 +79,7 @@ class StateAssignment:
 
 @dataclass(slots=True)
 class OperatorPlan:
-    """How the state of one operator is dealt to ``parallelism`` subtasks."""
+    """How the state of one operator is assigned to ``parallelism`` subtasks."""
 
     state: OperatorState
     parallelism: int
@@ -86,7 +87,7 @@ class OperatorPlan:
     split: list[list[_Slice]] = field(init=False)
     union: list[_Slice] = field(init=False)
     broadcast: dict[str, dict[int, OperatorStateHandle]] = field(init=False)
-    """By state name and old subtask: one that had finished, or asked for the state late, has no copy."""
+    """Copies of broadcast state by state name and old subtask; subtasks that had finished or used the state late have none."""
 
     def __post_init__(self) -> None:
         self.union = [
@@ -125,7 +126,7 @@ class OperatorPlan:
         return [(h, 0, h.elements) for h in handles if h.redistribution is StateRedistribution.SPLIT]
 
     def _broadcast(self, index: int) -> list[_Slice]:
-        """The own copy of each state when there is one, else copy ``index mod copies``."""
+        """Returns the copies for a subtask: its own copy of each state when there is one, else copy ``index mod copies``."""
         dealt: list[_Slice] = []
         for copies in self.broadcast.values():
             holders = sorted(copies)
@@ -149,8 +150,10 @@ class OperatorPlan:
 
 
 def concerns(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
-    """Whether any row of the segment lies in the range, by its index of offsets; or whether it may say that rows of lower levels are gone, which a
-    delta of windows does without a row."""
+    """Tells whether a segment matters for a range of key groups: it has rows there, or it is a delta.
+
+    A delta may say that rows of lower levels are gone, which one of windows does without a row.
+    """
     common = segment.key_groups.intersect(wanted)
     if common.size == 0:
         return False
@@ -161,8 +164,10 @@ def concerns(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
 
 
 def deal_elements(handles: Iterable[OperatorStateHandle], parallelism: int) -> list[list[_Slice]]:
-    """List state over ``parallelism`` subtasks: for each state name the elements in order, cut into even runs; where
-    the longer runs begin moves on from name to name."""
+    """Assigns list state to ``parallelism`` subtasks: for each state name the elements in order are cut into even runs.
+
+    The subtasks that get the longer runs move on from name to name.
+    """
     dealt: list[list[_Slice]] = [[] for _ in range(parallelism)]
     by_name: dict[str, list[OperatorStateHandle]] = {}
     for handle in handles:

@@ -1,1 +1,1 @@
-"""Where subtasks run and when they run again: the execution graph, slots of a job, failover and restart."""
+"""Where and when subtasks run: the execution graph, the slots of a job, failover and restart."""

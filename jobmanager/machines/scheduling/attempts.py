@@ -1,7 +1,7 @@
-"""Single execution attempts: their cancellation, and what their TaskManagers' heartbeats say about them.
+"""Cancels execution attempts, and compares them with those that TaskManagers report in heartbeats.
 
-A CancelTask is on its way at most once per attempt. An attempt that its TaskManager does not list twice in a row is missing:
-once may be a report that is older than its deployment.
+At most one CancelTask call is open per attempt. An attempt that its TaskManager does not list in two heartbeats in a row is missing:
+one heartbeat may have been sent before the attempt was deployed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
 MISSING_REPORTS_TOLERATED = 1
-"""A report may have left before the deployment arrived; the next one has not."""
+"""How many heartbeats in a row may miss an attempt: one may have been sent before the deployment arrived."""
 
 _E = ExecutionState
 
@@ -31,7 +31,7 @@ class Attempts:
             self.cancel(execution)
 
     def cancel(self, execution: Execution) -> None:
-        """Cancels at once if the attempt does not live anywhere; otherwise its TaskManager is asked to."""
+        """Cancels an attempt: at once if it is not deployed, otherwise by a call to its TaskManager."""
         match execution.state:
             case _E.CREATED | _E.SCHEDULED:
                 self._scheduler.unschedule(execution.subtask_id)
@@ -44,7 +44,7 @@ class Attempts:
                 pass
 
     def cancel_stray(self, attempt: AttemptId) -> None:
-        """One that is over here, and says that it lives."""
+        """Cancels an attempt that has ended here, but that its TaskManager reports as alive."""
         over = self._graph.current(attempt) or self._graph.earlier(attempt)
         if over is not None and over.task_manager_id is not None:
             self.send_cancel(attempt, over.task_manager_id)
@@ -56,7 +56,7 @@ class Attempts:
         self._buffer.emit(CancelTask(self._buffer.open_call(call), task_manager_id, attempt))
 
     def on_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> list[Execution]:
-        """Attempts of this job on that TaskManager: unknown ones are canceled. Returns those that are missing there."""
+        """Cancels attempts that the JobManager does not expect on that TaskManager; returns executions that are missing there."""
         strays = [attempt for attempt in attempts if not self._is_expected(attempt)]
         for attempt in sorted(strays):
             self.send_cancel(attempt, task_manager_id)

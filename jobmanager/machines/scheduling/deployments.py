@@ -1,4 +1,4 @@
-"""What a deployment of a subtask contains, and when its consumers learn where it listens.
+"""Builds the deployments of subtasks, and connects consumers once the addresses of their producers are known.
 
 Tasks are submitted all at once and open their sockets independently; a consumer is connected to the producers of one edge
 in one message, when the last of them has reported its address.
@@ -29,7 +29,7 @@ class Deployments:
         self.reshape()
 
     def reshape(self) -> None:
-        """The graph has other numbers of subtasks."""
+        """Adapts to a changed parallelism of the graph."""
         graph = self._graph
         self._all_consumers = {
             edge.edge_id: tuple(range(graph.vertices[edge.target].parallelism))
@@ -38,7 +38,7 @@ class Deployments:
         }
 
     def submit(self, executions: list[Execution]) -> None:
-        """Order SubmitTask for each; attempts of all of them are final by now."""
+        """Orders SubmitTask for each execution; the attempts of all of them are final by now."""
         self._all_producers.clear()
         for execution in executions:
             assert execution.task_manager_id is not None
@@ -53,7 +53,7 @@ class Deployments:
             self._buffer.emit(SubmitTask(self._buffer.open_call(call), execution.task_manager_id, deployment, region))
 
     def on_address(self, producer: Execution) -> None:
-        """The producer's address is new: connect the consumers that waited for it alone."""
+        """Connects the consumers for which only the address of this producer was missing."""
         for edge in self._graph.outputs_of(producer.attempt.vertex_id):
             if edge.partitioner.is_pointwise:
                 for consumer in self._graph.consumers(edge, producer.attempt.subtask):
@@ -79,7 +79,7 @@ class Deployments:
         )
 
     def _addresses(self, producers: list[Execution]) -> tuple[ProducerAddress, ...]:
-        """Returns the addresses of all producers, or none."""
+        """Returns the addresses of all producers, or none if one is missing."""
         found: list[ProducerAddress] = []
         for execution in producers:
             if execution.address is None or not execution.is_deployed:

@@ -1,7 +1,7 @@
-"""One execution attempt: its state, when it entered each, and where it runs.
+"""One execution attempt: its state, when it entered each state, and where it runs.
 
-The legal transitions are in ``tidegate.model.states``; an illegal one raises ``IllegalTransition`` with the story of the
-attempt, since only a mistake of ours can lead there.
+The legal transitions are in ``tidegate.model.states``; an illegal one raises ``IllegalTransition`` with the attempt's history,
+since only a bug can cause it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.model.states import EXECUTION_TRANSITIONS, ExecutionState
 DEPLOYED = frozenset(
     {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING}
 )
-"""States in which something of the attempt may live on its TaskManager."""
+"""States in which the attempt may occupy its TaskManager."""
 
 _E = ExecutionState
 _BEFORE_IT_RAN = (_E.SCHEDULED, _E.DEPLOYING)
@@ -25,7 +25,7 @@ RUNNING_OR_FINISHED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED
 
 
 class Execution:
-    """Mutable, but only by its own methods, and only ``ExecutionGraph.move`` changes its state."""
+    """One execution attempt. Only its own methods change it, and only ``ExecutionGraph.move`` changes its state."""
 
     __slots__ = (
         "address",
@@ -57,14 +57,14 @@ class Execution:
         self.finished_on_restore = False
         self.at_end_of_data = False
         self.may_finish = False
-        """Its final checkpoint was confirmed: it finishes by itself now."""
+        """Whether the final checkpoint was confirmed, so that the attempt finishes by itself."""
         self.submit_answered = False
         self.missing_reports = 0
-        """Heartbeats in a row of its TaskManager that did not list it."""
+        """How many heartbeats of its TaskManager in a row did not list it."""
 
     @classmethod
     def adopted(cls, report: AttemptReport, task_manager_id: TaskManagerId, now_ms: int) -> Execution:
-        """One that an earlier JobManager has deployed. When it entered its states is not known, but for its deployment."""
+        """Creates the execution of an attempt that an earlier JobManager deployed. Only the time of its deployment is known."""
         execution = cls(report.attempt, report.deployed_ms or now_ms)
         for state in _way_to(report.state):
             execution.enter(state, execution.timestamps_ms[_E.CREATED] if state in _BEFORE_IT_RAN else now_ms)
@@ -77,7 +77,7 @@ class Execution:
 
     @classmethod
     def finished_before(cls, attempt: AttemptId, now_ms: int) -> Execution:
-        """One of which only a checkpoint tells that it had finished."""
+        """Creates the execution of an attempt that had finished according to a checkpoint, and that no TaskManager reports."""
         execution = cls(attempt, now_ms)
         for state in _way_to(_E.FINISHED):
             execution.enter(state, now_ms)
@@ -93,20 +93,20 @@ class Execution:
         return _E.DEPLOYING in self.timestamps_ms
 
     def recall(self, timestamps_ms: Mapping[ExecutionState, int]) -> None:
-        """When it entered its states, as an earlier JobManager has noted it; it is only shown."""
+        """Sets the times at which it entered its states, as noted by an earlier JobManager; for display only."""
         self.timestamps_ms.update({state: timestamps_ms.get(state, at) for state, at in self.timestamps_ms.items()})
 
     def is_restore_of_damage(self, failure: ErrorInfo) -> bool:
-        """It has failed before it ran, over bytes of the checkpoint that it was given."""
+        """Tells whether the attempt failed before it ran because the checkpoint that it was given is corrupt."""
         is_restoring = self.restore is not None and ExecutionState.RUNNING not in self.timestamps_ms
         return is_restoring and failure.code == CorruptData.code
 
     def assign(self, allocation_id: AllocationId, task_manager_id: TaskManagerId) -> None:
-        """It is to be deployed in that slot."""
+        """Sets the slot in which it is to be deployed."""
         self.allocation_id, self.task_manager_id = allocation_id, task_manager_id
 
     def restore_from(self, restore: TaskRestore | None, *, finished: bool) -> None:
-        """What it starts with; ``finished``: it had come to its end in that checkpoint."""
+        """Sets the state with which it starts; ``finished``: it had finished in that checkpoint."""
         self.restore, self.finished_on_restore = restore, finished
 
     def listen_at(self, address: str) -> None:
@@ -122,12 +122,12 @@ class Execution:
         self.submit_answered = True
 
     def on_reported(self, *, is_missing: bool) -> int:
-        """A heartbeat of its TaskManager; how many in a row did not list it."""
+        """Handles a heartbeat of its TaskManager; returns how many in a row did not list it."""
         self.missing_reports = self.missing_reports + 1 if is_missing else 0
         return self.missing_reports
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when its state and its place contradict each other."""
+        """Raises ``AssertionError`` when its state and its slot contradict each other."""
         here = f"{self.attempt} is {self.state.value}"
         placed = self.task_manager_id is not None and self.allocation_id is not None
         assert self.state in self.timestamps_ms, f"{here}, and never entered that state"
@@ -136,7 +136,7 @@ class Execution:
         assert not self.may_finish or ExecutionState.DEPLOYING in self.timestamps_ms, f"{here}, and may finish"
 
     def enter(self, state: ExecutionState, now_ms: int, failure: ErrorInfo | None = None) -> None:
-        """Raises ``IllegalTransition`` when the table has no such step."""
+        """Enters a state. Raises ``IllegalTransition`` when the transition table does not allow it."""
         if state not in EXECUTION_TRANSITIONS[self.state]:
             story = ", ".join(f"{s.value} at {at}" for s, at in self.timestamps_ms.items())
             raise IllegalTransition(
@@ -149,7 +149,7 @@ class Execution:
 
 
 def _way_to(state: ExecutionState) -> tuple[ExecutionState, ...]:
-    """The states on the way to one in which an attempt may be reported, that one included."""
+    """Returns the states that an attempt passes through to reach ``state``, that one included."""
     running = (*_BEFORE_IT_RAN, _E.INITIALIZING, _E.RUNNING)
     ways = {
         _E.DEPLOYING: _BEFORE_IT_RAN,

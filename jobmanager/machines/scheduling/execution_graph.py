@@ -1,5 +1,6 @@
-"""The execution graph: the current attempt of every subtask, its earlier ones, and counts that make every question about
-"all tasks" one look-up. Follows Flink's ``DefaultExecutionGraph.java``."""
+"""The execution graph: the current attempt of every subtask, its earlier ones, and counts that answer questions about
+"all tasks" in constant time. Follows Flink's ``DefaultExecutionGraph.java``.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ from tidegate.model.states import ExecutionState
 
 
 class ExecutionGraph:
-    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt, and ``reshape`` that to other
-    numbers of subtasks. Numbers of attempts
-    go on behind ``first_attempt``, also where attempts with lower ones were adopted."""
+    """All subtasks of one job.
+
+    Only ``move`` changes a state, only ``reset`` makes a new attempt, only ``reshape`` changes the parallelism. Attempt numbers
+    continue after ``first_attempt``, also when attempts with lower ones were adopted.
+    """
 
     def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int, first_attempt: int = 0) -> None:
         self._attempts_history = attempts_history
@@ -25,7 +28,7 @@ class ExecutionGraph:
         self._take(graph, first_attempt, now_ms)
 
     def reshape(self, graph: JobGraph, first_attempt: int, now_ms: int) -> None:
-        """The job begins anew with other numbers of subtasks, and all of them with this number of attempts. Nothing of it lives."""
+        """Replaces the graph by one with another parallelism; all its subtasks start with attempt ``first_attempt``. No subtask may be alive."""
         assert self.all_terminal, "some subtasks of the old shape live"
         for subtask, old in self._current.items():
             self._earlier[subtask].append(old)
@@ -52,7 +55,7 @@ class ExecutionGraph:
                 self._put(Execution(AttemptId(graph.job_id, vertex.vertex_id, index, first_attempt), now_ms))
 
     def __iter__(self) -> Iterator[Execution]:
-        """Current executions, in the order of the graph."""
+        """Iterates over the current executions in the order of the graph."""
         return iter(self._current.values())
 
     def __len__(self) -> int:
@@ -62,19 +65,19 @@ class ExecutionGraph:
         return self._current[subtask]
 
     def current(self, attempt: AttemptId) -> Execution | None:
-        """The execution of an attempt, when it is the current one of its subtask."""
+        """Returns the execution of an attempt, if it is the current one of its subtask."""
         execution = self._current.get(attempt.subtask_id)
         return execution if execution is not None and execution.attempt == attempt else None
 
     def earlier(self, attempt: AttemptId) -> Execution | None:
-        """The execution of an attempt that is over, as long as it is remembered."""
+        """Returns the execution of an earlier attempt, as long as it is remembered."""
         return next((e for e in self._earlier.get(attempt.subtask_id, ()) if e.attempt == attempt), None)
 
     def history(self, subtask: SubtaskId) -> tuple[Execution, ...]:
         return tuple(self._earlier[subtask])
 
     def restarting_region(self, execution: Execution) -> int | None:
-        """The index of its region; ``None`` for the attempt with which the whole job begins."""
+        """Returns the index of the execution's region; ``None`` for the attempt with which the whole job starts."""
         is_first = execution.attempt.attempt == self.first_attempt
         return None if is_first else self.regions.index_of(execution.subtask_id)
 
@@ -88,23 +91,23 @@ class ExecutionGraph:
         return self._outputs[vertex_id]
 
     def producers(self, edge: JobEdge, consumer: int) -> range:
-        """Indices of the producers of one consumer."""
+        """Returns the indices of the producers of one consumer."""
         return producers_of(edge.partitioner, *self._widths(edge), consumer)
 
     def consumers(self, edge: JobEdge, producer: int) -> Iterable[int]:
-        """Indices of the consumers of one producer, in the order of its subpartitions."""
+        """Returns the indices of the consumers of one producer, in the order of its subpartitions."""
         pointwise = self._pointwise_consumers.get(edge.edge_id)
         return range(self.vertices[edge.target].parallelism) if pointwise is None else pointwise[producer]
 
     def move(self, execution: Execution, state: ExecutionState, now_ms: int, failure: ErrorInfo | None = None) -> None:
-        """Raises ``IllegalTransition``."""
+        """Changes the state of a current execution. Raises ``IllegalTransition``."""
         assert self._current[execution.subtask_id] is execution, execution.attempt
         self._count(execution, -1)
         execution.enter(state, now_ms, failure)
         self._count(execution, +1)
 
     def let_finish(self, execution: Execution) -> None:
-        """Its final checkpoint was confirmed."""
+        """Notes that the final checkpoint of an execution was confirmed, so that it may finish."""
         self._count(execution, -1)
         execution.let_finish()
         self._count(execution, +1)
@@ -115,7 +118,7 @@ class ExecutionGraph:
             self._at_end[execution.subtask_id.vertex_id] += 1
 
     def note_address(self, execution: Execution, address: str) -> bool:
-        """``False`` when it is known already."""
+        """Sets the address of an execution; returns ``False`` when it is known already."""
         if execution.address is not None:
             return False
         execution.listen_at(address)
@@ -123,11 +126,11 @@ class ExecutionGraph:
         return True
 
     def all_addressed(self, vertex_id: VertexId) -> bool:
-        """Tells whether every subtask of the vertex has reported where it listens."""
+        """Tells whether every subtask of the vertex has reported its address."""
         return self._addressed[vertex_id] == self.vertices[vertex_id].parallelism
 
     def reset(self, subtask: SubtaskId, now_ms: int) -> Execution:
-        """A new attempt in the place of one that is over."""
+        """Replaces the terminal attempt of a subtask by a new one."""
         old = self._current[subtask]
         assert old.state.is_terminal, f"{old.attempt} is {old.state.value}: reset of a live attempt"
         self._count(old, -1)
@@ -139,7 +142,7 @@ class ExecutionGraph:
         return self._put(Execution(AttemptId(a.job_id, a.vertex_id, a.subtask, number), now_ms))
 
     def adopt(self, execution: Execution) -> None:
-        """In the place of one that was never deployed: an attempt of an earlier JobManager."""
+        """Replaces an attempt that was never deployed by one of an earlier JobManager."""
         subtask = execution.subtask_id
         old = self._current[subtask]
         assert old.state is ExecutionState.CREATED, f"{old.attempt} is {old.state.value}: another one is adopted"
@@ -149,14 +152,14 @@ class ExecutionGraph:
         self._put(execution)
 
     def count(self, *states: ExecutionState) -> int:
-        """Current executions in any of these states."""
+        """Returns the number of current executions in any of these states."""
         return sum(self._counts[state] for state in states)
 
     def count_of(self, vertex_id: VertexId, state: ExecutionState) -> int:
         return self._vertex_counts[vertex_id][state]
 
     def counts_of(self, vertex_id: VertexId) -> dict[ExecutionState, int]:
-        """States without any current execution are left out."""
+        """Returns the number of current executions of a vertex by state; states without any are left out."""
         return {state: count for state, count in self._vertex_counts[vertex_id].items() if count}
 
     @property
@@ -174,7 +177,7 @@ class ExecutionGraph:
 
     @property
     def is_any_vertex_finishing(self) -> bool:
-        """Some of its subtasks have finished or were let finish, and others have not finished yet."""
+        """Tells whether some subtasks of a vertex have finished or may finish while others have not finished."""
         return any(
             self._leaving[v] or 0 < counts[ExecutionState.FINISHED] < self.vertices[v].parallelism
             for v, counts in self._vertex_counts.items()
@@ -182,7 +185,7 @@ class ExecutionGraph:
 
     @property
     def all_at_end_of_data(self) -> bool:
-        """Every subtask has reported its end of data."""
+        """Tells whether every subtask has reported its end of data."""
         return sum(self._at_end.values()) == len(self._current)
 
     def is_wholly_at_end(self, vertex_id: VertexId) -> bool:
@@ -190,7 +193,7 @@ class ExecutionGraph:
 
     @property
     def is_anyone_leaving(self) -> bool:
-        """Some subtask that runs was let finish, and waits for none that was not: its FINISHED is on the way."""
+        """Tells whether a running subtask may finish and waits for no other, so that its FINISHED is on the way."""
         if not any(self._leaving.values()):
             return False
         through: set[VertexId] = set()
@@ -204,7 +207,7 @@ class ExecutionGraph:
         return False
 
     def describe(self, execution: Execution) -> str:
-        """Such as ``map (2/4)#0 on tm-1``."""
+        """Returns a name for humans, such as ``map (2/4)#0 on tm-1``."""
         vertex, attempt = self.vertices[execution.attempt.vertex_id], execution.attempt
         where = f" on {execution.task_manager_id}" if execution.task_manager_id else ""
         return f"{vertex.name} ({attempt.subtask + 1}/{vertex.parallelism})#{attempt.attempt}{where}"

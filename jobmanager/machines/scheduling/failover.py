@@ -1,9 +1,9 @@
-"""Failover: which subtasks restart after a failure, and when.
+"""Failover: decides which subtasks restart after a failure, and when.
 
     failure ─▶ decide ─┬─ suppressed ────────────────────────────────▶ the job fails
                        └─ mark regions, cancel them ─▶ all over, backoff over, no write unsettled ─▶ new attempts
 
-One restart is pending at a time; a failure that comes meanwhile adds its regions to it and may move it back.
+One restart is pending at a time; a failure meanwhile adds its regions to it and may postpone it.
 Follows Flink's ``ExecutionFailureHandler.java`` and ``DefaultScheduler.restartTasksWithDelay``.
 """
 
@@ -23,14 +23,14 @@ _CANCELING = ExecutionState.CANCELING
 
 @dataclass(frozen=True, slots=True)
 class FailTheJob:
-    """``failure`` with the reason why nothing restarts."""
+    """The job fails. ``failure`` includes the reason why nothing restarts."""
 
     failure: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
 class RestartLater:
-    """``affected``: to be canceled now. ``is_new``: not merged into the restart that was pending."""
+    """Subtasks restart at ``at_ms``. ``affected``: to be canceled now. ``is_new``: not merged into a pending restart."""
 
     affected: tuple[SubtaskId, ...]
     at_ms: int
@@ -52,15 +52,15 @@ class Failover:
 
     @property
     def is_of_all(self) -> bool:
-        """Every task is to restart."""
+        """Tells whether every task is to restart."""
         return len(self._affected) == len(self._graph)
 
     def covers(self, subtask: SubtaskId) -> bool:
-        """It is to restart."""
+        """Tells whether the subtask is to restart."""
         return subtask in self._affected
 
     def decide(self, failure: ErrorInfo, failed: SubtaskId | None, now_ms: int) -> FailTheJob | RestartLater:
-        """``failed`` is ``None`` for a failure of the whole job."""
+        """Decides whether a failure restarts subtasks or fails the job. ``failed``: the subtask; ``None`` when the whole job failed."""
         if not failure.retriable:
             return FailTheJob(_because(failure, "The failure is not recoverable"))
         decision = self._strategy.on_failure(now_ms)
@@ -75,11 +75,11 @@ class Failover:
         return RestartLater(affected, self._at_ms, is_new)
 
     def restart_all(self, now_ms: int) -> RestartLater:
-        """Every task, without a failure: no strategy is asked."""
+        """Restarts every task without a failure: the restart strategy is not asked."""
         return self._restart(tuple(e.subtask_id for e in self._graph), now_ms)
 
     def restart_lost(self, lost: Iterable[SubtaskId], now_ms: int) -> RestartLater:
-        """Those that went with an earlier JobManager, and who restarts with them: no strategy is asked."""
+        """Restarts the regions of subtasks that were lost with an earlier JobManager: the restart strategy is not asked."""
         if not self._regional:
             return self.restart_all(now_ms)
         affected = dict.fromkeys(subtask for one in lost for subtask in affected_by(self._graph, one))
@@ -97,7 +97,8 @@ class Failover:
 
     def take_ready(self) -> tuple[SubtaskId, ...]:
         """Returns the subtasks to restart now, in the order of the graph; none while the backoff runs or one has not
-        ended."""
+        ended.
+        """
         if not self._affected or not self._backoff_is_over:
             return ()
         if not all(self._graph[s].state.is_terminal for s in self._affected):
@@ -107,11 +108,11 @@ class Failover:
         return tuple(e.subtask_id for e in self._graph if e.subtask_id in taken)
 
     def clear(self) -> None:
-        """The job ends: nothing restarts."""
+        """Drops the pending restart, because the job ends."""
         self._affected = {}
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when somebody is to restart who goes on living."""
+        """Raises ``AssertionError`` when a subtask that is to restart is not being canceled."""
         self._strategy.check_invariants()
         alive = [s for s in self._affected if self._graph[s].is_deployed and self._graph[s].state is not _CANCELING]
         assert not alive, f"{alive} are to restart, and nobody cancels them"
@@ -128,8 +129,11 @@ def _because(failure: ErrorInfo, why: str) -> ErrorInfo:
 
 
 def affected_by(graph: ExecutionGraph, failed: SubtaskId) -> tuple[SubtaskId, ...]:
-    """Returns the region of a subtask, and those of subtasks that keep union state together with one of it and finish, or have finished,
-    by their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""
+    """Returns the region of a failed subtask and of those that must restart with it.
+
+    These are subtasks with union state in a common vertex that may finish or have finished: a new attempt that runs alone could never
+    complete a checkpoint (in Flink it can happen).
+    """
     affected: dict[SubtaskId, None] = {}
     open_regions = [graph.regions.of(failed)]
     while open_regions:

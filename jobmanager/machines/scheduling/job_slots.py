@@ -1,4 +1,4 @@
-"""`JobSlots`: the slots that a job holds, asked for, deployed into, left idle and given back, whichever scheduler decides it."""
+"""The slots of one job: requests them, deploys into them, and gives them back, whichever scheduler decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.model.states import ExecutionState
 
 
 class JobSlots:
-    """``pool``: what is held or was asked for."""
+    """Requests, uses and frees the slots of one job. ``pool``: the slots that are held or requested."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class JobSlots:
         return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")
 
     def request(self, placement: Placement, slot: SharedSlot | None = None) -> None:
-        """Asks for the slot of a TaskManager, under a new allocation id; without ``slot`` for one that no other subtask shares."""
+        """Requests a slot of a TaskManager under a new allocation id; without ``slot`` one that no other subtask shares."""
         self._last_allocation += 1
         name = hex_id("allocation", self._buffer.generation, self._job_id, str(self._last_allocation))
         allocation_id = AllocationId(name)
@@ -50,7 +50,7 @@ class JobSlots:
         self._resources.allocate(placement, self._job_id, allocation_id)
 
     def deploy(self, placed: Iterable[tuple[Execution, Allocation]]) -> None:
-        """SCHEDULED executions, each into a slot that is confirmed; submitted together."""
+        """Deploys SCHEDULED executions into confirmed slots; all are submitted together."""
         executions = []
         for execution, allocation in placed:
             allocation.use()
@@ -62,12 +62,12 @@ class JobSlots:
             self._buffer.changed(self._job_id)
 
     def rest(self, allocation: Allocation) -> None:
-        """Nothing runs in the slot: it is given back after ``slot.idle.timeout``, unless it is used again."""
+        """Marks a slot as idle: it is given back after ``slot.idle.timeout`` unless it is used again."""
         allocation.rest_since(self._buffer.now_ms)
         self._buffer.start_timer(self.timer(SLOT_IDLE_TIMER), self._idle_timeout_ms)
 
     def give_back(self, allocation_id: AllocationId, reason: str) -> None:
-        """The TaskManager has the slot again."""
+        """Returns a slot to its TaskManager."""
         self.pool.remove(allocation_id)
         self._resources.free(allocation_id, reason)
 
@@ -76,7 +76,7 @@ class JobSlots:
         self.pool.check_invariants()
 
     def close(self) -> None:
-        """The job has ended: every slot goes back."""
+        """Gives every slot back, because the job has ended."""
         self._buffer.cancel_timer(self.timer(SLOT_IDLE_TIMER))
         for allocation in self.pool.allocations:
             self.give_back(allocation.allocation_id, "the job has ended")

@@ -1,7 +1,7 @@
 """Pipelined regions: which subtasks restart together.
 
 A region is a connected component of the subtask graph, over edges that are pipelined: with a hash or rebalance edge that is the whole job;
-pipelines that are connected by forward edges alone restart one at a time. Where exchanges block, each subtask is a region. Follows Flink's
+pipelines that are connected by forward edges alone restart one at a time. With blocking exchanges each subtask is a region. Follows Flink's
 ``PipelinedRegionComputeUtil.java`` and ``RestartPipelinedRegionFailoverStrategy.java``.
 """
 
@@ -12,7 +12,7 @@ from tidegate.model.ids import SubtaskId
 
 
 class Regions:
-    """The regions of a graph. Linear in subtasks and pointwise edges."""
+    """The pipelined regions of a job graph. Linear in subtasks and pointwise edges."""
 
     def __init__(self, graph: JobGraph) -> None:
         parent = {
@@ -38,11 +38,11 @@ class Regions:
         self._index = {subtask: index for index, region in enumerate(self.all) for subtask in region}
 
     def of(self, subtask: SubtaskId) -> tuple[SubtaskId, ...]:
-        """The region of a subtask, itself included, in the order of the graph."""
+        """Returns the region of a subtask, itself included, in the order of the graph."""
         return self.all[self._index[subtask]]
 
     def index_of(self, subtask: SubtaskId) -> int:
-        """That of its region in ``all``, which depends on nothing but the graph."""
+        """Returns the index of a subtask's region in ``all``, which depends only on the graph."""
         return self._index[subtask]
 
 

@@ -1,8 +1,8 @@
-"""Restart strategies: may the job restart after this failure, and after how long?
+"""Restart strategies: whether a job may restart after a failure, and after how long.
 
 Follows Flink's ``*RestartBackoffTimeStrategy.java``. A strategy receives every failure; its answer is a value.
 
-- ``none``: never. ``fixed-delay``: so many attempts in all, the count is never reset.
+- ``none``: never. ``fixed-delay``: a number of attempts in total, the count is never reset.
 - ``failure-rate``: not when more than N failures lie within the interval.
 - ``exponential-delay``: the delay grows with each attempt, with jitter, up to a limit; after a quiet time it is the
   initial one again. A failure while a restart is still pending is merged into that restart.
@@ -21,7 +21,7 @@ from tidegate.model.options import RestartStrategyType
 
 @dataclass(frozen=True, slots=True)
 class RestartAfter:
-    """``merged``: the failure belongs to the restart that is pending; it starts no attempt of its own."""
+    """The job restarts after ``delay_ms``. ``merged``: the failure belongs to the pending restart and starts no attempt of its own."""
 
     delay_ms: int
     merged: bool = False
@@ -29,7 +29,7 @@ class RestartAfter:
 
 @dataclass(frozen=True, slots=True)
 class RestartSuppressed:
-    """``by``: the strategy as Flink prints it."""
+    """The job must not restart. ``by``: the strategy as Flink prints it."""
 
     by: str
 
@@ -41,7 +41,7 @@ class RestartStrategy(Protocol):
     def on_failure(self, now_ms: int) -> RestartDecision: ...
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when it has counted what cannot be."""
+        """Raises ``AssertionError`` when its counts are impossible."""
 
 
 def make_restart_strategy(settings: RestartSettings, random: SplitMix64) -> RestartStrategy:
@@ -61,7 +61,7 @@ class NoRestart:
         return RestartSuppressed("NoRestartBackoffTimeStrategy")
 
     def check_invariants(self) -> None:
-        """It counts nothing."""
+        """Checks nothing: there is no state."""
 
 
 class FixedDelay:

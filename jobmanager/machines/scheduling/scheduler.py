@@ -1,6 +1,6 @@
-"""From CREATED to DEPLOYING: a batch of subtasks waits until all the slots that it needs are confirmed, then all of it is
-submitted. All slots or none are asked for, so two jobs never wait for each other's.
+"""Deploys subtasks of pipelined jobs: a batch waits until all its slots are confirmed, then all of it is submitted.
 
+All slots of a batch are requested or none, so that two jobs never wait for each other's.
 Follows Flink's ``PipelinedRegionSchedulingStrategy.java`` and ``PhysicalSlotRequestBulkCheckerImpl.java``.
 """
 
@@ -54,33 +54,32 @@ class Scheduler:
 
     @property
     def waiting_for(self) -> str:
-        """Such as ``2 of 4 slots``; empty when nothing is waited for."""
+        """Returns what the job waits for, such as ``2 of 4 slots``; empty when it waits for nothing."""
         wanted = self._wanted_slots()
         missing = len(self._pool.missing(wanted))
         return f"{max(1, missing - self._resources.free_slot_count)} of {len(wanted)} slots" if missing else ""
 
     @property
     def wanted_slots(self) -> int:
-        """Slots that the job needs all in all, without those in which everything has finished."""
+        """Returns how many slots the job needs in total, without those in which everything has finished."""
         return sum(not self._is_idle(slot) for slot in self._sharing.slots)
 
     @property
     def missing_slots(self) -> int:
-        """How many of them it does not hold."""
+        """Returns how many of the needed slots the job does not hold."""
         return sum(not self._is_idle(slot) for slot in self._pool.missing(self._sharing.slots))
 
     @property
     def held_slots(self) -> int:
-        """How many it holds."""
         return len(self._pool)
 
     @property
     def waiting_batches(self) -> list[int]:
-        """Those that lack a slot."""
+        """Returns the numbers of batches that lack a slot."""
         return [number for number, batch in self._batches.items() if self._pool.missing(batch.slots)]
 
     def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
-        """CREATED executions, to be deployed together."""
+        """Schedules CREATED executions as one batch, to be deployed together."""
         self._last_batch += 1
         batch = _Batch(self._last_batch, dict.fromkeys(subtasks), {}, {})
         for subtask in batch.subtasks:
@@ -93,7 +92,7 @@ class Scheduler:
         self.advance()
 
     def adopt(self, execution: Execution) -> None:
-        """It runs, or has finished, in a slot that an earlier JobManager got for the job."""
+        """Takes over an execution that runs or has finished in a slot which an earlier JobManager allocated."""
         allocation_id, task_manager_id = execution.allocation_id, execution.task_manager_id
         assert allocation_id is not None, execution.attempt
         placement = self._resources.held_by(self._job_id).get(allocation_id)
@@ -103,7 +102,7 @@ class Scheduler:
             self._pool.add(self._sharing.slot_of(execution.subtask_id), allocation_id, placement).confirm()
 
     def close_adoption(self) -> None:
-        """Slots in which nothing of the job is go back, now or, when everything in them has finished, as always."""
+        """Gives back slots in which nothing was adopted now, and those in which everything has finished after the idle timeout."""
         for allocation_id in self._resources.held_by(self._job_id):
             if self._pool.find(allocation_id) is None:
                 self._resources.free(allocation_id, "no subtask of the job goes on in it")
@@ -112,13 +111,13 @@ class Scheduler:
                 self.on_finished(execution)
 
     def unschedule(self, subtask: SubtaskId) -> None:
-        """It is canceled before it was deployed."""
+        """Removes a subtask that is canceled before it was deployed."""
         for batch in list(self._batches.values()):
             if batch.subtasks.pop(subtask, 0) is None and not batch.subtasks:
                 self._close(batch)
 
     def advance(self) -> None:
-        """Ask for slots that are free now, and deploy what has all of its own."""
+        """Requests slots that are free now, and deploys batches whose slots are all confirmed."""
         for batch in list(self._batches.values()):
             batch.unready = dict.fromkeys(self._pool.unready(batch.slots))
             missing = self._pool.missing(batch.unready)
@@ -127,7 +126,9 @@ class Scheduler:
             self._deploy_if_ready(batch)
 
     def on_no_slots(self, number: int, why: str = "") -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
-        """The batch has waited too long, or there will be no slots, and ``why``: what to say, and whom it hits."""
+        """Returns the error of a batch that waited too long or will not get slots (``why``), and its subtasks; ``None`` if the batch does not
+        wait.
+        """
         batch = self._batches.get(number)
         if batch is None:
             return None
@@ -143,7 +144,7 @@ class Scheduler:
             self._deploy_if_ready(batch)
 
     def on_allocation_lost(self, allocation_id: AllocationId) -> list[Execution]:
-        """Refused, freed or gone. Returns what ran there."""
+        """Removes a slot that was refused, freed or lost; returns the executions that ran there."""
         allocation = self._pool.remove(allocation_id)
         if allocation is None:
             return []
@@ -160,7 +161,7 @@ class Scheduler:
         return lost
 
     def executions_on(self, task_manager_id: TaskManagerId) -> list[Execution]:
-        """Deployed there at this moment."""
+        """Returns the executions that are deployed on a TaskManager now."""
         return [
             execution
             for allocation in self._pool.on_task_manager(task_manager_id)
@@ -169,7 +170,7 @@ class Scheduler:
         ]
 
     def on_finished(self, execution: Execution) -> None:
-        """A slot in which everything has finished is given back after ``slot.idle.timeout``."""
+        """Marks the slot as idle if everything in it has finished: it is given back after ``slot.idle.timeout``."""
         slot = self._sharing.slot_of(execution.subtask_id)
         allocation = self._pool.of(slot)
         if allocation is None or not self._is_idle(slot):
@@ -182,7 +183,7 @@ class Scheduler:
                 self._slots.give_back(allocation.allocation_id, "idle")
 
     def reshape(self) -> None:
-        """The graph has other numbers of subtasks, of which nothing lives yet: slots that it does not need go back."""
+        """Adapts to a changed parallelism, before anything of it is deployed; slots that are not needed are given back."""
         assert not self._batches, f"batches {list(self._batches)} of the old shape wait for slots"
         self._sharing = SlotSharing(self._graph.graph)
         needed = set(self._sharing.slots)
@@ -191,11 +192,11 @@ class Scheduler:
                 self._slots.give_back(allocation.allocation_id, "the job has another shape now")
 
     def ends_finished_work(self, failure: ErrorInfo) -> bool:
-        """What finished is with its state in a checkpoint."""
+        """Returns ``False``: the state of finished subtasks is in a checkpoint."""
         return False
 
     def close(self) -> None:
-        """The job has ended: every slot goes back."""
+        """Gives every slot back, because the job has ended."""
         for batch in list(self._batches.values()):
             self._close(batch)
         self._slots.close()

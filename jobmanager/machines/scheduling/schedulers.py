@@ -1,4 +1,4 @@
-"""Which scheduler a job gets: its exchanges decide."""
+"""Chooses the scheduler of a job by its exchanges."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def make_scheduler(
     resources: ResourceManager,
     buffer: CommandBuffer,
 ) -> SubtaskScheduler:
-    """Subtasks whose exchanges block run in stages; all others at the same time."""
+    """Creates the scheduler of a job: subtasks with blocking exchanges run in stages, all others at the same time."""
     kind = StagedScheduler if graph.graph.has_blocking_exchanges else Scheduler
     return kind(graph, settings, deployments, resources, buffer)

@@ -1,4 +1,4 @@
-"""The slots that one job holds, by the place that they take in its slot sharing (Flink: ``DeclarativeSlotPool.java``)."""
+"""The slots that one job holds or has requested, by their position in its slot sharing (Flink: ``DeclarativeSlotPool.java``)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Allocation:
     placement: Placement
     slot: SharedSlot
     is_ready: bool = False
-    """The TaskManager has confirmed it."""
+    """Whether the TaskManager has confirmed the slot."""
     idle_since_ms: int | None = None
 
     def confirm(self) -> None:
         self.is_ready = True
 
     def rest_since(self, now_ms: int) -> None:
-        """Everything in it has finished."""
+        """Notes that everything in the slot has finished."""
         self.idle_since_ms = now_ms
 
     def use(self) -> None:
@@ -57,7 +57,7 @@ class SlotPool:
         return [slot for slot in slots if slot not in self._by_slot or not self._by_slot[slot].is_ready]
 
     def previous(self, slot: SharedSlot) -> Placement | None:
-        """Where this place was before: state that is cached there may be used again."""
+        """Returns the last TaskManager slot at this position, since state that is cached there may be used again."""
         return self._previous.get(slot)
 
     def add(self, slot: SharedSlot, allocation_id: AllocationId, placement: Placement) -> Allocation:
@@ -75,11 +75,11 @@ class SlotPool:
         return allocation
 
     def on_task_manager(self, task_manager_id: TaskManagerId) -> list[Allocation]:
-        """Asked at every heartbeat, so it must not depend on the size of the job."""
+        """Returns the allocations on a TaskManager. Called at every heartbeat, so it must not depend on the size of the job."""
         return list(self._by_manager.get(task_manager_id, {}).values())
 
     def check_invariants(self) -> None:
-        """Raises ``AssertionError`` when the three ways to look an allocation up contradict each other."""
+        """Raises ``AssertionError`` when the three indexes of allocations contradict each other."""
         by_slot = {allocation.allocation_id: allocation for allocation in self._by_slot.values()}
         by_manager = {n: allocation for found in self._by_manager.values() for n, allocation in found.items()}
         assert by_slot == self._by_id, f"by place {sorted(by_slot)}, by id {sorted(self._by_id)}"

@@ -12,7 +12,7 @@ from tidegate.model.ids import SubtaskId
 
 @dataclass(frozen=True, slots=True, order=True)
 class SharedSlot:
-    """The ``index``-th slot of a slot sharing group: the subtasks with that index live in it."""
+    """The ``index``-th slot of a slot sharing group; it holds the subtasks with that index."""
 
     group: str
     index: int
@@ -30,7 +30,7 @@ class SlotSharing:
 
     @property
     def slots(self) -> Iterable[SharedSlot]:
-        """All of the job."""
+        """Returns all slots that the job needs."""
         return self._subtasks
 
     def slot_of(self, subtask: SubtaskId) -> SharedSlot:

@@ -1,10 +1,11 @@
-"""The scheduler of a job whose exchanges block: a subtask is deployed when those that it reads from have finished, in whatever slot of the
-job is free then. So a job needs one slot, and with more of them it is quicker.
+"""The scheduler of a job with blocking exchanges: deploys a subtask when its producers have finished, in any free slot of the job.
+
+So a job needs one slot, and runs faster with more.
 
     CREATED ──producers FINISHED──▶ SCHEDULED ──a slot is free──▶ deployed ──over──▶ the slot takes the next one
 
-Laws: one subtask in a slot; all slots are of one TaskManager, whose Spark stores what its subtasks give, and at least one is kept until the
-job ends, since the store goes with the last. When that TaskManager is lost everything runs again. Follows Flink's
+Laws: one subtask in a slot; all slots are of one TaskManager, whose Spark stores the output of its subtasks, and at least one is kept until the
+job ends, since the stored output is lost with the last. When that TaskManager is lost everything runs again. Follows Flink's
 ``PipelinedRegionSchedulingStrategy.java`` for blocking edges, where slots may be anywhere.
 """
 
@@ -26,7 +27,7 @@ from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
 _BATCH = 1
-"""All that waits is one batch: a slot for any of it is enough."""
+"""The number of the only batch: all waiting subtasks, any of which a slot can serve."""
 _FINISHED = ExecutionState.FINISHED
 
 
@@ -50,9 +51,9 @@ class StagedScheduler:
         self._pool = self._slots.pool
         self._occupants: dict[AllocationId, SubtaskId] = {}
         self._held_back: dict[SubtaskId, None] = {}
-        """CREATED: a subtask that they read from has not finished."""
+        """Subtasks that are CREATED, because a producer of theirs has not finished."""
         self._ready: dict[SubtaskId, None] = {}
-        """SCHEDULED: they wait for a slot, oldest first."""
+        """Subtasks that are SCHEDULED and wait for a slot, oldest first."""
         self._has_lost_slots = False
 
     @property
@@ -188,7 +189,7 @@ class StagedScheduler:
         self._slots.deploy((self._graph[subtask], allocation) for subtask, allocation in placed)
 
     def _idle(self) -> list[Allocation]:
-        """Confirmed, and no subtask is in it."""
+        """Returns confirmed slots without a subtask."""
         return [a for a in self._pool.allocations if a.is_ready and not self._is_occupied(a.allocation_id)]
 
     def _is_occupied(self, allocation_id: AllocationId) -> bool:
@@ -199,13 +200,13 @@ class StagedScheduler:
         return execution.is_deployed and execution.allocation_id == allocation_id
 
     def _ask(self, count: int) -> None:
-        """For slots of the TaskManager that has the others, or for the first ones where most are free."""
+        """Requests slots of the TaskManager that has the job's other slots; the first ones where most are free."""
         host = next((allocation.placement.task_manager_id for allocation in self._pool.allocations), None)
         for placement in self._resources.free_on_one(host)[:count]:
             self._slots.request(placement)
 
     def _watch_the_time(self) -> None:
-        """``slot.request.timeout`` is for the first slot: with one, the job comes to its end."""
+        """Runs the timer of ``slot.request.timeout`` while the job has no slot at all: with one slot it can finish."""
         timer = self._slots.timer(SLOT_REQUEST_TIMER, _BATCH)
         if not self.missing_slots:
             self._buffer.cancel_timer(timer)
