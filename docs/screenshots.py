@@ -22,8 +22,8 @@ from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
 from tests.browser.chromium import ARGUMENTS, NAMES  # noqa: E402
 from tidegate.common import Duration, JobClient, Row, Time, Types, WatermarkStrategy  # noqa: E402
-from tidegate.connectors.file_sink import FileSink  # noqa: E402
-from tidegate.connectors.number_sequence import DataGeneratorSource  # noqa: E402
+from tidegate.connectors.files import FileSink  # noqa: E402
+from tidegate.connectors.generators import DataGeneratorSource  # noqa: E402
 from tidegate.datastream import KeyedBroadcastProcessFunction, StreamExecutionEnvironment  # noqa: E402
 from tidegate.datastream.state import MapStateDescriptor  # noqa: E402
 from tidegate.datastream.window import TumblingEventTimeWindows  # noqa: E402

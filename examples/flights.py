@@ -24,9 +24,8 @@ import pyarrow.parquet as pq
 
 from tidegate.common import Duration, Time, WatermarkStrategy
 from tidegate.connectors.base import Source
-from tidegate.connectors.file_sink import FileSink
-from tidegate.connectors.file_source import FileSource
-from tidegate.connectors.throttle import ThrottledSource
+from tidegate.connectors.files import FileSink, FileSource
+from tidegate.connectors.generators import ThrottledSource
 from tidegate.datastream import StreamExecutionEnvironment, col
 from tidegate.datastream.aggregates import avg, count
 from tidegate.datastream.window import TumblingEventTimeWindows

@@ -21,7 +21,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files import FileSource
 from tidegate.datastream import RuntimeContext, StreamExecutionEnvironment
 from tidegate.functions.transactional_ids import TransactionalIdsSinkFunction
 

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator
 
 from tidegate.common import Row, Types, WatermarkStrategy
-from tidegate.connectors.file_sink import FileSink
-from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files import FileSink, FileSource
 from tidegate.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 
 WORD = re.compile(r"[\w']+")

@@ -78,6 +78,15 @@ TOPICS: dict[str, str] = {
         tidegate.model.errors
     """,
     "Connectors and formats": """
+        tidegate.connectors.files
+        tidegate.connectors.generators
+        tidegate.connectors.kafka
+        tidegate.connectors.postgres
+        tidegate.connectors.hybrid
+        tidegate.connectors.spark
+        tidegate.connectors.delta
+        tidegate.connectors.iceberg
+        tidegate.connectors.jdbc
         tidegate.connectors.file_source
         tidegate.connectors.file_sink
         tidegate.connectors.number_sequence

@@ -13,7 +13,7 @@ from tidegate.datastream import StreamExecutionEnvironment
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.connectors.spark.sink import SparkEpoch
+    from tidegate.connectors.spark import SparkEpoch
 
 TAPS = "id long, card string, station string, cents long, at timestamp"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidegate.common import Row, Types
-from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.files import FileSink
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream.state import ValueStateDescriptor
 

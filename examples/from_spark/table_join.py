@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.files import FileSink
 from tidegate.datastream import StreamExecutionEnvironment
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tidegate.common import Duration, Time, WatermarkStrategy
-from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.files import FileSink
 from tidegate.datastream import StreamExecutionEnvironment, col
 from tidegate.datastream.aggregates import count, sum
 from tidegate.datastream.window import TumblingEventTimeWindows

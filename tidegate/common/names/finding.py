@@ -13,11 +13,16 @@ for no module that it does not use.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from opcode import opmap
+from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["Names", "elsewhere", "finding", "removed"]
+from tidegate.common.names.places import names_of, suggest_name
+
+__all__ = ["Names", "connector", "elsewhere", "finding", "removed"]
 
 ModuleMember: TypeAlias = Any
 """What a module has under a name: a class, a function, a constant."""
@@ -27,15 +32,31 @@ Names = Mapping[str, Callable[[], ModuleMember]]
 
 
 def finding(module: str, *tables: Names) -> Callable[[str], ModuleMember]:
-    """Returns the ``__getattr__`` of ``module``. It raises ``AttributeError`` for a name in none of the tables."""
+    """Returns the ``__getattr__`` of ``module``. For a name in none of the tables it raises ``AttributeError``, or ``ImportError`` where
+    the name is imported; both say which name is meant, where one is near."""
     known = {name: find for table in tables for name, find in table.items()}
 
     def find(name: str) -> ModuleMember:
         if name in known:
             return known[name]()
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if name.startswith("_"):  # what copy, inspect and the import system ask of every module
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        there = (
+            {other for other in vars(sys.modules[module]) if not other.startswith("_")}
+            if module in sys.modules
+            else set()
+        )
+        meant = suggest_name(module, name, sorted({*known, *there}))
+        if _is_imported(sys._getframe(1)):
+            raise ImportError(f"cannot import name {name!r} from {module!r}{meant}", name=module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{meant}")
 
     return find
+
+
+def connector(module: str) -> Callable[[str], ModuleMember]:
+    """Returns the ``__getattr__`` of a ``module`` that has the names of ``places.CONNECTORS``."""
+    return finding(module, {name: partial(_found, home, name) for name, home in names_of(module).items()})
 
 
 def elsewhere(home: str, names: str) -> Names:
@@ -51,6 +72,13 @@ def removed(names: str, instead: str) -> Names:
 
 def _found(home: str, name: str) -> ModuleMember:
     return getattr(importlib.import_module(home), name)
+
+
+def _is_imported(caller: FrameType) -> bool:
+    """Whether ``caller`` is at a ``from ... import``: that forgets the text of an ``AttributeError``, and others, such as ``hasattr``, take
+    nothing else."""
+    code = caller.f_code.co_code
+    return 0 <= caller.f_lasti < len(code) and code[caller.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def _refuse(name: str, instead: str) -> NoReturn:

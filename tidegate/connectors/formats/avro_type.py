@@ -17,7 +17,7 @@ from tidegate.model.values import Json
 AvroType: TypeAlias = Json
 """A type's name, a list of schemas for a union, or an object with ``type``: ``fastavro`` gives it when it has checked it."""
 
-MISSING = "needs packages that are not here: install tidegate[avro]"
+MISSING = "needs packages that are not here: pip install 'tidegate[avro]'"
 _BASES: dict[str, tuple[str, ...]] = {
     "date": ("int",),
     "time-millis": ("int",),

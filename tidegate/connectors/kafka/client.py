@@ -54,7 +54,7 @@ def library() -> Any:
     try:
         import confluent_kafka
     except ImportError as error:
-        raise InvalidJob("Kafka needs the package confluent-kafka: install tidegate[kafka]") from error
+        raise InvalidJob("Kafka needs the package confluent-kafka: pip install 'tidegate[kafka]'") from error
     return confluent_kafka
 
 

@@ -32,7 +32,7 @@ def library() -> Any:
     try:
         import psycopg
     except ImportError as error:
-        raise InvalidJob("the PostgreSQL sink needs the package psycopg: install tidegate[postgres]") from error
+        raise InvalidJob("the PostgreSQL sink needs the package psycopg: pip install 'tidegate[postgres]'") from error
     return psycopg
 
 

@@ -9,6 +9,7 @@ A ``Source`` makes both. There is one enumerator for a job, in a process of its 
 
 from __future__ import annotations
 
+from tidegate.common.names.finding import connector
 from tidegate.connectors.source.enumerator import (
     ReaderInfo,
     SplitEnumerator,
@@ -44,3 +45,5 @@ __all__ = [
     "SplitEnumeratorContext",
     "SplitsAssignment",
 ]
+
+__getattr__ = connector(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.missing_modules import say_which_is_meant
 from tidegate.datastream.connectors.base import DeliveryGuarantee, Sink, Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source"]
@@ -25,3 +26,5 @@ __getattr__ = finding(
     elsewhere("tidegate.datastream.connectors.pulsar", "PulsarSource PulsarSourceBuilder StartCursor StopCursor"),
     elsewhere("tidegate.datastream.connectors.rabbitmq", "RMQConnectionConfig RMQSink RMQSource"),
 )
+
+say_which_is_meant()

@@ -1,0 +1,29 @@
+"""What an import of a module below ``tidegate.connectors`` says that is not there: the module that is meant.
+
+Python asks the finders of ``sys.meta_path`` in turn; this one stands last, finds nothing, and is asked only about what no other has found.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from tidegate.common.names.places import ROOTS, suggest_module
+
+__all__ = ["say_which_is_meant"]
+
+
+class _Missing:
+    """The finder that refuses with a suggestion."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        if fullname.startswith(tuple(f"{root}." for root in ROOTS)):
+            raise ModuleNotFoundError(f"No module named {fullname!r}{suggest_module(fullname)}", name=fullname)
+
+
+def say_which_is_meant() -> None:
+    """Makes failed imports of modules of connectors name the right one, in this process."""
+    if _Missing not in sys.meta_path:
+        sys.meta_path.append(_Missing)
