@@ -97,7 +97,7 @@ __getattr__ = refusing(
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Gives a notebook the cells of SQL: IPython calls this for ``%load_ext tidegate.table``."""
+    """Registers the notebook magics of SQL; IPython calls this for ``%load_ext tidegate.table``."""
     from tidegate.table.sql_cells import register
 
     register(shell)

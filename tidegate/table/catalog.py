@@ -1,4 +1,4 @@
-"""Catalogs, databases and tables as objects, and what Flink's planner knows of a table's columns (PyFlink: ``pyflink.table.catalog``)."""
+"""Catalogs, databases, tables and columns as objects (PyFlink: ``pyflink.table.catalog``)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ObjectPath:
 
     @staticmethod
     def from_string(full_name: str) -> ObjectPath:
-        """Takes ``database.name`` apart. Raises ``InvalidJob`` for a name of other parts."""
+        """Parses ``database.name``. Raises ``InvalidJob`` for a name with more or fewer parts."""
         parts = full_name.split(".")
         if len(parts) != 2:
             raise InvalidJob(f"Cannot split '{full_name}' to get databaseName and objectName")
@@ -60,11 +60,11 @@ class ObjectPath:
         return self.object_name
 
     def get_full_name(self) -> str:
-        """Returns both with a dot between them."""
+        """Returns database and name, joined by a dot."""
         return f"{self.database_name}.{self.object_name}"
 
     def compare_to(self, other: ObjectPath) -> int:
-        """Returns a number below 0 for a name that stands before the other, 0 for the same and one above 0 otherwise."""
+        """Returns a number below 0 if this name sorts before the other, 0 if they are equal, and one above 0 otherwise."""
         return (self > other) - (self < other)
 
     def __str__(self) -> str:
@@ -97,19 +97,19 @@ class ObjectIdentifier:
         return self.object_name
 
     def to_object_path(self) -> ObjectPath:
-        """Returns it without the catalog."""
+        """Returns the path within the catalog: database and name."""
         return ObjectPath(self.database_name, self.object_name)
 
     def to_list(self) -> list[str]:
-        """Returns the three names."""
+        """Returns catalog, database and name."""
         return [self.catalog_name, self.database_name, self.object_name]
 
     def as_serializable_string(self) -> str:
-        """Returns it as a statement has it."""
+        """Returns the identifier quoted for use in a statement."""
         return ".".join("`" + name.replace("`", "``") + "`" for name in self.to_list())
 
     def as_summary_string(self) -> str:
-        """Returns it for people."""
+        """Returns the identifier as readable text."""
         return ".".join(self.to_list())
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class ObjectIdentifier:
 
 @dataclass(frozen=True)
 class CatalogDescriptor:
-    """A catalog that is to be made: its name and options, of which ``type`` is its kind."""
+    """The description of a catalog to create: its name and options, of which ``type`` is its kind."""
 
     catalog_name: str
     configuration: Configuration
@@ -126,7 +126,7 @@ class CatalogDescriptor:
 
     @staticmethod
     def of(catalog_name: str, configuration: Configuration, comment: str | None = None) -> CatalogDescriptor:
-        """Puts the parts together."""
+        """Describes a catalog."""
         return CatalogDescriptor(catalog_name, configuration, comment)
 
 
@@ -151,7 +151,7 @@ class CatalogDatabase:
         return self.comment
 
     def copy(self) -> CatalogDatabase:
-        """Returns an equal one."""
+        """Returns a copy."""
         return CatalogDatabase(self.get_properties(), self.comment)
 
     def get_description(self) -> str | None:
@@ -196,7 +196,7 @@ class CatalogBaseTable:
         return self.comment or ""
 
     def copy(self) -> CatalogBaseTable:
-        """Returns an equal one."""
+        """Returns a copy."""
         return CatalogBaseTable(self.schema, self.get_options(), self.partition_keys, self.comment)
 
     def get_description(self) -> str | None:
@@ -207,14 +207,15 @@ class CatalogBaseTable:
 
 
 class Catalog:
-    """A catalog of the session, which ``TableEnvironment.get_catalog`` finds. Each method raises ``InvalidStatement`` where Flink's catalog raises."""
+    """A catalog of the session, as ``TableEnvironment.get_catalog`` returns it. Each method raises ``InvalidStatement`` where Flink's catalog throws an
+    exception."""
 
     def __init__(self, j_catalog: Any, planner: Planner) -> None:
         self._j_catalog = j_catalog
         self._planner = planner
 
     def get_default_database(self) -> str:
-        """Returns the name of the database that is used where none is named."""
+        """Returns the name of the default database."""
         return str(self._ask("getDefaultDatabase"))
 
     def list_databases(self) -> list[str]:
@@ -227,19 +228,19 @@ class Catalog:
         return CatalogDatabase(dict(found.getProperties()), found.getComment())
 
     def database_exists(self, database_name: str) -> bool:
-        """Whether there is a database of this name."""
+        """Returns whether a database of this name exists."""
         return bool(self._ask("databaseExists", database_name))
 
     def create_database(self, name: str, database: CatalogDatabase, ignore_if_exists: bool) -> None:
-        """Makes a database."""
+        """Creates a database."""
         self._ask("createDatabase", name, self._java_database(database), ignore_if_exists)
 
     def drop_database(self, name: str, ignore_if_exists: bool) -> None:
-        """Removes a database."""
+        """Drops a database."""
         self._ask("dropDatabase", name, ignore_if_exists)
 
     def alter_database(self, name: str, new_database: CatalogDatabase, ignore_if_not_exists: bool) -> None:
-        """Gives a database other properties."""
+        """Replaces the properties of a database."""
         self._ask("alterDatabase", name, self._java_database(new_database), ignore_if_not_exists)
 
     def list_tables(self, database_name: str) -> list[str]:
@@ -263,11 +264,11 @@ class Catalog:
         return CatalogBaseTable(Schema(columns=columns), options, (), comment)
 
     def table_exists(self, table_path: ObjectPath) -> bool:
-        """Whether there is a table or view of this name."""
+        """Returns whether a table or view of this name exists."""
         return bool(self._ask("tableExists", self._path(table_path)))
 
     def create_table(self, table_path: ObjectPath, table: CatalogBaseTable, ignore_if_exists: bool) -> None:
-        """Makes a table."""
+        """Creates a table."""
         with self._planner.errors():
             made = self._planner.jvm.org.apache.flink.table.catalog.CatalogTable.newBuilder()
             made = made.schema(table.get_unresolved_schema().to_java(self._planner)).comment(table.get_comment())
@@ -275,11 +276,11 @@ class Catalog:
         self._ask("createTable", self._path(table_path), made, ignore_if_exists)
 
     def drop_table(self, table_path: ObjectPath, ignore_if_not_exists: bool) -> None:
-        """Removes a table or view."""
+        """Drops a table or view."""
         self._ask("dropTable", self._path(table_path), ignore_if_not_exists)
 
     def rename_table(self, table_path: ObjectPath, new_table_name: str, ignore_if_not_exists: bool) -> None:
-        """Gives a table or view another name in its database."""
+        """Renames a table or view within its database."""
         self._ask("renameTable", self._path(table_path), new_table_name, ignore_if_not_exists)
 
     def list_functions(self, database_name: str) -> list[str]:
@@ -287,7 +288,7 @@ class Catalog:
         return list(map(str, self._ask("listFunctions", database_name)))
 
     def function_exists(self, function_path: ObjectPath) -> bool:
-        """Whether there is a function of this name."""
+        """Returns whether a function of this name exists."""
         return bool(self._ask("functionExists", self._path(function_path)))
 
     def _ask(self, method: str, *arguments: object) -> Any:
@@ -304,7 +305,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: it is stored, computed, or metadata of the connector."""
+    """A column of a table: physical, computed, or metadata of the connector."""
 
     _name: str
     _type: DataType
@@ -326,11 +327,11 @@ class Column:
         return self._comment
 
     def is_physical(self) -> bool:
-        """Whether it is stored as a field of the rows."""
+        """Returns whether the column is physical, that is, a field of the stored rows."""
         return self._is_physical
 
     def is_persisted(self) -> bool:
-        """Whether it is written."""
+        """Returns whether the column is written to the table."""
         return self._is_persisted
 
     def as_summary_string(self) -> str:
@@ -342,7 +343,7 @@ class Column:
 
 
 class ResolvedSchema:
-    """Columns with their types, watermarks and the key of a table."""
+    """The schema of a table: columns with their types, watermarks and primary key."""
 
     def __init__(self, j_resolved_schema: Any, row_type: Callable[[Any], LogicalType]) -> None:
         self._type = row_type(j_resolved_schema)
@@ -363,7 +364,7 @@ class ResolvedSchema:
 
     @classmethod
     def of_row_type(cls, type: LogicalType) -> ResolvedSchema:
-        """The columns of a row type, all of them stored, without a key. This method is tidegate's own."""
+        """Returns the schema of a row type: physical columns without a primary key. This method is tidegate's own."""
         made = cls.__new__(cls)
         texts = [f"`{field.name.replace('`', '``')}` {data_type_of(field.type)}" for field in type.fields]
         made._type, made._key = type, []
@@ -397,11 +398,11 @@ class ResolvedSchema:
         return [column.get_data_type() for column in self._columns]
 
     def get_primary_key_indexes(self) -> list[int]:
-        """Returns the positions of the columns of the key; none: there is no key."""
+        """Returns the positions of the primary key's columns; none: there is no key."""
         return list(map(int, self._key))
 
     def to_physical_row_data_type(self) -> RowType:
-        """Returns the row type of the columns that are stored."""
+        """Returns the row type of the physical columns."""
         stored = [column for column in self._columns if column.is_physical()]
         return TableSchema([c.get_name() for c in stored], [c.get_data_type() for c in stored]).to_row_data_type()
 

@@ -9,21 +9,21 @@ __all__ = ["ChangelogMode"]
 
 @dataclass(frozen=True)
 class ChangelogMode:
-    """``changes``: ``append`` (inserts only), ``upsert`` (rows replace those with their key, deletions have the key) or ``all``."""
+    """A changelog mode: ``append`` (inserts only), ``upsert`` (rows replace those with their key, deletions have the key) or ``all``."""
 
     changes: str
 
     @staticmethod
     def insert_only() -> ChangelogMode:
-        """Inserts only."""
+        """Returns the mode of inserts only."""
         return ChangelogMode("append")
 
     @staticmethod
     def upsert() -> ChangelogMode:
-        """Changes by a key, without the rows before an update."""
+        """Returns the mode of upserts and deletions by key, without -U rows."""
         return ChangelogMode("upsert")
 
     @staticmethod
     def all() -> ChangelogMode:
-        """All kinds of rows."""
+        """Returns the mode of all row kinds."""
         return ChangelogMode("all")

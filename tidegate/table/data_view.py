@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class DataView(ABC):
-    """What both have in common."""
+    """The base class of collections in accumulators."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -25,7 +25,7 @@ class DataView(ABC):
 
 
 class ListView(DataView, Generic[T]):
-    """A list."""
+    """A list in an accumulator."""
 
     def __init__(self) -> None:
         self._list: list[T] = []
@@ -55,7 +55,7 @@ class ListView(DataView, Generic[T]):
 
 
 class MapView(DataView, Generic[K, V]):
-    """A map. Raises ``KeyError`` for a key that is not there."""
+    """A map in an accumulator. Raises ``KeyError`` for a missing key."""
 
     def __init__(self) -> None:
         self._dict: dict[K, V] = {}

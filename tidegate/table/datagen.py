@@ -1,4 +1,4 @@
-"""Rows for the ``datagen`` connector (Flink: ``DataGenTableSourceFactory``): by column a sequence or random values.
+"""The ``datagen`` connector (Flink: ``DataGenTableSourceFactory``): each column is a sequence or has random values.
 
 Every value is a function of the row's number and the column's name, so a restart generates the same rows again; timestamps, dates and times are of now.
 What is in a column has options by its path: ``fields.a.element.min``, ``fields.m.key.length``, ``fields.r.x.max``.
@@ -49,13 +49,13 @@ _OPTIONS_OF: dict[TypeRoot, tuple[str, ...]] = {
     TypeRoot.MULTISET: _COLLECTION,
     TypeRoot.ROW: ("null-rate",),
 }
-"""Those of other types are ``min``, ``max`` and ``null-rate``."""
+"""The options of a column by its type; those of other types are ``min``, ``max`` and ``null-rate``."""
 _SPAN = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """Called with the number of the first row and how many; gives a record batch."""
+    """Generates rows: called with the number of the first row and a count, it returns a record batch."""
 
     schema: pa.Schema
     options: dict[str, dict[str, str]]
@@ -63,7 +63,7 @@ class GeneratedRows:
 
     @staticmethod
     def of(schema: pa.Schema, table_options: Mapping[str, str]) -> GeneratedRows:
-        """Raises ``InvalidJob`` for an option or a type that is not there."""
+        """Makes the generator of a ``datagen`` table. Raises ``InvalidJob`` for an unknown option or a type without random values."""
         columns = schema.names
         options: dict[str, dict[str, str]] = {name: {} for name in columns}
         for key, text in table_options.items():
@@ -152,7 +152,7 @@ def _add_options(type: LogicalType, path: str, name: str, made: dict[str, str], 
 
 
 def check_type(field: pa.Field) -> None:
-    """Raises ``InvalidJob`` for a type of which no random values are made."""
+    """Raises ``InvalidJob`` for a type without random values."""
     if not _is_made(field.type):
         raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
 
@@ -223,7 +223,7 @@ def _of_part(options: Mapping[str, str], part: str) -> Mapping[str, str]:
 
 
 def _collection(kind: pa.DataType, options: Mapping[str, str], rows: NumpyColumn, name: str) -> pa.Array:
-    """Arrays, maps and multisets. A key that is drawn twice is there once."""
+    """Generates arrays, maps or multisets. A key that is drawn twice occurs once."""
     size = int(options.get("length", _DEFAULT_ELEMENTS))
     places = (rows[:, None] * np.uint64(size) + np.arange(size, dtype=np.uint64)).ravel()
     if pa.types.is_list(kind):
@@ -241,7 +241,7 @@ def _collection(kind: pa.DataType, options: Mapping[str, str], rows: NumpyColumn
 
 
 def _cut(made: pa.Array, drawn: NumpyColumn) -> pa.Array:
-    """The beginning of each text, from 1 sign to one less than all."""
+    """Truncates each text to a random length, from one character to one less than all."""
     values = made.to_pylist()
     longest = max(len(values[0]) - 1, 1) if values else 1
     ends = (splitmix64(drawn + np.uint64(977)) % np.uint64(longest)).tolist()

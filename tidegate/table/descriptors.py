@@ -28,15 +28,15 @@ ColumnType: TypeAlias = DataType | TypeInformation | str
 
 
 class HasStoredColumns(Protocol):
-    """What ``from_resolved_schema`` takes: a ``ResolvedSchema``."""
+    """A schema that ``from_resolved_schema`` accepts, such as a ``ResolvedSchema``."""
 
     def to_physical_row_data_type(self) -> RowType:
-        """Returns the row type of the columns that are stored."""
+        """Returns the row type of the physical columns."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns, watermark and key of a table (PyFlink: ``Schema``)."""
+    """The declared columns, watermark and primary key of a table (PyFlink: ``Schema``)."""
 
     Builder: ClassVar[type[SchemaBuilder]]
 
@@ -45,17 +45,17 @@ class Schema:
     watermarks: tuple[tuple[str, str | Expression], ...] = ()
     key: tuple[str, ...] = ()
     metadata: tuple[tuple[str, DataType | str, str | None, bool], ...] = ()
-    """Name, type, metadata key (``None``: the name), and whether it is only read."""
+    """Metadata columns: name, type, metadata key (``None``: the name), and whether the column is virtual, that is, read only."""
     order: tuple[str, ...] = ()
-    """The names of columns of all three kinds as they were declared; without it stored ones come first, then metadata, then computed ones."""
+    """The names of all columns in order of declaration; if empty, physical ones come first, then metadata columns, then computed ones."""
 
     @staticmethod
     def new_builder() -> SchemaBuilder:
-        """Starts a schema without columns."""
+        """Returns a builder of a schema."""
         return SchemaBuilder()
 
     def arrow_schema(self) -> pa.Schema:
-        """The columns as Arrow's. Raises ``InvalidJob`` for a type that was given as text, which the planner reads."""
+        """Returns the columns as an Arrow schema. Raises ``InvalidJob`` for a type that was given as text, which only the planner can parse."""
         fields = []
         for name, kind in self.columns.items():
             if isinstance(kind, str):
@@ -64,7 +64,7 @@ class Schema:
         return pa.schema(fields)
 
     def to_java(self, planner: Planner) -> Any:
-        """Flink's ``Schema``. Raises ``InvalidJob`` for a type of a stream."""
+        """Converts it to Flink's ``Schema``. Raises ``InvalidJob`` for a ``TypeInformation``, which only streams have."""
         declared: list[tuple[str, str, tuple[Any, ...]]] = []
         for name, kind in self.columns.items():
             if isinstance(kind, TypeInformation):
@@ -89,7 +89,7 @@ class Schema:
 
 
 class SchemaBuilder:
-    """Collects columns, then ``build`` (PyFlink: ``Schema.Builder``)."""
+    """Builds a ``Schema`` (PyFlink: ``Schema.Builder``)."""
 
     def __init__(self) -> None:
         self._columns: dict[str, ColumnType] = {}
@@ -110,7 +110,7 @@ class SchemaBuilder:
         return self
 
     def from_fields(self, field_names: list[str], field_data_types: list[DataType]) -> SchemaBuilder:
-        """Adds columns."""
+        """Adds a column for each name and type."""
         for name, kind in zip(field_names, field_data_types, strict=True):
             self.column(name, kind)
         return self
@@ -122,7 +122,7 @@ class SchemaBuilder:
         return self
 
     def from_schema(self, unresolved_schema: Schema) -> SchemaBuilder:
-        """Adds what another schema has."""
+        """Adds the columns, watermarks and key of another schema."""
         self._columns |= unresolved_schema.columns
         self._order += unresolved_schema.order or unresolved_schema.columns
         self._computed += unresolved_schema.computed
@@ -132,7 +132,7 @@ class SchemaBuilder:
         return self
 
     def column_by_expression(self, column_name: str, expr: str | Expression) -> SchemaBuilder:
-        """Adds a computed column."""
+        """Adds a computed column, such as ``("total", "a + b")``."""
         self._order.append(column_name)
         self._computed.append((column_name, expr))
         return self
@@ -140,31 +140,31 @@ class SchemaBuilder:
     def column_by_metadata(
         self, column_name: str, data_type: DataType | str, metadata_key: str | None = None, is_virtual: bool = False
     ) -> SchemaBuilder:
-        """Adds a column of what a connector knows of a row beside its fields: of a stream, its ``rowtime``."""
+        """Adds a metadata column, which a connector provides besides the fields of a row: for a stream, its ``rowtime``."""
         self._order.append(column_name)
         self._metadata.append((column_name, data_type, metadata_key, is_virtual))
         return self
 
     def watermark(self, column_name: str, watermark_expr: str | Expression) -> SchemaBuilder:
-        """Makes a column event time."""
+        """Makes a column the event time, with the expression of its watermark."""
         self._watermarks.append((column_name, watermark_expr))
         return self
 
     def from_resolved_schema(self, resolved_schema: HasStoredColumns) -> SchemaBuilder:
-        """Adds the columns that are stored of a table that is there."""
+        """Adds the physical columns of a resolved schema."""
         return self.from_row_data_type(resolved_schema.to_physical_row_data_type())
 
     def primary_key_named(self, constraint_name: str, *column_names: str) -> SchemaBuilder:
-        """As ``primary_key``; the name is for people."""
+        """Declares the primary key; the name of the constraint has no effect."""
         return self.primary_key(*column_names)
 
     def primary_key(self, *column_names: str) -> SchemaBuilder:
-        """Declares the key, which nothing enforces."""
+        """Declares the primary key, which is not enforced."""
         self._key = column_names
         return self
 
     def build(self) -> Schema:
-        """Returns the schema. Raises ``InvalidJob`` when it says nothing."""
+        """Returns the schema. Raises ``InvalidJob`` for an empty one."""
         if not (self._columns or self._computed or self._metadata or self._watermarks or self._key):
             raise InvalidJob("a table needs at least one column")
         return Schema(
@@ -196,18 +196,18 @@ class FormatDescriptor:
 
     @staticmethod
     def for_format(format: str) -> FormatDescriptorBuilder:
-        """Starts a format."""
+        """Returns a builder of a format descriptor."""
         return FormatDescriptorBuilder(FormatDescriptor(format))
 
 
 @dataclass
 class FormatDescriptorBuilder:
-    """Collects options, then ``build`` (PyFlink: ``FormatDescriptor.Builder``)."""
+    """Builds a ``FormatDescriptor`` (PyFlink: ``FormatDescriptor.Builder``)."""
 
     _descriptor: FormatDescriptor
 
     def option(self, key: str, value: object) -> FormatDescriptorBuilder:
-        """Sets an option, without the name of the format before it."""
+        """Sets an option, named without the format's prefix."""
         self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: _text(value)})
         return self
 
@@ -218,7 +218,7 @@ class FormatDescriptorBuilder:
 
 @dataclass(frozen=True)
 class TableDescriptor:
-    """A table: its connector, columns and options (PyFlink: ``TableDescriptor``). Its connector is looked up when the table is used."""
+    """The description of a table: its connector, schema and options (PyFlink: ``TableDescriptor``). The connector is looked up when the table is used."""
 
     Builder: ClassVar[type[TableDescriptorBuilder]]
 
@@ -237,7 +237,7 @@ class TableDescriptor:
         return {"connector": self.connector, **self.options}
 
     def get_partition_keys(self) -> list[str]:
-        """Returns the columns by which files are dealt to folders."""
+        """Returns the partition columns."""
         return list(self.partition_keys)
 
     def get_comment(self) -> str | None:
@@ -246,11 +246,11 @@ class TableDescriptor:
 
     @staticmethod
     def for_connector(connector: str) -> TableDescriptorBuilder:
-        """Starts a table of a connector."""
+        """Returns a builder of a table with this connector."""
         return TableDescriptorBuilder(TableDescriptor(connector))
 
     def to_java(self, planner: Planner) -> Any:
-        """Flink's ``TableDescriptor``."""
+        """Converts it to Flink's ``TableDescriptor``."""
         builder = planner.api.TableDescriptor.forConnector(self.connector)
         if self.columns is not None:
             builder.schema(self.columns.to_java(planner))
@@ -265,12 +265,12 @@ class TableDescriptor:
 
 @dataclass
 class TableDescriptorBuilder:
-    """Collects schema and options, then ``build`` (PyFlink: ``TableDescriptor.Builder``)."""
+    """Builds a ``TableDescriptor`` (PyFlink: ``TableDescriptor.Builder``)."""
 
     _descriptor: TableDescriptor
 
     def schema(self, schema: Schema) -> TableDescriptorBuilder:
-        """Sets the columns."""
+        """Sets the schema."""
         self._descriptor = replace(self._descriptor, columns=schema)
         return self
 
@@ -282,8 +282,8 @@ class TableDescriptorBuilder:
     def format(
         self, format: str | FormatDescriptor, format_option: ConfigOption[Any] | None = None
     ) -> TableDescriptorBuilder:
-        """Sets the format, with its options. ``format_option``: the option that names it, such as ``key.format``, before whose last part its own
-        options stand."""
+        """Sets the format and its options. ``format_option``: the option that names the format, such as ``key.format``, whose prefix the format's
+        options get too."""
         found = FormatDescriptor(format) if isinstance(format, str) else format
         name = "format" if format_option is None else format_option.key
         self.option(name, found.format)
@@ -293,7 +293,7 @@ class TableDescriptorBuilder:
         return self
 
     def partitioned_by(self, *partition_keys: str) -> TableDescriptorBuilder:
-        """Sets the columns by which files are dealt to folders."""
+        """Sets the partition columns."""
         self._descriptor = replace(self._descriptor, partition_keys=partition_keys)
         return self
 

@@ -1,4 +1,4 @@
-"""`TableEnvironment` and `StreamTableEnvironment`: where tables are named and statements are run (PyFlink: ``pyflink.table.table_environment``).
+"""`TableEnvironment` and `StreamTableEnvironment`, in which tables are registered and statements run (PyFlink: ``pyflink.table.table_environment``).
 
     statement or Table ─▶ Flink's planner, in a Java process ─▶ compiled plan ─▶ operators on streams of Arrow batches ─▶ a job
 
@@ -108,11 +108,11 @@ _REFUSED = {
     **dict.fromkeys(("load_module", "unload_module", "use_modules"), _MODULES),
     "register_catalog": "takes a catalog of Java: make one with create_catalog(), or with CREATE CATALOG",
 }  # fmt: skip
-"""Methods of PyFlink that are not there -> why."""
+"""Methods of PyFlink that are not supported, with the reason."""
 
 
 class TableConfig:
-    """The options of a table environment, or of none (PyFlink: ``TableConfig``)."""
+    """The options of a table environment, or options that belong to none (PyFlink: ``TableConfig``)."""
 
     def __init__(self, environment: TableEnvironment | None = None) -> None:
         self._environment = environment
@@ -120,7 +120,7 @@ class TableConfig:
 
     @staticmethod
     def get_default() -> TableConfig:
-        """Returns options of no environment, none of them set."""
+        """Returns a configuration without options that belongs to no environment."""
         return TableConfig()
 
     def set(self, key: str, value: str) -> TableConfig:
@@ -139,27 +139,27 @@ class TableConfig:
         return self
 
     def get(self, key: str, default_value: str) -> str:
-        """Returns what was set, or the default."""
+        """Returns an option's value, or the default."""
         return self._options.get(key, default_value)
 
     def to_map(self) -> dict[str, str]:
-        """Returns all that was set."""
+        """Returns all options that were set."""
         return dict(self._options)
 
     def get_configuration(self) -> TableConfig:
-        """Returns this: ``set_string`` works on it."""
+        """Returns this configuration itself, which also has ``set_string``."""
         return self
 
     def set_string(self, key: str, value: str) -> TableConfig:
-        """As ``set``."""
+        """Sets an option."""
         return self.set(key, value)
 
     def set_integer(self, key: str, value: int) -> TableConfig:
-        """As ``set``."""
+        """Sets an option to a number."""
         return self.set(key, str(value))
 
     def set_boolean(self, key: str, value: bool) -> TableConfig:
-        """As ``set``."""
+        """Sets an option to ``true`` or ``false``."""
         return self.set(key, str(value).lower())
 
     def set_local_timezone(self, timezone_id: str) -> None:
@@ -167,23 +167,23 @@ class TableConfig:
         self.set(_TIME_ZONE, timezone_id)
 
     def get_local_timezone(self) -> str:
-        """Returns the session's time zone; of no environment ``default``, where none was set."""
+        """Returns the session's time zone; ``default`` where none was set and the options belong to no environment."""
         return self.get(_TIME_ZONE, "default") if self._environment is None else self._environment._time_zone()
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> None:
-        """Sets how long the state of a key that no row has is kept; zero: for ever."""
+        """Sets how long state of an idle key is kept (``table.exec.state.ttl``); zero: for ever."""
         self.set("table.exec.state.ttl", f"{round(duration.total_seconds() * 1000)} ms")
 
     def get_idle_state_retention(self) -> datetime.timedelta:
-        """Returns how long the state of a key that no row has is kept; zero: for ever."""
+        """Returns how long state of an idle key is kept; zero: for ever."""
         return datetime.timedelta(milliseconds=parse_duration_ms(self.get("table.exec.state.ttl", "0 ms")))
 
     def set_max_generated_code_length(self, max_generated_code_length: int) -> None:
-        """Sets an option of Flink's planner, which generates no code here."""
+        """Sets an option of Flink's code generation, which has no effect here."""
         self.set(_MAX_CODE, str(max_generated_code_length))
 
     def get_max_generated_code_length(self) -> int:
-        """Returns what was set, or Flink's default."""
+        """Returns the option's value, or Flink's default."""
         return int(self.get(_MAX_CODE, "4000"))
 
     def set_sql_dialect(self, sql_dialect: int) -> None:
@@ -197,21 +197,21 @@ class TableConfig:
         return SqlDialect.DEFAULT
 
     def set_python_executable(self, python_exec: str) -> None:
-        """Sets the interpreter of functions, which is that of the TaskManagers' (``python.executable``)."""
+        """Sets the Python interpreter of the TaskManagers, which runs users' functions (``python.executable``)."""
         self.set(_PYTHON, python_exec)
 
     def get_python_executable(self) -> str | None:
-        """Returns what was set; ``None``: nothing."""
+        """Returns the Python interpreter that was set; ``None``: none was."""
         return self._options.get(_PYTHON)
 
     def add_configuration(self, configuration: Configuration) -> None:
-        """Sets the options of a configuration."""
+        """Sets all options of a configuration."""
         for key, value in configuration.to_dict().items():
             self.set(key, value)
 
 
 class TableEnvironment:
-    """Tables by name, and statements over them. Java is started by the first thing that needs Flink's planner."""
+    """Registers tables and runs statements over them. The planner's Java process starts at the first operation that needs it."""
 
     def __init__(self, settings: EnvironmentSettings, options: Mapping[str, str] | None = None) -> None:
         self._settings = settings
@@ -235,7 +235,7 @@ class TableEnvironment:
 
     @property
     def planner(self) -> Planner:
-        """Flink's planner, started when it is first asked for. Raises ``PlannerUnavailable``."""
+        """Returns Flink's planner; the first use starts it. Raises ``PlannerUnavailable``."""
         from tidegate.table._planner.session import running_planner
 
         return running_planner()
@@ -251,7 +251,7 @@ class TableEnvironment:
         return self._made
 
     def row_type(self, j_resolved_schema: Any) -> LogicalType:
-        """The columns of a resolved schema of Java's."""
+        """Converts a Java ``ResolvedSchema`` to a row type."""
         names = list(j_resolved_schema.getColumnNames())
         types = list(j_resolved_schema.getColumnDataTypes())
         fields = [
@@ -263,31 +263,31 @@ class TableEnvironment:
     # --- tables by name ------------------------------------------------------------------------------
 
     def from_path(self, path: str) -> Table:
-        """Returns a table or view by its name, which may begin with catalog and database. Raises ``InvalidStatement``."""
+        """Returns a registered table or view; the name may include catalog and database. Raises ``InvalidStatement``."""
         return Table(lambda: self._from(path), self)
 
     def scan(self, *table_path: str) -> Table:
-        """As ``from_path``, of the parts of the name."""
+        """Returns a registered table or view by the parts of its name."""
         return self.from_path(".".join(f"`{part}`" for part in table_path))
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
-        """Returns a table without a name."""
+        """Returns the table that a descriptor describes, without registering it."""
         return Table(lambda: self._from(descriptor.to_java(self.planner)), self)
 
     def from_elements(
         self, elements: Iterable[object], schema: RowType | Sequence[str] | None = None, verify_schema: bool = True
     ) -> Table:
-        """Returns a table of rows: tuples, lists, ``Row`` or dicts. ``schema`` is a ``DataTypes.ROW``, or names: types are then those
-        of the values. Raises ``SchemaMismatch`` for a value that does not fit."""
+        """Returns a table of the given rows: tuples, lists, ``Row`` or dicts. ``schema``: a ``DataTypes.ROW``, or column names whose types are
+        inferred. Raises ``SchemaMismatch`` for a value that does not fit."""
         return self._table_of(table_of(list(elements), schema))
 
     def from_pandas(self, pdf: PandasFrame, schema: PandasSchema = None, splits_num: int = 1) -> Table:
-        """Returns a table of a frame's rows. ``schema``: names, types or a ``DataTypes.ROW``."""
+        """Returns a table of the rows of a pandas frame. ``schema``: names, types or a ``DataTypes.ROW``."""
         found = pandas_table(pdf, schema)
         return self._table_of(found if isinstance(found, pa.Table) else pa.Table.from_pandas(found))
 
     def create_temporary_view(self, view_path: str, table_or_data_stream: Table) -> None:
-        """Names a query."""
+        """Registers a query as a temporary view."""
         if not isinstance(table_or_data_stream, Table):
             raise InvalidJob("create_temporary_view() takes a Table; StreamTableEnvironment takes a DataStream, too")
         with self.planner.errors():
@@ -301,7 +301,7 @@ class TableEnvironment:
         descriptor: TableDescriptor,
         ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
     ) -> None:
-        """Names a table."""
+        """Registers a temporary table."""
         with self.planner.errors():
             self._j_tenv.createTemporaryTable(path, descriptor.to_java(self.planner), bool(ignoreIfExists))
 
@@ -311,32 +311,32 @@ class TableEnvironment:
         descriptor: TableDescriptor,
         ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
     ) -> None:
-        """Names a table in its catalog."""
+        """Registers a table in its catalog."""
         with self.planner.errors():
             self._j_tenv.createTable(path, descriptor.to_java(self.planner), bool(ignoreIfExists))
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool | None = False) -> None:
-        """Names a query in its catalog."""
+        """Registers a query as a view in its catalog."""
         with self.planner.errors():
             self._j_tenv.createView(view_path, table._j_table, bool(ignore_if_exists))
 
     def drop_table(self, table_path: str, ignore_if_not_exists: bool | None = True) -> bool:
-        """Removes a table from its catalog; ``False``: there was none. Raises ``InvalidStatement`` for a temporary one, and for none where that is
-        not ignored."""
+        """Drops a table from its catalog; returns whether it existed. Raises ``InvalidStatement`` for a temporary table, and for a missing one unless
+        that is ignored."""
         with self.planner.errors():
             return bool(self._j_tenv.dropTable(table_path, bool(ignore_if_not_exists)))
 
     def drop_view(self, view_path: str, ignore_if_not_exists: bool | None = True) -> bool:
-        """Removes a view from its catalog; ``False``: there was none. Raises ``InvalidStatement`` as ``drop_table`` does."""
+        """Drops a view from its catalog; returns whether it existed. Raises ``InvalidStatement`` as ``drop_table`` does."""
         with self.planner.errors():
             return bool(self._j_tenv.dropView(view_path, bool(ignore_if_not_exists)))
 
     def drop_temporary_table(self, table_path: str) -> bool:
-        """Forgets a name; ``False``: there was none."""
+        """Drops a temporary table; returns whether it existed."""
         return bool(self._j_tenv.dropTemporaryTable(table_path))
 
     def drop_temporary_view(self, view_path: str) -> bool:
-        """Forgets a name; ``False``: there was none."""
+        """Drops a temporary view; returns whether it existed."""
         return bool(self._j_tenv.dropTemporaryView(view_path))
 
     def list_tables(self) -> list[str]:
@@ -356,7 +356,7 @@ class TableEnvironment:
         return sorted(map(str, self._j_tenv.listTemporaryViews()))
 
     def list_modules(self) -> list[str]:
-        """Returns the names of modules, which have functions."""
+        """Returns the names of the modules in use, which provide functions."""
         return [name for name in map(str, self._j_tenv.listModules()) if name != "tidegate"]
 
     def list_catalogs(self) -> list[str]:
@@ -372,17 +372,17 @@ class TableEnvironment:
         return sorted(map(str, self._j_tenv.listMaterializedTables()))
 
     def list_full_modules(self) -> list[ModuleEntry]:
-        """Returns the modules that are loaded, and whether each is used."""
+        """Returns the loaded modules, and whether each is in use."""
         found = [ModuleEntry(str(entry.name()), bool(entry.used())) for entry in self._j_tenv.listFullModules()]
         return [entry for entry in found if entry.name() != "tidegate"]
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:
-        """Returns a catalog; ``None``: there is none."""
+        """Returns a catalog by name; ``None``: there is none."""
         found = self._j_tenv.getCatalog(catalog_name)
         return Catalog(found.get(), self.planner) if found.isPresent() else None
 
     def create_catalog(self, catalog_name: str, catalog_descriptor: CatalogDescriptor) -> None:
-        """Makes a catalog. Raises ``InvalidStatement`` where Flink has no catalog of these options."""
+        """Creates a catalog. Raises ``InvalidStatement`` where Flink has no catalog of these options."""
         planner = self.planner
         with planner.errors():
             configuration = planner.jvm.org.apache.flink.configuration.Configuration()
@@ -418,22 +418,21 @@ class TableEnvironment:
     # --- what jobs need ------------------------------------------------------------------------------
 
     def add_python_file(self, file_path: str) -> None:
-        """Adds a module, a package or a folder, which functions import from."""
+        """Adds a module, a package or a folder that users' functions import."""
         self._prepared.append(lambda env: env.add_python_file(file_path))
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Sets the packages that functions need, as of pip's file of requirements."""
+        """Sets the packages that users' functions need, as a requirements file of pip."""
         self._prepared.append(lambda env: env.set_python_requirements(requirements_file_path, requirements_cache_dir))
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Adds an archive, which is unpacked where functions run."""
+        """Adds an archive, which is unpacked where users' functions run."""
         self._prepared.append(lambda env: env.add_python_archive(archive_path, target_dir))
 
     # --- functions -----------------------------------------------------------------------------------
 
     def create_temporary_system_function(self, name: str, function: object) -> None:
-        """Names a function for all catalogs; it hides one of Flink's own with that name. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not
-        make."""
+        """Registers a function for all catalogs; it hides a built-in one of that name. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
         made = wrapped(function)
         if self._settings.is_streaming or made.kind != "scalar":
             with self.planner.errors():
@@ -445,7 +444,7 @@ class TableEnvironment:
     register_function = create_temporary_system_function
 
     def create_temporary_function(self, path: str, function: object) -> None:
-        """Names a function in a catalog and database. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
+        """Registers a function in a catalog and database. Raises ``TypeError`` for what ``udf`` or ``udtf`` did not make."""
         made = wrapped(function)
         if not self._settings.is_streaming and made.kind == "scalar":
             name = self._function_path(path).split("`.`")[-1].rstrip("`")
@@ -457,31 +456,31 @@ class TableEnvironment:
         self._functions[self._function_path(path)] = made
 
     def drop_temporary_system_function(self, name: str) -> bool:
-        """Forgets a name; ``False``: there was none."""
+        """Drops a temporary system function; returns whether it existed."""
         with self.planner.errors():
             was_there = bool(self._j_tenv.dropTemporarySystemFunction(name))
         return self._functions.pop(name.lower(), None) is not None or was_there
 
     def drop_temporary_function(self, path: str) -> bool:
-        """Forgets a name; ``False``: there was none."""
+        """Drops a temporary function; returns whether it existed."""
         with self.planner.errors():
             was_there = bool(self._j_tenv.dropTemporaryFunction(path))
         self._functions.pop(self._function_path(path), None)
         return was_there
 
     def drop_function(self, path: str) -> bool:
-        """Removes a function that ``CREATE FUNCTION`` named; ``False``: there was none."""
+        """Drops a function that ``CREATE FUNCTION`` created; returns whether it existed."""
         was_there = self._functions.pop(self._function_path(path), None) is not None
         with self.planner.errors():
             self._j_tenv.dropTemporaryFunction(path)
             return bool(self._j_tenv.dropFunction(path)) or was_there
 
     def list_functions(self) -> list[str]:
-        """Returns the names of functions, Flink's own among them, sorted."""
+        """Returns the names of functions, including Flink's built-in ones, sorted."""
         return sorted(map(str, self._j_tenv.listFunctions()))
 
     def list_user_defined_functions(self) -> list[str]:
-        """Returns the names that were given to functions of users, sorted."""
+        """Returns the names of registered users' functions, sorted."""
         return sorted(map(str, self._j_tenv.listUserDefinedFunctions()))
 
     def _check_free(self, name: str) -> None:
@@ -491,7 +490,7 @@ class TableEnvironment:
             )
 
     def _function_path(self, path: str) -> str:
-        """The name that a plan has for a function of a catalog."""
+        """Returns the name by which plans call a function of a catalog."""
         with self.planner.errors():
             parsed = self._j_tenv.getParser().parseIdentifier(path)
             catalog = parsed.getCatalogName().orElse(self.get_current_catalog())
@@ -503,7 +502,7 @@ class TableEnvironment:
         return str(j_identifier.asSerializableString()).lower()
 
     def _create_function(self, operation: Any, *, is_system: bool) -> TableResult:
-        """CREATE FUNCTION; one that is not temporary lives as long as the environment, as its catalog does."""
+        """Runs CREATE FUNCTION. A function that is not temporary lives as long as the environment, as its catalog does."""
         definition = operation.getCatalogFunction()
         if str(definition.getFunctionLanguage()) != "PYTHON":
             raise InvalidJob("CREATE FUNCTION: functions are Python's: add LANGUAGE PYTHON")
@@ -526,13 +525,13 @@ class TableEnvironment:
     # --- statements ----------------------------------------------------------------------------------
 
     def sql_query(self, query: str) -> Table:
-        """Returns the table of a query. Raises ``InvalidStatement`` with line, column and the text underlined."""
+        """Returns the result of a query as a table. Raises ``InvalidStatement`` with line, column and the text underlined."""
         with self.planner.errors(query):
             made = self._j_tenv.sqlQuery(query)
         return Table(lambda: made, self)
 
     def execute_sql(self, stmt: str) -> TableResult:
-        """Runs one statement: a query, whose rows come back; INSERT, as a job that runs on; or DDL, SHOW, DESCRIBE, EXPLAIN, SET, USE.
+        """Runs one statement: a query, whose rows are returned; INSERT, as a job in the background; or DDL, SHOW, DESCRIBE, EXPLAIN, SET, USE.
 
         Raises ``InvalidStatement`` where Flink refuses it, ``UnsupportedPlan`` for what cannot be run yet."""
         sql = stmt.rstrip().removesuffix(";")  # what is in front stays: errors count lines and columns from it
@@ -573,17 +572,17 @@ class TableEnvironment:
             return self._rows_of(self._j_tenv.executeInternal(operation))
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
-        """Returns the plans of a query, an INSERT or a statement set, in Flink's words."""
+        """Returns Flink's explanation of a query, an INSERT or a statement set."""
         with self.planner.errors(stmt):
             (operation,) = list(self._j_tenv.getParser().parse(stmt.rstrip().removesuffix(";")))
         return self._explained(operation, [detail.name for detail in extra_details])
 
     def explain_table(self, j_table: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
-        """Returns the plans of a query, in Flink's words."""
+        """Returns Flink's explanation of a query."""
         return self._explained(j_table.getQueryOperation(), [detail.name for detail in extra_details])
 
     def explain_pipeline(self, j_pipeline: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
-        """Returns the plans of what writes tables, in Flink's words."""
+        """Returns Flink's explanation of a pipeline that writes tables."""
         return self._plans_of(j_pipeline.explain, j_pipeline.compilePlan, [detail.name for detail in extra_details])
 
     def _explained(self, operation: Any, details: Sequence[str]) -> str:
@@ -602,8 +601,8 @@ class TableEnvironment:
         return self._plans_of(explain, compiled, details)
 
     def _plans_of(self, explain: Callable[[Any, Any], Any], compiled: Callable[[], Any], details: Sequence[str]) -> str:
-        """What Flink's ``explain`` gives. It makes Flink's operators to do so, of which those that call Python's functions are not there: then the
-        compiled plan is drawn."""
+        """Returns Flink's explanation. Where that needs Flink's operators of Python functions, which are missing here, returns a drawing of the
+        compiled plan."""
         api = self.planner.api
         kinds = self.planner.array(api.ExplainDetail, [getattr(api.ExplainDetail, detail) for detail in details])
         try:
@@ -616,38 +615,38 @@ class TableEnvironment:
             return f"== Optimized Execution Plan ==\n{draw(decode_plan(plan_text(compiled(), self.planner)))}"
 
     def create_statement_set(self) -> StatementSet:
-        """Returns a set of statements that become one job."""
+        """Returns an empty statement set, whose INSERTs run as one job."""
         return StatementSet(self)
 
     def compile_plan_sql(self, stmt: str) -> CompiledPlan:
-        """Returns the compiled plan of an INSERT or a statement set."""
+        """Compiles an INSERT or a statement set to a plan."""
         with self.planner.errors(stmt):
             return CompiledPlan(plan_text(self._j_tenv.compilePlanSql(stmt), self.planner), self)
 
     def load_plan(self, plan_reference: PlanReference | str | Path) -> CompiledPlan:
-        """Returns the compiled plan of a reference, or of a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
+        """Loads a compiled plan from a reference or a file. Raises ``InvalidJob`` when it cannot be read. Needs no Java."""
         given = plan_reference if isinstance(plan_reference, PlanReference) else PlanReference.from_file(plan_reference)
         return CompiledPlan(given.text(), self)
 
     def execute_plan(self, plan_reference: PlanReference | str | Path) -> TableResult:
-        """Runs the compiled plan of a reference, or of a file. Raises as ``load_plan`` does."""
+        """Runs the compiled plan of a reference or a file. Raises as ``load_plan`` does."""
         return self.load_plan(plan_reference).execute()
 
     # --- running -------------------------------------------------------------------------------------
 
     def compile_pipeline(self, j_pipeline: Any) -> CompiledPlan:
-        """Returns the compiled plan of what writes a table."""
+        """Compiles a pipeline that writes a table to a plan."""
         with self.planner.errors():
             return CompiledPlan(plan_text(j_pipeline.compilePlan(), self.planner), self)
 
     def run_pipeline(self, j_pipeline: Any) -> TableResult:
-        """Runs what writes a table."""
+        """Runs a pipeline that writes a table."""
         with self.planner.errors():
             text = plan_text(j_pipeline.compilePlan(), self.planner)
         return self._run(text)
 
     def collect_table(self, j_table: Any) -> TableResult:
-        """Runs a query whose rows come back."""
+        """Runs a query and returns its rows."""
         planner = self.planner
         with planner.errors():
             target = planner.api.TableDescriptor.forConnector(COLLECT).build()
@@ -675,7 +674,7 @@ class TableEnvironment:
         return TableResult(kind, rows=rows, job=job, writes_tables=True)
 
     def _submit(self, env: StreamExecutionEnvironment, name: str) -> JobClient | None:
-        """Starts a job that writes tables; with ``table.dml-sync`` it is over when this returns."""
+        """Starts a job that writes tables; with ``table.dml-sync`` it waits until the job has finished."""
         job = env.execute_async(name)
         if self._options.get("table.dml-sync", "false").lower() == "true":
             job.get_job_execution_result().result()
@@ -759,7 +758,7 @@ class TableEnvironment:
         return done() if is_done else TableResult(kind, rows=rows)
 
     def __getattr__(self, name: str) -> object:
-        """Only reached for names that are not there."""
+        """Raises ``AttributeError`` with a reason for methods of PyFlink that are not supported."""
         if name.startswith("_"):
             raise AttributeError(name)
         why = _REFUSED.get(name, "is not available in tidegate yet")
@@ -767,7 +766,7 @@ class TableEnvironment:
 
 
 class StatementSet:
-    """INSERTs that become one job (PyFlink: ``StatementSet``)."""
+    """A set of INSERTs that run as one job (PyFlink: ``StatementSet``)."""
 
     def __init__(self, t_env: TableEnvironment) -> None:
         self._t_env = t_env
@@ -783,22 +782,22 @@ class StatementSet:
     def add_insert(
         self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
     ) -> StatementSet:
-        """Adds a table to write."""
+        """Adds a table to write to a target."""
         return self.add(table.insert_into(target_path_or_descriptor, overwrite))
 
     def add(self, table_pipeline: TablePipeline) -> StatementSet:
-        """Adds what ``insert_into`` gave."""
+        """Adds a pipeline of ``Table.insert_into``."""
         with self._t_env.planner.errors():
             self._j_set.add(table_pipeline._j_table_pipeline)
         self._is_empty = False
         return self
 
     def explain(self, *extra_details: ExplainDetail) -> str:
-        """Returns the plans in Flink's words."""
+        """Returns Flink's explanation."""
         return self._t_env.explain_pipeline(self._j_set, extra_details)
 
     def print_explain(self, *extra_details: ExplainDetail) -> None:
-        """Prints the plans."""
+        """Prints Flink's explanation."""
         print(self.explain(*extra_details))  # noqa: T201
 
     def compile_plan(self) -> CompiledPlan:
@@ -807,14 +806,14 @@ class StatementSet:
             return CompiledPlan(plan_text(self._j_set.compilePlan(), self._t_env.planner), self._t_env)
 
     def execute(self) -> TableResult:
-        """Runs all of them as one job."""
+        """Runs all INSERTs as one job."""
         made = self.compile_plan()
         self._clear()
         return made.execute()
 
     def attach_as_datastream(self) -> None:
-        """Adds all of them to the stream environment, whose ``execute`` runs them beside its streams; the set is empty then. Raises ``InvalidJob`` for a
-        set of an environment without streams."""
+        """Adds all INSERTs to the stream environment, whose ``execute`` runs them with its streams; the set is empty afterwards. Raises ``InvalidJob``
+        in an environment without streams."""
         if not isinstance(self._t_env, StreamTableEnvironment):
             raise InvalidJob("attach_as_datastream() is for the sets of a StreamTableEnvironment: execute() runs these")
         if self._is_empty:
@@ -830,7 +829,7 @@ class StatementSet:
 
 
 class CompiledPlan:
-    """A plan that runs without Java, and that can be kept in a file (PyFlink: ``CompiledPlan``)."""
+    """A plan that runs without Java and can be saved to a file (PyFlink: ``CompiledPlan``)."""
 
     def __init__(self, text: str, t_env: TableEnvironment) -> None:
         self._text = text
@@ -845,7 +844,7 @@ class CompiledPlan:
         print(self._text)  # noqa: T201
 
     def print_explain(self, *extra_details: ExplainDetail) -> None:
-        """Prints the nodes of the plan as a tree for each sink."""
+        """Prints the nodes of the plan as one tree for each sink."""
         print(self.explain(*extra_details))  # noqa: T201
 
     def get_flink_version(self) -> str:
@@ -853,7 +852,7 @@ class CompiledPlan:
         return str(json.loads(self._text)["flinkVersion"])
 
     def write_to_file(self, file: str | Path, ignore_if_exists: bool = False) -> None:
-        """Writes the plan. Raises ``InvalidJob`` when the file is there already, and for functions without a name."""
+        """Saves the plan. Raises ``InvalidJob`` if the file exists, and for functions without a name."""
         for call in (call for node in decode_plan(self._text).nodes for call in calls(node)):
             unnamed = UNNAMED.by_name.get(call.function)
             if unnamed is not None:
@@ -869,16 +868,16 @@ class CompiledPlan:
                 raise InvalidJob(f"there is a file {file} already: remove it, or give ignore_if_exists") from None
 
     def explain(self, *extra_details: ExplainDetail) -> str:
-        """Returns the nodes of the plan as a tree for each sink; a plan that is compiled has no further details."""
+        """Returns the nodes of the plan as one tree for each sink; further details are not available."""
         return draw(decode_plan(self._text))
 
     def execute(self) -> TableResult:
-        """Runs the plan. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
+        """Runs the plan. Raises ``UnsupportedPlan`` that names what is not supported."""
         return self._t_env._run(self._text)
 
 
 class StreamTableEnvironment(TableEnvironment):
-    """A table environment beside a stream environment (PyFlink: ``StreamTableEnvironment``), whose options its jobs have."""
+    """A table environment on top of a stream environment (PyFlink: ``StreamTableEnvironment``), whose options its jobs have."""
 
     def __init__(self, env: StreamExecutionEnvironment, settings: EnvironmentSettings | None = None) -> None:
         options = env._configuration.to_dict()
@@ -901,7 +900,7 @@ class StreamTableEnvironment(TableEnvironment):
         descriptor: TableDescriptor,
         ignoreIfExists: bool | None = False,  # noqa: N803 - PyFlink's name
     ) -> None:
-        """Names a table. Raises ``InvalidJob`` when the name is taken, unless that is ignored."""
+        """Registers a temporary table. Raises ``InvalidJob`` when the name is taken, unless that is ignored."""
         if path in self._descriptors:
             if ignoreIfExists:
                 return
@@ -911,13 +910,13 @@ class StreamTableEnvironment(TableEnvironment):
             super().create_temporary_table(path, descriptor, ignoreIfExists)
 
     def from_path(self, path: str) -> Table:
-        """Returns a table or view by its name."""
+        """Returns a registered table or view."""
         made = super().from_path(path)
         made._path = path
         return made
 
     def from_data_stream(self, data_stream: DataStream, *fields_or_schema: Schema | Expression) -> Table:
-        """Returns the table of a stream, whose records are inserts.
+        """Converts a stream to a table, with each record as an insert.
 
         A ``Schema`` names stored columns by the fields of the records, or none for all of them; adds computed ones; the metadata ``rowtime`` is the
         timestamp of a record, and ``watermark("...", "SOURCE_WATERMARK()")`` passes the stream's watermarks on. Expressions name the fields, by their
@@ -949,7 +948,7 @@ class StreamTableEnvironment(TableEnvironment):
     def create_temporary_view(
         self, view_path: str, table_or_data_stream: Table | DataStream, *fields_or_schema: Schema | Expression
     ) -> None:
-        """Names a query, or the table of a stream, as ``from_data_stream`` makes it."""
+        """Registers a query, or a stream converted as by ``from_data_stream``, as a temporary view."""
         if isinstance(table_or_data_stream, DataStream):
             table_or_data_stream = self.from_data_stream(table_or_data_stream, *fields_or_schema)
         super().create_temporary_view(view_path, table_or_data_stream)
@@ -957,15 +956,15 @@ class StreamTableEnvironment(TableEnvironment):
     def from_changelog_stream(
         self, data_stream: DataStream, schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> Table:
-        """Returns the table that a stream of changes makes: the kind of each ``Row`` says what it does. ``schema`` as in ``from_data_stream``; with
-        ``ChangelogMode.upsert()`` it needs a primary key. Without a mode all kinds may come.
+        """Converts a stream of changes to a table: the kind of each ``Row`` says what it does. ``schema`` as in ``from_data_stream``; with
+        ``ChangelogMode.upsert()`` it needs a primary key. Without a mode all kinds may occur.
 
         Raises as ``from_data_stream`` does; ``InvalidStatement`` for updates by a key that is not declared, when the table is used."""
         mode = changelog_mode or ChangelogMode.all()
         return self._table_of_stream(data_stream, schema or Schema(), None, mode)
 
     def to_append_stream(self, table: Table, type_info: TypeInformation | None = None) -> DataStream:
-        """As ``to_data_stream``; with ``type_info``, records of that type: a row or a tuple. Of the type of a value they are rows of one column, as in
+        """Converts a table of inserts to a stream. ``type_info``: a row or tuple type of the records; a type of a value makes rows of one column, as in
         PyFlink. Raises ``InvalidStatement`` where the table has columns of other types."""
         is_row = isinstance(type_info, RowTypeInfo | TupleTypeInfo)
         target = None
@@ -986,8 +985,8 @@ class StreamTableEnvironment(TableEnvironment):
         return made
 
     def to_retract_stream(self, table: Table, type_info: TypeInformation) -> DataStream:
-        """Changes as pairs: whether a row is there afterwards, and the row, which is of ``type_info``: a row or a tuple, or the value of the one column.
-        Raises ``InvalidStatement`` where the table has columns of other types."""
+        """Converts a table to a stream of pairs: whether a row is added or retracted, and the row. ``type_info``: a row or tuple type, or that of the
+        only column. Raises ``InvalidStatement`` where the table has columns of other types."""
         stream = self._stream_of(table, schema_of_type(type_info), "any")
         pairs = Types.TUPLE([Types.BOOLEAN(), type_info])
         if isinstance(type_info, TupleTypeInfo):
@@ -1000,8 +999,8 @@ class StreamTableEnvironment(TableEnvironment):
     def to_changelog_stream(
         self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream:
-        """Rows with their kinds, as a stream of the environment. ``target_schema``: the columns by position, with their types; its metadata column
-        ``rowtime`` is the timestamp of a record, and no field. ``changelog_mode``: the kinds that may come; without it those that the table has.
+        """Converts a table to a stream of rows with their kinds. ``target_schema``: the columns by position, with their types; its metadata column
+        ``rowtime`` is the record timestamp, and no field. ``changelog_mode``: the kinds that may occur; without it those of the table.
 
         Raises ``InvalidStatement`` where Flink refuses columns or changes, ``UnsupportedPlan`` for what cannot be run yet."""
         return self._stream_of(table, target_schema, "any" if changelog_mode is None else changelog_mode.changes)
@@ -1047,9 +1046,8 @@ class StreamTableEnvironment(TableEnvironment):
         return made
 
     def to_data_stream(self, table: Table) -> DataStream:
-        """Rows with the names of the columns, as a stream of the environment: of a ``datagen`` table that has a name, generated by one
-        subtask, and of any table whose plan has inserts only. One column of event time is that of the stream's records, and watermarks
-        pass. Raises ``UnsupportedPlan`` for what cannot be run yet."""
+        """Converts a table of inserts to a stream of rows with the names of the columns. A named ``datagen`` table is generated by one subtask. An
+        event time column sets the records' timestamps, and watermarks pass. Raises ``UnsupportedPlan`` for what is not supported."""
         descriptor = self._descriptors.get(getattr(table, "_path", ""))
         if descriptor is not None and descriptor.connector == "datagen" and descriptor.columns is not None:
             schema = descriptor.columns.arrow_schema()
@@ -1061,7 +1059,7 @@ class StreamTableEnvironment(TableEnvironment):
         return self._stream_of(table, None, "append")
 
     def _stream_of(self, table: Table, target: Schema | None, changes: str) -> DataStream:
-        """``changes``: as the sink of a stream takes them, or ``any``."""
+        """Converts a table to a stream. ``changes``: the changelog mode of the sink, or ``any``."""
         planner = self.planner
         with planner.errors():
             j_table = table._j_table
@@ -1115,7 +1113,7 @@ class StreamTableEnvironment(TableEnvironment):
 
 
 def schema_of_type(type_info: TypeInformation, names: Sequence[str] | None = None) -> Schema:
-    """The columns of records of a type; ``names``: that of the column of records that are values."""
+    """Returns the schema of records of a type; ``names``: of the column, where records are plain values."""
     fields = type_info.arrow_schema()
     if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
         names = fields.names
@@ -1123,7 +1121,7 @@ def schema_of_type(type_info: TypeInformation, names: Sequence[str] | None = Non
 
 
 def check_time_zone(name: str) -> None:
-    """Raises ``InvalidJob`` for a name that is no time zone."""
+    """Raises ``InvalidJob`` for an unknown time zone."""
     if name == "default" or re.fullmatch(r"(UTC|GMT)?[+-]\d{1,2}(:\d\d)?", name):
         return
     try:
@@ -1139,7 +1137,7 @@ def _same_row(row: Row) -> Row:
 
 
 def _type_text(j_type: Any) -> str:
-    """Flink has only a summary for a text without signs, ``CHAR(0)``."""
+    """Returns the SQL text of a Java type; the summary for empty texts, ``CHAR(0)``, which have no other."""
     has_empty = "CHAR(0)" in str(j_type.asSummaryString()) or "BINARY(0)" in str(j_type.asSummaryString())
     return str(j_type.asSummaryString() if has_empty else j_type.asSerializableString())
 

@@ -1,4 +1,4 @@
-"""`EnvironmentSettings`: streaming or batch, and options (PyFlink: ``pyflink.table.environment_settings``)."""
+"""`EnvironmentSettings`: execution mode and options of a table environment (PyFlink: ``pyflink.table.environment_settings``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATABASE = "table.builtin-database-name"
 
 
 def is_streaming_mode_of(options: Mapping[str, str], *, default: bool = True) -> bool:
-    """Whether options ask for streaming mode. Raises ``InvalidJob`` for a mode that tables do not have."""
+    """Returns whether options ask for streaming mode. Raises ``InvalidJob`` for a mode that tables do not have."""
     mode = options.get(MODE, "").upper()
     if mode not in ("", "STREAMING", "BATCH"):
         raise InvalidJob(
@@ -28,7 +28,7 @@ def is_streaming_mode_of(options: Mapping[str, str], *, default: bool = True) ->
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """What a table environment is created with."""
+    """The settings with which a table environment is created."""
 
     Builder: ClassVar[type[EnvironmentSettingsBuilder]]
 
@@ -37,29 +37,29 @@ class EnvironmentSettings:
 
     @staticmethod
     def new_instance() -> EnvironmentSettingsBuilder:
-        """Starts settings of streaming mode."""
+        """Returns a builder of settings, in streaming mode."""
         return EnvironmentSettingsBuilder(EnvironmentSettings())
 
     @staticmethod
     def in_streaming_mode() -> EnvironmentSettings:
-        """Settings of streaming mode."""
+        """Returns settings of streaming mode."""
         return EnvironmentSettings(is_streaming=True)
 
     @staticmethod
     def in_batch_mode() -> EnvironmentSettings:
-        """Settings of batch mode, for tables that end: results are rows without changes."""
+        """Returns settings of batch mode, for bounded tables: results have no changes."""
         return EnvironmentSettings(is_streaming=False)
 
     def is_streaming_mode(self) -> bool:
-        """Whether it is streaming mode."""
+        """Returns whether it is streaming mode."""
         return self.is_streaming
 
     def get_built_in_catalog_name(self) -> str:
-        """Returns the name of the catalog that is there from the start."""
+        """Returns the name of the built-in catalog."""
         return self.options.get(_CATALOG, "default_catalog")
 
     def get_built_in_database_name(self) -> str:
-        """Returns the name of the database that is there from the start."""
+        """Returns the name of the built-in database."""
         return self.options.get(_DATABASE, "default_database")
 
     def get_configuration(self) -> Configuration:
@@ -69,7 +69,7 @@ class EnvironmentSettings:
 
 @dataclass
 class EnvironmentSettingsBuilder:
-    """Collects settings, then ``build`` (PyFlink: ``EnvironmentSettings.Builder``)."""
+    """Builds ``EnvironmentSettings`` (PyFlink: ``EnvironmentSettings.Builder``)."""
 
     _settings: EnvironmentSettings = field(default_factory=EnvironmentSettings)
 
@@ -84,15 +84,15 @@ class EnvironmentSettingsBuilder:
         return self
 
     def with_built_in_catalog_name(self, built_in_catalog_name: str) -> EnvironmentSettingsBuilder:
-        """Sets the name of the catalog that is there from the start."""
+        """Sets the name of the built-in catalog."""
         return self._with({_CATALOG: built_in_catalog_name})
 
     def with_built_in_database_name(self, built_in_database_name: str) -> EnvironmentSettingsBuilder:
-        """Sets the name of the database that is there from the start."""
+        """Sets the name of the built-in database."""
         return self._with({_DATABASE: built_in_database_name})
 
     def with_configuration(self, config: Configuration) -> EnvironmentSettingsBuilder:
-        """Sets options, of which ``execution.runtime-mode`` is the mode. Raises ``InvalidJob`` for a mode that tables do not have."""
+        """Sets options, including ``execution.runtime-mode``. Raises ``InvalidJob`` for a mode that tables do not have."""
         return self._with(config.to_dict())
 
     def build(self) -> EnvironmentSettings:

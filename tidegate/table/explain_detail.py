@@ -1,4 +1,4 @@
-"""`ExplainDetail`: what an explanation has beside the plans (PyFlink: ``pyflink.table.explain_detail``)."""
+"""`ExplainDetail`: details that ``explain`` can add to the plans (PyFlink: ``pyflink.table.explain_detail``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ExplainDetail"]
 
 
 class ExplainDetail(Enum):
-    """Costs, kinds of changes, the plan of the job as JSON, and advice."""
+    """Details of an explanation: costs, changelog modes, the job's plan as JSON, and advice."""
 
     ESTIMATED_COST = 0
     CHANGELOG_MODE = 1

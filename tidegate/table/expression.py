@@ -1,4 +1,4 @@
-"""`Expression`: what is computed of columns (PyFlink: ``pyflink.table.expression``).
+"""`Expression`: computations over columns (PyFlink: ``pyflink.table.expression``).
 
 An expression is a description; Flink's planner reads it when a table is made with it: until then no Java is needed.
 A name that is no method is a field of a row: ``col("person").age`` is ``col("person").get("age")``.
@@ -35,7 +35,7 @@ _EXPRESSIONS = "org.apache.flink.table.expressions"
 
 
 class _JavaEnum(Enum):
-    """Its Java class has constants of the same names."""
+    """An enumeration whose Java class has constants of the same names."""
 
     @property
     def _java_class(self) -> str:
@@ -44,50 +44,50 @@ class _JavaEnum(Enum):
 
 
 class TimeIntervalUnit(_JavaEnum):
-    """Units of ``extract``, ``floor`` and ``ceil``."""
+    """Units for ``extract``, ``floor`` and ``ceil``."""
 
     YEAR, YEAR_TO_MONTH, QUARTER, MONTH, WEEK, DAY, DAY_TO_HOUR, DAY_TO_MINUTE, DAY_TO_SECOND, HOUR, SECOND = range(11)
     HOUR_TO_MINUTE, HOUR_TO_SECOND, MINUTE, MINUTE_TO_SECOND = range(11, 15)
 
 
 class TimePointUnit(_JavaEnum):
-    """Units of ``timestamp_diff``."""
+    """Units for ``timestamp_diff``."""
 
     YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, QUARTER, WEEK, MILLISECOND, MICROSECOND = range(10)
 
 
 class JsonType(_JavaEnum):
-    """What ``is_json`` asks for."""
+    """Kinds of JSON that ``is_json`` checks for."""
 
     VALUE, SCALAR, ARRAY, OBJECT = range(4)
 
 
 class JsonExistsOnError(_JavaEnum):
-    """What ``json_exists`` gives for what is no JSON."""
+    """The result of ``json_exists`` for invalid JSON."""
 
     TRUE, FALSE, UNKNOWN, ERROR = range(4)
 
 
 class JsonValueOnEmptyOrError(_JavaEnum):
-    """What ``json_value`` gives without a value."""
+    """The result of ``json_value`` without a value, or for invalid JSON."""
 
     NULL, ERROR, DEFAULT = range(3)
 
 
 class JsonQueryWrapper(_JavaEnum):
-    """Whether ``json_query`` wraps what it finds in an array."""
+    """Whether ``json_query`` wraps its result in an array."""
 
     WITHOUT_ARRAY, CONDITIONAL_ARRAY, UNCONDITIONAL_ARRAY = range(3)
 
 
 class JsonQueryOnEmptyOrError(_JavaEnum):
-    """What ``json_query`` gives without a result."""
+    """The result of ``json_query`` without a result, or for invalid JSON."""
 
     NULL, EMPTY_ARRAY, EMPTY_OBJECT, ERROR = range(4)
 
 
 class JsonOnNull(_JavaEnum):
-    """Whether members with null are written."""
+    """Whether JSON objects and arrays include null members."""
 
     NULL, ABSENT = range(2)
 
@@ -198,36 +198,36 @@ class Expression:
         return literal(other)._call("power", self)
 
     def alias(self, name: str, *extra_names: str) -> Expression:
-        """Names the result; several names: the columns of a table function."""
+        """Names the result; several names are for the columns of a table function."""
         return Expression(
             lambda planner: self._method(planner, "as")(name, planner.array(planner.jvm.String, list(extra_names)))
         )
 
     def cast(self, data_type: DataType) -> Expression:
-        """The value as another type; what cannot be that fails the job."""
+        """Casts the value to a type; a value that cannot be cast fails the job."""
         return self._call("cast", data_type)
 
     def try_cast(self, data_type: DataType) -> Expression:
-        """As ``cast``, with null for what cannot be that type."""
+        """Casts the value to a type; a value that cannot be cast becomes null."""
         return self._call("tryCast", data_type)
 
     def in_(self, first_element_or_table: object, *remaining_elements: object) -> Expression:
-        """Whether the value is one of those, or one of the rows of a table with one column."""
+        """Tests whether the value is one of those given, or in a table with one column."""
         table = getattr(first_element_or_table, "_j_table", None) if _is_table(first_element_or_table) else None
         if table is not None:
             return Expression(lambda planner: self._method(planner, "in")(table))
         return self._call_with_list("in", (), (first_element_or_table, *remaining_elements))
 
     def printf(self, *obj: object) -> Expression:
-        """Formats the values by this text, as C's printf."""
+        """Formats values by this text as C's ``printf`` does."""
         return self._call_with_list("printf", (), obj)
 
     def elt(self, expr: object, *exprs: object) -> Expression:
-        """The argument at this place, from 1."""
+        """Returns the argument at this index, from 1."""
         return self._call_with_list("elt", (expr,), exprs)
 
     def over(self, alias: str | Expression) -> Expression:
-        """The aggregate over a window of ``over_window``."""
+        """Evaluates the aggregate over a window that ``over_window`` named."""
         return self._call("over", alias)
 
     def json_value(
@@ -239,7 +239,7 @@ class Expression:
         on_error: JsonValueOnEmptyOrError = JsonValueOnEmptyOrError.NULL,
         default_on_error: object = None,
     ) -> Expression:
-        """The scalar at a path of the JSON, as ``returning_type`` (STRING)."""
+        """Extracts the scalar at a path of this JSON text, as ``returning_type`` (default STRING)."""
         from tidegate.records.data_types import DataTypes
 
         returning = returning_type or DataTypes.STRING()
@@ -252,7 +252,7 @@ class Expression:
         on_empty: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
         on_error: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
     ) -> Expression:
-        """The JSON at a path of the JSON."""
+        """Extracts the JSON at a path of this JSON text."""
         return self._call("jsonQuery", path, wrapping_behavior, on_empty, on_error)
 
     def _call(self, method: str, *arguments: object) -> Expression:
@@ -271,14 +271,14 @@ class Expression:
 
 
 def literal(value: object, data_type: DataType | None = None) -> Expression:
-    """A constant."""
+    """Returns a constant expression."""
     if isinstance(value, Expression):
         return value
     return static_call("lit", value) if data_type is None else static_call("lit", value, data_type)
 
 
 def static_call(name: str, *arguments: object, rest: Sequence[object] | None = None) -> Expression:
-    """A function of Flink's ``Expressions``; ``rest``: the arguments of its last parameter, which takes any number."""
+    """Returns a call of a method of Flink's ``Expressions``. ``rest``: the arguments of its last, variadic parameter."""
 
     def make(planner: Planner) -> Any:
         given = to_java(arguments, planner)
@@ -290,17 +290,17 @@ def static_call(name: str, *arguments: object, rest: Sequence[object] | None = N
 
 
 def static_field(name: str) -> Expression:
-    """A constant of Flink's ``Expressions``."""
+    """Returns a constant of Flink's ``Expressions``."""
     return Expression(lambda planner: getattr(planner.api.Expressions, name))
 
 
 def to_java(values: Sequence[object], planner: Planner) -> list[Any]:
-    """What Java takes for expressions, types, units and values of Python."""
+    """Converts Python values, expressions, types and units to Java objects."""
     return [_to_java(value, planner) for value in values]
 
 
 def java_type(data_type: DataType | str, planner: Planner) -> Any:
-    """Flink's ``DataType``."""
+    """Converts a type to Flink's ``DataType``."""
     types = planner.jvm.org.apache.flink.table.types
     loader = planner.jvm.java.lang.Thread.currentThread().getContextClassLoader()
     parsed = types.logical.utils.LogicalTypeParser.parse(str(data_type), loader)
@@ -365,7 +365,7 @@ def _camel(name: str) -> str:
 
 
 def _add_members() -> None:
-    """Those that only pass their arguments on; what is left out at the end (``None``) is not passed."""
+    """Adds the properties and methods that only pass their arguments to Flink; trailing ``None`` arguments are not passed."""
 
     def make_property(name: str) -> property:
         java = _camel(name)

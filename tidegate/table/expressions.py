@@ -1,4 +1,4 @@
-"""Functions that begin expressions (PyFlink: ``pyflink.table.expressions``): ``col("a")``, ``lit(1)``, ``call("MY_FUNCTION", col("a"))``."""
+"""Functions that start an expression (PyFlink: ``pyflink.table.expressions``): ``col("a")``, ``lit(1)``, ``call("MY_FUNCTION", col("a"))``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CURRENT_RANGE = static_field("CURRENT_RANGE")
 
 
 def _given(*values: object) -> list[object]:
-    """Without what was left out at the end."""
+    """Drops trailing ``None`` arguments."""
     found = list(values)
     while found and found[-1] is None:
         found.pop()
@@ -36,281 +36,281 @@ def _given(*values: object) -> list[object]:
 
 
 def col(name: str) -> Expression:
-    """A column by its name."""
+    """Returns a column by name."""
     return static_call("col", name)
 
 
 def lit(v: object, data_type: DataType | None = None) -> Expression:
-    """A constant, of the type that its value has, or of ``data_type``."""
+    """Returns a constant, of the type of its value or of ``data_type``."""
     return literal(v, data_type)
 
 
 def range_(start: str | int, end: str | int) -> Expression:
-    """Columns from one to another, for ``with_columns``."""
+    """Selects the columns from one to another, for ``with_columns``."""
     return static_call("range", start, end)
 
 
 def and_(predicate0: object, predicate1: object, *predicates: object) -> Expression:
-    """Three-valued AND."""
+    """Returns the three-valued AND of the predicates."""
     return static_call("and", predicate0, predicate1, rest=predicates)
 
 
 def or_(predicate0: object, predicate1: object, *predicates: object) -> Expression:
-    """Three-valued OR."""
+    """Returns the three-valued OR of the predicates."""
     return static_call("or", predicate0, predicate1, rest=predicates)
 
 
 def not_(expression: object) -> Expression:
-    """Three-valued NOT."""
+    """Returns the three-valued NOT of an expression."""
     return static_call("not", expression)
 
 
 def current_database() -> Expression:
-    """The name of the current database."""
+    """Returns the name of the current database."""
     return static_call("currentDatabase")
 
 
 def current_date() -> Expression:
-    """Today's date in the session's time zone."""
+    """Returns today's date in the session's time zone."""
     return static_call("currentDate")
 
 
 def current_time() -> Expression:
-    """The time of day in the session's time zone."""
+    """Returns the time of day in the session's time zone."""
     return static_call("currentTime")
 
 
 def current_timestamp() -> Expression:
-    """The present moment, TIMESTAMP_LTZ(3)."""
+    """Returns the current time, TIMESTAMP_LTZ(3)."""
     return static_call("currentTimestamp")
 
 
 def current_watermark(rowtimeAttribute: object) -> Expression:  # noqa: N803
-    """The watermark of a time attribute; null before the first."""
+    """Returns the watermark of a time attribute; null before the first."""
     return static_call("currentWatermark", rowtimeAttribute)
 
 
 def local_time() -> Expression:
-    """As ``current_time``."""
+    """Returns the time of day in the session's time zone."""
     return static_call("localTime")
 
 
 def local_timestamp() -> Expression:
-    """The present date and time in the session's time zone, TIMESTAMP(3)."""
+    """Returns the current date and time in the session's time zone, TIMESTAMP(3)."""
     return static_call("localTimestamp")
 
 
 def to_date(date_str: object, format: object = None) -> Expression:
-    """The date that a text means, by a pattern (``yyyy-MM-dd``)."""
+    """Parses a date by a pattern (default ``yyyy-MM-dd``)."""
     return static_call("toDate", *_given(date_str, format))
 
 
 def to_timestamp(timestamp_str: object, format: object = None) -> Expression:
-    """The timestamp that a text means, by a pattern (``yyyy-MM-dd HH:mm:ss``)."""
+    """Parses a timestamp by a pattern (default ``yyyy-MM-dd HH:mm:ss``)."""
     return static_call("toTimestamp", *_given(timestamp_str, format))
 
 
 def to_timestamp_ltz(*args: object) -> Expression:
-    """The moment that an epoch with its precision, or a text, means."""
+    """Converts a number since the epoch, with its precision, or a text to TIMESTAMP_LTZ."""
     return static_call("toTimestampLtz", *args)
 
 
 def temporal_overlaps(
     left_time_point: object, left_temporal: object, right_time_point: object, right_temporal: object
 ) -> Expression:
-    """Whether two spans of time overlap."""
+    """Tests whether two periods of time overlap."""
     return static_call("temporalOverlaps", left_time_point, left_temporal, right_time_point, right_temporal)
 
 
 def date_format(timestamp: object, format: object) -> Expression:
-    """A timestamp as text, by a pattern of Java's."""
+    """Formats a timestamp by a pattern of Java's."""
     return static_call("dateFormat", timestamp, format)
 
 
 def timestamp_diff(time_point_unit: TimePointUnit, time_point1: object, time_point2: object) -> Expression:
-    """Whole units from the first to the second point."""
+    """Returns the whole units between two points in time, the second minus the first."""
     return static_call("timestampDiff", time_point_unit, time_point1, time_point2)
 
 
 def convert_tz(date_str: object, tz_from: object, tz_to: object) -> Expression:
-    """A text ``yyyy-MM-dd HH:mm:ss`` of one zone as that of another."""
+    """Converts a text ``yyyy-MM-dd HH:mm:ss`` from one time zone to another."""
     return static_call("convertTz", date_str, tz_from, tz_to)
 
 
 def from_unixtime(unixtime: object, format: object = None) -> Expression:
-    """Seconds since 1970 as text in the session's time zone."""
+    """Formats seconds since 1970 as text in the session's time zone."""
     return static_call("fromUnixtime", *_given(unixtime, format))
 
 
 def unix_timestamp(date_str: object = None, format: object = None) -> Expression:
-    """Seconds since 1970, of now or of a text."""
+    """Returns seconds since 1970, of the current time or of a text."""
     return static_call("unixTimestamp", *_given(date_str, format))
 
 
 def array(head: object, *tail: object) -> Expression:
-    """An array of the arguments."""
+    """Makes an array of the arguments."""
     return static_call("array", head, rest=tail)
 
 
 def row(head: object, *tail: object) -> Expression:
-    """A row of the arguments."""
+    """Makes a row of the arguments."""
     return static_call("row", head, rest=tail)
 
 
 def map_(key: object, value: object, *tail: object) -> Expression:
-    """A map of keys and values in turn."""
+    """Makes a map of alternating keys and values."""
     return static_call("map", key, value, rest=tail)
 
 
 def map_from_arrays(key: object, value: object) -> Expression:
-    """A map of an array of keys and one of values."""
+    """Makes a map of an array of keys and an array of values."""
     return static_call("mapFromArrays", key, value)
 
 
 def descriptor(*column_names: str) -> Expression:
-    """Columns by their names, for a function that takes a table."""
+    """Names columns as an argument of a table-valued function."""
     return Expression(
         lambda planner: planner.api.Expressions.descriptor(planner.array(planner.jvm.String, list(column_names)))
     )
 
 
 def object_of(class_name: str, *args: object) -> Expression:
-    """A structured value."""
+    """Makes a structured value."""
     return static_call("objectOf", class_name, rest=args)
 
 
 def row_interval(rows: int) -> Expression:
-    """A number of rows, for windows."""
+    """Returns a number of rows, for the size of a window."""
     return Expression(lambda planner: planner.api.Expressions.rowInterval(planner.jvm.java.lang.Long(rows)))
 
 
 def pi() -> Expression:
-    """π."""
+    """Returns π."""
     return static_call("pi")
 
 
 def e() -> Expression:
-    """Euler's number."""
+    """Returns Euler's number."""
     return static_call("e")
 
 
 def rand(seed: object = None) -> Expression:
-    """A random number from 0 to 1, without 1."""
+    """Returns a random number in [0, 1)."""
     return static_call("rand", *_given(seed))
 
 
 def rand_integer(bound: object, seed: object = None) -> Expression:
-    """A random whole number from 0 to the bound, without it."""
+    """Returns a random whole number in [0, bound)."""
     return static_call("randInteger", *([bound] if seed is None else [seed, bound]))
 
 
 def atan2(y: object, x: object) -> Expression:
-    """The angle of a point."""
+    """Returns the angle of the point (x, y)."""
     return static_call("atan2", y, x)
 
 
 def negative(v: object) -> Expression:
-    """The negative value."""
+    """Negates a value."""
     return static_call("negative", v)
 
 
 def concat(first: object, *others: object) -> Expression:
-    """Texts one behind another; null if one is null."""
+    """Concatenates texts; null if one is null."""
     return static_call("concat", first, rest=others)
 
 
 def concat_ws(separator: object, first: object, *others: object) -> Expression:
-    """Texts with a separator between them, without those that are null."""
+    """Concatenates texts with a separator, skipping null ones."""
     return static_call("concatWs", separator, first, rest=others)
 
 
 def uuid() -> Expression:
-    """A random UUID for each row."""
+    """Returns a random UUID for each row."""
     return static_call("uuid")
 
 
 def null_of(data_type: DataType) -> Expression:
-    """Null of a type."""
+    """Returns null of a type."""
     return static_call("nullOf", data_type)
 
 
 def log(v: object, base: object = None) -> Expression:
-    """The logarithm to a base, or the natural one."""
+    """Returns the logarithm to a base, or the natural one."""
     return static_call("log", *([v] if base is None else [base, v]))
 
 
 def source_watermark() -> Expression:
-    """The watermarks that the source of a table has."""
+    """Refers to the watermarks of the table's source, for the watermark of a schema."""
     return static_call("sourceWatermark")
 
 
 def if_then_else(condition: object, if_true: object, if_false: object) -> Expression:
-    """One of two values."""
+    """Returns one of two values, depending on a condition."""
     return static_call("ifThenElse", condition, if_true, if_false)
 
 
 def coalesce(*args: object) -> Expression:
-    """The first value that is not null."""
+    """Returns the first value that is not null."""
     return static_call("coalesce", rest=args)
 
 
 def with_all_columns() -> Expression:
-    """All columns."""
+    """Selects all columns."""
     return static_call("withAllColumns")
 
 
 def with_columns(head: object, *tails: object) -> Expression:
-    """Some columns."""
+    """Selects the given columns."""
     return static_call("withColumns", head, rest=tails)
 
 
 def without_columns(head: object, *tails: object) -> Expression:
-    """All columns but some."""
+    """Selects all columns except the given ones."""
     return static_call("withoutColumns", head, rest=tails)
 
 
 def json(value: object) -> Expression:
-    """A text that is JSON already, within ``json_object`` and ``json_array``."""
+    """Includes a text as raw JSON in ``json_object`` and ``json_array``."""
     return static_call("json", value)
 
 
 def json_string(value: object) -> Expression:
-    """A value as JSON."""
+    """Converts a value to JSON text."""
     return static_call("jsonString", value)
 
 
 def json_object(on_null: JsonOnNull = JsonOnNull.NULL, *args: object) -> Expression:
-    """A JSON object of keys and values in turn."""
+    """Makes a JSON object of alternating keys and values."""
     return static_call("jsonObject", on_null, rest=args)
 
 
 def json_object_agg(on_null: JsonOnNull, key_expr: object, value_expr: object) -> Expression:
-    """A JSON object of the keys and values of many rows."""
+    """Aggregates keys and values of rows to a JSON object."""
     return static_call("jsonObjectAgg", on_null, key_expr, value_expr)
 
 
 def json_array(on_null: JsonOnNull = JsonOnNull.ABSENT, *args: object) -> Expression:
-    """A JSON array of the arguments."""
+    """Makes a JSON array of the arguments."""
     return static_call("jsonArray", on_null, rest=args)
 
 
 def json_array_agg(on_null: JsonOnNull, item_expr: object) -> Expression:
-    """A JSON array of the values of many rows."""
+    """Aggregates values of rows to a JSON array."""
     return static_call("jsonArrayAgg", on_null, item_expr)
 
 
 def lag(expr: object, offset: object = 1, default: object = None) -> Expression:
-    """The value some rows before, in an OVER window."""
+    """Returns the value ``offset`` rows before, in an OVER window."""
     return static_call("lag", *_given(expr, offset, default))
 
 
 def lead(expr: object, offset: object = 1, default: object = None) -> Expression:
-    """The value some rows behind, in an OVER window."""
+    """Returns the value ``offset`` rows after, in an OVER window."""
     return static_call("lead", *_given(expr, offset, default))
 
 
 def call(f: object, *args: object) -> Expression:
-    """A function by its name in the catalog, or one made by ``udf``, of the arguments."""
+    """Calls a function of the catalog by name, or one made by ``udf``."""
     if not isinstance(f, str):
         if not callable(f):
             raise TypeError(f"call() takes the name of a function, or one made by udf(), not {f!r}")
@@ -321,12 +321,12 @@ def call(f: object, *args: object) -> Expression:
 
 
 def call_sql(sql_expression: str) -> Expression:
-    """An expression of SQL."""
+    """Parses an SQL expression."""
     return static_call("callSql", sql_expression)
 
 
 def to_java_expressions(values: tuple[object, ...], planner: Planner) -> Any:
-    """A Java array of expressions; texts are columns, as ``*`` is all of them."""
+    """Converts expressions to a Java array; texts are column names, and ``*`` is all columns."""
     found = [col(value) if isinstance(value, str) else value for value in values]
     return planner.array(planner.jvm.org.apache.flink.table.expressions.Expression, to_java(found, planner))
 

@@ -1,4 +1,4 @@
-"""Aggregate functions of users under PyFlink's name (``pyflink.table.functions``), where its worker has Flink's own."""
+"""Base classes of users' aggregate functions under PyFlink's name (``pyflink.table.functions``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of PyFlink's ``pyflink.table.model_descriptor``, which is refused."""
+"""The module name of PyFlink's ``pyflink.table.model_descriptor``, whose classes are refused."""
 
 from __future__ import annotations
 

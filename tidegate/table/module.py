@@ -1,4 +1,4 @@
-"""`ModuleEntry`: a module of functions, and whether it is used (PyFlink: ``pyflink.table.module``)."""
+"""`ModuleEntry`: a module of functions, and whether it is in use (PyFlink: ``pyflink.table.module``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ModuleEntry", *_NAMES.split()]
 
 @dataclass(frozen=True, order=True)
 class ModuleEntry:
-    """What ``TableEnvironment.list_full_modules`` gives."""
+    """A loaded module of functions, as ``TableEnvironment.list_full_modules`` returns it."""
 
     _name: str
     _used: bool
@@ -23,7 +23,7 @@ class ModuleEntry:
         return self._name
 
     def used(self) -> bool:
-        """Whether its functions are found by name."""
+        """Returns whether the module is in use, so that its functions are found."""
         return self._used
 
 

@@ -1,4 +1,4 @@
-"""`PlanReference`: where a compiled plan is (PyFlink: ``pyflink.table.plan_reference``)."""
+"""`PlanReference`: the location of a compiled plan (PyFlink: ``pyflink.table.plan_reference``)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["FilePlanReference", "JsonContentPlanReference", "PlanReference", *_N
 
 
 class PlanReference:
-    """A compiled plan in a file or as a text."""
+    """A reference to a compiled plan, in a file or as JSON text."""
 
     @staticmethod
     def from_file(path: str | Path) -> FilePlanReference:
-        """The plan in a file."""
+        """Refers to the plan in a file."""
         return FilePlanReference(Path(path))
 
     @staticmethod
     def from_json_string(json_string: str) -> JsonContentPlanReference:
-        """The plan as Flink's JSON."""
+        """Refers to a plan by its JSON text."""
         return JsonContentPlanReference(json_string)
 
     def text(self) -> str:
-        """Returns the plan as Flink's JSON. Raises ``InvalidJob`` when it cannot be read. This method is tidegate's own."""
+        """Returns the plan as Flink's JSON. Raises ``InvalidJob`` if it cannot be read. This method is tidegate's own."""
         raise InvalidJob("a PlanReference is made by from_file() or from_json_string()")
 
 
 @dataclass(frozen=True)
 class FilePlanReference(PlanReference):
-    """A compiled plan in a file."""
+    """A reference to a compiled plan in a file."""
 
     file: Path
 
@@ -50,7 +50,7 @@ class FilePlanReference(PlanReference):
 
 @dataclass(frozen=True)
 class JsonContentPlanReference(PlanReference):
-    """A compiled plan as a text."""
+    """A reference to a compiled plan as JSON text."""
 
     content: str
 

@@ -1,4 +1,4 @@
-"""The name of PyFlink's ``pyflink.table.resolved_expression``, which is refused."""
+"""The module name of PyFlink's ``pyflink.table.resolved_expression``, whose classes are refused."""
 
 from __future__ import annotations
 

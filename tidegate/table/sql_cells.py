@@ -26,11 +26,11 @@ from tidegate.table.table_result import ResultKind, TableResult
 
 MAGIC = "tidegate_sql"
 SHARED = "tidegate_sql_environment"
-"""The variable that cells without ``--environment`` share."""
+"""The notebook variable that holds the environment of cells without ``--environment``."""
 
 
 def register(shell: Any) -> None:
-    """Makes the magic known to a shell of IPython."""
+    """Registers the magic with an IPython shell."""
 
     def run(line: str, cell: str) -> None:
         run_cell(line, cell, shell.user_ns)
@@ -40,7 +40,7 @@ def register(shell: Any) -> None:
 
 class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Raises ``Misuse`` in the place of an end of the process."""
+        """Raises ``Misuse`` instead of exiting the process."""
         raise Misuse(f"%%{MAGIC}: {message}; {self.format_usage().strip()}")
 
 
@@ -56,8 +56,8 @@ def _parser() -> _Options:
 
 
 def run_cell(line: str, cell: str, variables: dict[str, Any]) -> None:
-    """Runs the statements of a cell and shows what they give. ``line``: the options; ``variables``: those of the notebook. Raises ``Misuse`` for
-    options that make no sense, and the error of the first statement that fails, with its line and column."""
+    """Runs the statements of a cell and shows their results. ``line``: the magic's options; ``variables``: of the notebook. Raises ``Misuse`` for
+    invalid options, and the error of the first statement that fails, with its line and column."""
     try:
         options = _parser().parse_args(shlex.split(line))
     except (ValueError, argparse.ArgumentError) as error:

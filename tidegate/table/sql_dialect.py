@@ -1,4 +1,4 @@
-"""`SqlDialect`: in which words statements are written (PyFlink: ``pyflink.table.sql_dialect``)."""
+"""`SqlDialect`: the names of SQL dialects (PyFlink: ``pyflink.table.sql_dialect``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["SqlDialect"]
 
 
 class SqlDialect:
-    """Names of dialects. Statements are in the one of Flink."""
+    """Names of SQL dialects, of which only Flink's own is supported."""
 
     DEFAULT = 0
     HIVE = 1

@@ -1,4 +1,4 @@
-"""Scripts of SQL: statements that end with ``;``, run one after the other, as Flink's SQL client runs a file.
+"""SQL scripts: statements that end with ``;`` and run in order, as Flink's SQL client runs a file.
 
     text ─▶ statements, with their places ─▶ Flink's planner, or the script's own (SET, QUIT, BEGIN STATEMENT SET) ─▶ results are printed
 
@@ -34,7 +34,7 @@ _DEFINITIONS = ("CREATE", "DROP", "ALTER", "USE", "LOAD", "UNLOAD")
 
 @dataclass(frozen=True)
 class Statement:
-    """``line`` and ``column``, from 1, are those of its first word in the script. ``words``: its first ones, in capitals."""
+    """A statement of a script. ``line`` and ``column``, from 1: the place of its first word. ``words``: its first words, in capitals."""
 
     number: int
     line: int
@@ -44,19 +44,19 @@ class Statement:
 
     @property
     def placed(self) -> str:
-        """The text at its place, so that a place within it is one in the script."""
+        """Returns the text preceded by blank lines and columns, so that error positions in it are positions in the script."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
     @property
     def underlined(self) -> str:
-        """Its first line with marks below."""
+        """Returns the first line with marks below it."""
         first = self.text.split("\n", 1)[0].rstrip()
         blanks = " " * (self.column - 1)
         return f"{blanks}{first}\n{blanks}{'^' * len(first)}"
 
 
 def split_statements(script: str) -> list[Statement]:
-    """The statements of a script, without the ``;`` at their ends. Raises ``InvalidJob`` with the place of a quote or comment that does not end."""
+    """Splits a script into statements, without the ``;`` at their ends. Raises ``InvalidJob`` with the place of a quote or comment that is not closed."""
     found: list[Statement] = []
     start: int | None = None
     end = 0
@@ -102,7 +102,7 @@ def split_statements(script: str) -> list[Statement]:
 def run_script(
     script: str, name: str, configuration: Mapping[str, str], tell: Callable[[str], None], *, waits: bool = True
 ) -> None:
-    """Runs the statements of ``script``.
+    """Runs the statements of an SQL script.
 
     ``name`` names the script in messages; ``configuration``: options that lie below what it sets. An INSERT is waited for, unless
     ``table.dml-sync`` is ``false``: then it is at the end, if ``waits``. ``tell`` prints a line of what is no result.
@@ -126,8 +126,8 @@ def run_script(
 
 
 def run_plan(path: Path) -> None:
-    """Runs the compiled plan in a file, as ``run_script`` does an INSERT. Needs neither Java nor jars. Raises ``InvalidJob`` for what is no plan, or one
-    that cannot be run."""
+    """Runs the compiled plan in a file as ``run_script`` runs an INSERT. Needs neither Java nor jars. Raises ``InvalidJob`` for an invalid plan, or one
+    that cannot run."""
     environment = _ScriptEnvironment(EnvironmentSettings(), [], print)
     try:
         environment.load_plan(path).execute()
@@ -136,7 +136,7 @@ def run_plan(path: Path) -> None:
 
 
 class _ScriptEnvironment(TableEnvironment):
-    """Jobs that write tables are waited for as ``tidegate run`` does; those that are not are added to ``unfinished``."""
+    """A table environment that waits for jobs as ``tidegate run`` does; those that it does not wait for are added to ``unfinished``."""
 
     def __init__(self, settings: EnvironmentSettings, unfinished: list[JobClient], tell: Callable[[str], None]) -> None:
         super().__init__(settings)
@@ -163,7 +163,7 @@ class _Run:
         self._environment = self._new_environment(is_streaming, {})
 
     def execute(self, statement: Statement) -> bool:
-        """``False``: the script ends here."""
+        """Runs a statement; returns ``False`` if it ends the script."""
         environment, words = self._environment, statement.words
         began = time.monotonic()
         if words in (("QUIT",), ("EXIT",)):
@@ -193,12 +193,12 @@ class _Run:
         return True
 
     def check_ended(self) -> None:
-        """Raises ``InvalidJob`` for a statement set without an end."""
+        """Raises ``InvalidJob`` if a statement set is not ended."""
         if self._set is not None:
             raise InvalidJob("the statement set that BEGIN STATEMENT SET began does not end: say END;")
 
     def wait(self) -> None:
-        """Waits for the jobs that were not waited for. Raises the error of the first that did not finish."""
+        """Waits for the jobs not yet waited for. Raises the error of the first that did not finish."""
         for job in self._unfinished:
             job.get_job_execution_result().result()
 
@@ -214,7 +214,7 @@ class _Run:
         ended.execute()
 
     def _change_mode(self) -> None:
-        """An environment has one mode: another gets the definitions anew."""
+        """Creates a new environment for a changed runtime mode and repeats the definitions in it."""
         options = self._environment._options
         mode = options.get(_MODE, "streaming").lower()
         if mode not in ("streaming", "batch"):
@@ -239,7 +239,7 @@ class _Run:
 
 
 def with_place(error: TidegateError, statement: Statement, name: str) -> TidegateError:
-    """Returns the error with the statement's number, line and column in the script ``name`` in front."""
+    """Returns the error with the statement's number, line and column in the script ``name`` prepended."""
     message = f"{name}, statement {statement.number}, line {statement.line}, column {statement.column}: {error.message}"
     if isinstance(error, InvalidJob) and not error.message.endswith("^"):
         message += f"\n{statement.underlined}"

@@ -1,4 +1,4 @@
-"""Types of streams in Flink's planner, which knows what columns they make: ``f0 BIGINT NOT NULL`` of ``Types.LONG()``, say."""
+"""Conversion of stream types to types of Flink's planner, such as ``Types.LONG()`` to ``BIGINT NOT NULL``."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from tidegate.table._planner.session import Planner
 
 _LONGEST_TUPLE = 25
-"""Flink's longest; one that is longer is a row to the planner."""
+"""The length of Flink's longest tuple; the planner sees longer ones as rows."""
 _ARRAYS = ("STRING", "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
-"""Basic types of which Flink has arrays."""
+"""Basic types that Flink has array types of."""
 _SQL_TIMES = {"Date": "SQL_DATE", "Time": "SQL_TIME", "Timestamp": "SQL_TIMESTAMP"}
 _OLD_TYPES = ("LegacyTypeInformationType", "TypeInformationRawType")
 _TIME_ATTRIBUTES = {-1: "rowtime", -2: "proctime"}
-"""What Flink has as the place of their field."""
+"""Time attributes by the field index with which Flink marks them."""
 
 
 @dataclass(frozen=True)
 class NamedField:
-    """A column that an expression names. ``place``: of the field of the stream's records; ``kind``: column, rowtime or proctime; ``type``: Flink's
-    ``DataType``, or its text."""
+    """A column that an expression names. ``place``: the position of the field in the stream's records; ``kind``: column, rowtime or proctime; ``type``:
+    Flink's ``DataType``, or its text."""
 
     name: str
     place: int
@@ -50,7 +50,7 @@ class NamedField:
 
 
 def record_type(kind: TypeInformation, j_factory: Any, planner: Planner) -> Any:
-    """Flink's ``DataType`` of the records of a stream."""
+    """Returns Flink's ``DataType`` of a stream's records."""
     if isinstance(kind, ArrowTypeInfo):
         return java_type(_row_text(kind), planner)
     utils = planner.jvm.org.apache.flink.table.types.utils
@@ -59,7 +59,7 @@ def record_type(kind: TypeInformation, j_factory: Any, planner: Planner) -> Any:
 
 
 def named_fields(kind: TypeInformation, j_expressions: Any, j_factory: Any, planner: Planner) -> list[NamedField]:
-    """The columns that expressions make of the fields of a stream's records. Raises what Flink does.
+    """Returns the columns that expressions make of the fields of a stream's records. Raises what Flink does.
 
     They have types of Flink's older type system; one that has no others like it there is that of ``record_type``, but nullable."""
     columns = _columns(kind) if isinstance(kind, ArrowTypeInfo) else None
@@ -86,7 +86,7 @@ def named_fields(kind: TypeInformation, j_expressions: Any, j_factory: Any, plan
 
 
 def java_type_info(kind: TypeInformation, planner: Planner) -> Any:
-    """Flink's ``TypeInformation``."""
+    """Converts a type to Flink's ``TypeInformation``."""
     basic = planner.jvm.org.apache.flink.api.common.typeinfo
     types, others = basic.Types, planner.jvm.org.apache.flink.api.java.typeutils
 
@@ -130,7 +130,7 @@ def _row(j_types: list[Any], names: list[str], planner: Planner) -> Any:
 
 
 def _without_classes(j_type: Any, planner: Planner) -> Any:
-    """The same type without the classes that Java's values have, which no plan needs."""
+    """Returns a Java ``DataType`` without its conversion classes, which plans do not need."""
     return planner.jvm.org.apache.flink.table.types.utils.TypeConversions.fromLogicalToDataType(j_type.getLogicalType())
 
 
@@ -144,7 +144,7 @@ def _row_text(kind: ArrowTypeInfo) -> str:
 
 
 def _columns(kind: ArrowTypeInfo) -> list[tuple[str, str]]:
-    """Names and Flink's types of the columns of a stream, without that of row kinds."""
+    """Returns names and SQL types of a stream's columns, except that of row kinds."""
     fields = [field for field in kind.schema if field.name != ROW_KIND]
     types = kind.columns if isinstance(kind, TableTypeInfo) else [sql_type(field) for field in fields]
     return [(field.name, type) for field, type in zip(fields, types, strict=True)]

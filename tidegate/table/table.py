@@ -1,4 +1,4 @@
-"""`Table`: a query in the making (PyFlink: ``pyflink.table.table``). Each method asks Flink's planner, which checks names and types at once."""
+"""`Table`: a query that is built step by step (PyFlink: ``pyflink.table.table``). Each method calls Flink's planner, which checks names and types at once."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ __all__ = [
 
 
 class Environment(Protocol):
-    """What a table needs of its environment."""
+    """The interface that a table uses of its environment."""
 
     @property
     def planner(self) -> Planner:
-        """The running planner."""
+        """Returns the running planner."""
 
     def run_pipeline(self, j_pipeline: Any) -> TableResult:
-        """Runs what writes a table."""
+        """Runs a pipeline that writes a table."""
 
     def collect_table(self, j_table: Any) -> TableResult:
-        """Runs a query whose rows come back."""
+        """Runs a query and returns its rows."""
 
     def explain_table(self, j_table: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
-        """The plans of a query, in Flink's words."""
+        """Returns Flink's explanation of a query."""
 
     def explain_pipeline(self, j_pipeline: Any, extra_details: Sequence[ExplainDetail] = ()) -> str:
-        """The plans of what writes tables, in Flink's words."""
+        """Returns Flink's explanation of a pipeline that writes tables."""
 
     def compile_pipeline(self, j_pipeline: Any) -> Any:
-        """The compiled plan of what writes tables."""
+        """Compiles a pipeline that writes a table to a plan."""
 
     def row_type(self, j_resolved_schema: Any) -> LogicalType:
-        """The columns of a resolved schema."""
+        """Converts a Java ``ResolvedSchema`` to a row type."""
 
 
 class _Query:
-    """``make`` gives the table of Java, when it is first needed."""
+    """The base of steps of a query. ``make`` creates the Java object when it is first needed."""
 
     def __init__(self, make: Callable[[], Any], t_env: Environment) -> None:
         self._make = make
@@ -96,7 +96,7 @@ def _of_rows(func: Expression | UserDefinedFunctionWrapper) -> Expression:
 
 
 class Table(_Query):
-    """Columns with names and types, and how their rows are made. ``table.name`` is the column ``name``."""
+    """A query with named, typed columns. ``table.name`` is the column ``name``."""
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
@@ -112,7 +112,7 @@ class Table(_Query):
         return str(self._j_table.toString())
 
     def select(self, *fields: Expression | str) -> Table:
-        """Computes columns."""
+        """Projects to the given columns and expressions."""
         return self._table("select", fields=fields)
 
     def alias(self, field: str, *fields: str) -> Table:
@@ -124,77 +124,77 @@ class Table(_Query):
         return self._table("filter", predicate)
 
     def where(self, predicate: Expression) -> Table:
-        """As ``filter``."""
+        """Keeps the rows for which the condition holds."""
         return self._table("where", predicate)
 
     def group_by(self, *fields: Expression) -> GroupedTable:
-        """Groups rows; ``select`` then aggregates."""
+        """Groups rows by columns; ``select`` then aggregates."""
         made = self._asked("groupBy", fields=fields)
         return GroupedTable(lambda: made, self._t_env)
 
     def distinct(self) -> Table:
-        """Each row once."""
+        """Removes duplicate rows."""
         return self._table("distinct")
 
     def join(self, right: Table, join_predicate: Expression | None = None) -> Table:
-        """Inner join; column names must differ."""
+        """Joins with another table (inner join); column names must differ."""
         return self._table("join", *_given(right._j_table, join_predicate))
 
     def left_outer_join(self, right: Table, join_predicate: Expression | None = None) -> Table:
-        """Rows of this table also without a match."""
+        """Joins with another table; rows of this one without a match are kept."""
         return self._table("leftOuterJoin", *_given(right._j_table, join_predicate))
 
     def right_outer_join(self, right: Table, join_predicate: Expression) -> Table:
-        """Rows of the other table also without a match."""
+        """Joins with another table; rows of the other one without a match are kept."""
         return self._table("rightOuterJoin", right._j_table, join_predicate)
 
     def full_outer_join(self, right: Table, join_predicate: Expression) -> Table:
-        """Rows of both tables also without a match."""
+        """Joins with another table; rows of both without a match are kept."""
         return self._table("fullOuterJoin", right._j_table, join_predicate)
 
     def join_lateral(
         self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
     ) -> Table:
-        """Each row with the rows that a table function gives for it; one made by ``udtf``, with names for its columns (``alias``), is called with the
-        whole row."""
+        """Joins each row with the rows that a table function returns for it. A function made by ``udtf``, with column names (``alias``), is called with
+        the whole row."""
         return self._table("joinLateral", *_given(_of_rows(table_function_call), join_predicate))
 
     def left_outer_join_lateral(
         self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
     ) -> Table:
-        """As ``join_lateral``, with rows for which the function gives none."""
+        """Joins each row with the rows that a table function returns for it; rows for which it returns none are kept."""
         return self._table("leftOuterJoinLateral", *_given(_of_rows(table_function_call), join_predicate))
 
     def minus(self, right: Table) -> Table:
-        """Rows that the other table does not have, each once."""
+        """Returns the distinct rows that are not in the other table."""
         return self._table("minus", right._j_table)
 
     def minus_all(self, right: Table) -> Table:
-        """Rows that the other table does not have as often."""
+        """Returns the rows that are not in the other table, counting duplicates."""
         return self._table("minusAll", right._j_table)
 
     def union(self, right: Table) -> Table:
-        """Rows of both tables, each once."""
+        """Returns the distinct rows of both tables."""
         return self._table("union", right._j_table)
 
     def union_all(self, right: Table) -> Table:
-        """Rows of both tables."""
+        """Returns all rows of both tables."""
         return self._table("unionAll", right._j_table)
 
     def intersect(self, right: Table) -> Table:
-        """Rows that both tables have, each once."""
+        """Returns the distinct rows that are in both tables."""
         return self._table("intersect", right._j_table)
 
     def intersect_all(self, right: Table) -> Table:
-        """Rows that both tables have, as often as both do."""
+        """Returns the rows that are in both tables, counting duplicates."""
         return self._table("intersectAll", right._j_table)
 
     def order_by(self, *fields: Expression) -> Table:
-        """Sorts."""
+        """Sorts the rows."""
         return self._table("orderBy", fields=fields)
 
     def offset(self, offset: int) -> Table:
-        """Leaves out the first rows of a sorted table."""
+        """Skips the first rows of a sorted table."""
         return self._table("offset", offset)
 
     def fetch(self, fetch: int) -> Table:
@@ -202,16 +202,16 @@ class Table(_Query):
         return self._table("fetch", fetch)
 
     def limit(self, fetch: int, offset: int = 0) -> Table:
-        """Keeps some rows."""
+        """Skips ``offset`` rows and keeps the next ``fetch``."""
         return self.offset(offset).fetch(fetch)
 
     def window(self, window: GroupWindow) -> GroupWindowedTable:
-        """Puts rows into windows; ``group_by`` with the window's name follows."""
+        """Assigns rows to windows; ``group_by`` with the window's name follows."""
         made = self._asked("window", window._make(self._t_env.planner))
         return GroupWindowedTable(lambda: made, self._t_env)
 
     def over_window(self, *over_windows: OverWindow) -> OverWindowedTable:
-        """Names windows around each row, for ``over``."""
+        """Defines OVER windows, which ``over`` refers to by name."""
         planner = self._t_env.planner
         windows = planner.array(planner.api.OverWindow, [window._make(planner) for window in over_windows])
         made = self._asked("window", windows)
@@ -230,24 +230,24 @@ class Table(_Query):
         return self._table("renameColumns", fields=fields)
 
     def drop_columns(self, *fields: Expression) -> Table:
-        """Leaves columns out."""
+        """Drops columns."""
         return self._table("dropColumns", fields=fields)
 
     def map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
-        """The fields of the row that a function gives; one made by ``udf`` is called with the whole row."""
+        """Replaces each row by the row that a function returns. One made by ``udf`` is called with the whole row."""
         return self._table("map", _of_rows(func))
 
     def flat_map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
-        """The rows that a table function gives; one made by ``udtf`` is called with the whole row."""
+        """Replaces each row by the rows that a table function returns. One made by ``udtf`` is called with the whole row."""
         return self._table("flatMap", _of_rows(func))
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
-        """Aggregates all rows; ``select`` then names what is wanted. A function made by ``udaf`` is called with whole rows."""
+        """Aggregates all rows; ``select`` then picks results. A function made by ``udaf`` is called with whole rows."""
         made = self._asked("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
     def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
-        """The rows that a table aggregate function gives for all rows; ``select`` then names what is wanted."""
+        """Aggregates all rows by a table aggregate function; ``select`` then picks columns."""
         made = self._asked("flatAggregate", _of_rows(func))
         return FlatAggregateTable(lambda: made, self._t_env)
 
@@ -268,15 +268,15 @@ class Table(_Query):
         return ResolvedSchema(self._j_table.getResolvedSchema(), self._t_env.row_type)
 
     def explain(self, *extra_details: ExplainDetail) -> str:
-        """Returns the plans in Flink's words."""
+        """Returns Flink's explanation."""
         return self._t_env.explain_table(self._j_table, extra_details)
 
     def print_explain(self, *extra_details: ExplainDetail) -> None:
-        """Prints the plans."""
+        """Prints Flink's explanation."""
         print(self.explain(*extra_details))  # noqa: T201
 
     def execute(self) -> TableResult:
-        """Runs the query; its rows come back. Raises ``UnsupportedPlan`` that names what cannot be run yet."""
+        """Runs the query and returns its rows. Raises ``UnsupportedPlan`` that names what is not supported."""
         return self._t_env.collect_table(self._j_table)
 
     def show(self, n: int = 20, seconds: float = 5.0) -> None:
@@ -284,7 +284,7 @@ class Table(_Query):
         self.execute().show(n, seconds)
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows of the table: its schema."""
+        """Returns the HTML of a notebook's view of the table: its schema."""
         return f'<pre style="font-size:12px">{escape(str(self._j_table.getResolvedSchema().toString()))}</pre>'
 
     def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
@@ -292,14 +292,14 @@ class Table(_Query):
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
     def insert_into(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TablePipeline:
-        """What writes the rows to a table, for a statement set."""
+        """Returns the pipeline that writes the rows to a table, for a statement set."""
         target: Any = table_path_or_descriptor
         if isinstance(target, TableDescriptor):
             target = target.to_java(self._t_env.planner)
         return TablePipeline(self._asked("insertInto", target, overwrite), self._t_env)
 
     def to_pandas(self) -> PandasFrame:
-        """Runs the query, which must end, and returns its rows as a frame of pandas: of a query with updates those that are left in the end."""
+        """Runs the query, which must be bounded, and returns its rows as a pandas frame; of a query with updates, the remaining rows."""
         from tidegate.functions.sql.scalar import arrow_schema
         from tidegate.records.arrow_type import ArrowTypeInfo
 
@@ -310,54 +310,54 @@ class Table(_Query):
 
 
 class GroupedTable(_Query):
-    """Rows by key."""
+    """Rows grouped by key."""
 
     def select(self, *fields: Expression | str) -> Table:
-        """Computes keys and aggregates."""
+        """Projects to keys and aggregates."""
         return self._table("select", fields=fields)
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
-        """Aggregates by key; ``select`` then names keys and results. A function made by ``udaf`` is called with whole rows."""
+        """Aggregates by key; ``select`` then picks keys and results. A function made by ``udaf`` is called with whole rows."""
         made = self._asked("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
     def flat_aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> FlatAggregateTable:
-        """The rows that a table aggregate function gives for each key; ``select`` then names what is wanted."""
+        """Aggregates by key with a table aggregate function; ``select`` then picks columns."""
         made = self._asked("flatAggregate", _of_rows(func))
         return FlatAggregateTable(lambda: made, self._t_env)
 
 
 class AggregatedTable(_Query):
-    """Results of one aggregate function."""
+    """The results of one aggregate function."""
 
     def select(self, *fields: Expression | str) -> Table:
-        """Picks keys and results."""
+        """Projects to keys and results."""
         return self._table("select", fields=fields)
 
 
 class FlatAggregateTable(_Query):
-    """Rows of one table aggregate function."""
+    """The rows of one table aggregate function."""
 
     def select(self, *fields: Expression | str) -> Table:
-        """Picks keys and columns of the rows."""
+        """Projects to keys and columns of the rows."""
         return self._table("select", fields=fields)
 
 
 class WindowGroupedTable(_Query):
-    """Rows by key and window."""
+    """Rows grouped by key and window."""
 
     def select(self, *fields: Expression | str) -> Table:
-        """Computes keys, aggregates, and ``start``, ``end`` and ``rowtime`` of the window."""
+        """Projects to keys, aggregates, and ``start``, ``end`` and ``rowtime`` of the window."""
         return self._table("select", fields=fields)
 
     def aggregate(self, func: Expression | UserDefinedFunctionWrapper) -> AggregatedTable:
-        """Aggregates by key and window; ``select`` then names what is wanted. A function made by ``udaf`` is called with rows of all columns."""
+        """Aggregates by key and window; ``select`` then picks results. A function made by ``udaf`` is called with rows of all columns."""
         made = self._asked("aggregate", _of_rows(func))
         return AggregatedTable(lambda: made, self._t_env)
 
 
 class GroupWindowedTable(_Query):
-    """Rows in windows."""
+    """Rows assigned to windows."""
 
     def group_by(self, *fields: Expression) -> WindowGroupedTable:
         """Groups by the window, and by columns."""
@@ -366,34 +366,34 @@ class GroupWindowedTable(_Query):
 
 
 class OverWindowedTable(_Query):
-    """Rows with windows around them."""
+    """Rows with OVER windows."""
 
     def select(self, *fields: Expression | str) -> Table:
-        """Computes columns and aggregates over the windows."""
+        """Projects to columns and aggregates over the windows."""
         return self._table("select", fields=fields)
 
 
 class TablePipeline:
-    """A query with the table that it is written to (PyFlink: ``TablePipeline``)."""
+    """A query and the table that it writes to (PyFlink: ``TablePipeline``)."""
 
     def __init__(self, j_table_pipeline: Any, t_env: Environment) -> None:
         self._j_table_pipeline = j_table_pipeline
         self._t_env = t_env
 
     def execute(self) -> TableResult:
-        """Runs it as a job of its own."""
+        """Runs the pipeline as a job of its own."""
         return self._t_env.run_pipeline(self._j_table_pipeline)
 
     def explain(self, *extra_details: ExplainDetail) -> str:
-        """Returns the plans in Flink's words."""
+        """Returns Flink's explanation."""
         return self._t_env.explain_pipeline(self._j_table_pipeline, extra_details)
 
     def print_explain(self, *extra_details: ExplainDetail) -> None:
-        """Prints the plans."""
+        """Prints Flink's explanation."""
         print(self.explain(*extra_details))  # noqa: T201
 
     def get_sink_identifier(self) -> ObjectIdentifier | None:
-        """Returns the name of the table that is written; ``None``: it has none."""
+        """Returns the identifier of the sink table; ``None``: it has no name."""
         with self._t_env.planner.errors():
             found = self._j_table_pipeline.getSinkIdentifier()
             if not found.isPresent():

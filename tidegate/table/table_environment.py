@@ -1,4 +1,5 @@
-"""`StreamTableEnvironment` and `TableEnvironment` under PyFlink's name (``pyflink.table.table_environment``), with what a program finds beside them there."""
+"""`StreamTableEnvironment` and `TableEnvironment` under PyFlink's name (``pyflink.table.table_environment``), with the other names that programs import
+from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TableResult`: what a statement gave (PyFlink: ``pyflink.table.table_result``)."""
+"""`TableResult`: the result of a statement (PyFlink: ``pyflink.table.table_result``)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["CloseableIterator", "ResultKind", "TableResult"]
 
 
 class ResultKind(Enum):
-    """Whether a statement gave rows, or only worked."""
+    """Whether a statement succeeded with rows or without."""
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1
 
 
 class CloseableIterator:
-    """Rows of a result; closing it ends the job that makes them."""
+    """Iterates over the rows of a result; closing it cancels the job that produces them."""
 
     def __init__(self, rows: Iterator[Row], close: Callable[[], None]) -> None:
         self._rows = rows
@@ -46,11 +46,11 @@ class CloseableIterator:
         return next(self._rows)
 
     def next(self) -> Row:
-        """The next row; waits for it. Raises ``StopIteration`` at the end, and the job's error."""
+        """Waits for the next row and returns it. Raises ``StopIteration`` at the end, and the job's error."""
         return next(self._rows)
 
     def close(self) -> None:
-        """Cancels the job unless it is over."""
+        """Cancels the job unless it has ended."""
         self._close()
 
     def __enter__(self) -> CloseableIterator:
@@ -63,7 +63,7 @@ class CloseableIterator:
 
 
 class TableResult:
-    """Rows of a query while its job runs, the rows of a statement such as SHOW TABLES, or a job that writes tables."""
+    """The result of a statement: the rows of a query as its job produces them, the rows of a statement such as SHOW TABLES, or a job that writes tables."""
 
     def __init__(
         self,
@@ -102,27 +102,27 @@ class TableResult:
         return ResolvedSchema.of_row_type(self._kind)
 
     def get_result_kind(self) -> ResultKind:
-        """Returns whether there are rows."""
+        """Returns whether the statement has rows."""
         return self._result_kind
 
     def wait(self, timeout_ms: int | None = None) -> None:
-        """Waits for the end of a job that writes, or for the first row of a query. Raises the job's error."""
+        """Waits until a job that writes tables ends, or for the first row of a query. Raises the job's error."""
         if self._job is not None:
             self._job.get_job_execution_result().result()
 
     def collect(self) -> CloseableIterator:
-        """The rows, each with its kind; a query's come while its job runs, once."""
+        """Returns an iterator over the rows with their kinds; those of a query arrive while its job runs, and can be read once."""
         if self._batches is None:
             return CloseableIterator(iter(self._rows), lambda: None)
         return CloseableIterator(self._collected(), self._batches.close)
 
     def print(self) -> None:
-        """Prints the rows as Flink does, in streaming mode with the kind of each as the column ``op``; of what gives no table, the bare text."""
+        """Prints the rows as Flink does, in streaming mode with a column ``op`` for the row kind; a result that is not a table is printed as text."""
         self._print(rows_in_set)
 
     def print_for_client(self, began_s: float | None) -> None:
-        """Prints the rows as Flink's SQL client does: of a query in streaming mode it says how many changes came, and, unless ``began_s`` (of the
-        monotonic clock) is ``None``, how long it took. This method is tidegate's own."""
+        """Prints the rows as Flink's SQL client does, followed by the number of rows or changes and the time taken since ``began_s`` (of the monotonic
+        clock; ``None``: not shown). This method is tidegate's own."""
 
         def ending(count: int) -> str:
             counted = f"{count} {'row' if count == 1 else 'rows'}"
@@ -149,23 +149,23 @@ class TableResult:
             print_table(texts, kind, shows_kinds=False, knows_all=True, ending=ending)
 
     def arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of a query as Arrow batches with the names of its columns, which a plan need not keep; with changes, their kinds are the last column.
-        This method is tidegate's own."""
+        """Yields the rows of a query as Arrow batches with its column names; with updates, the last column has the row kinds. This method is tidegate's
+        own."""
         assert self._batches is not None
         with self._batches as found:
             yield from map(self._named, found.batches())
 
     def show(self, n: int = 20, seconds: float = 5.0) -> pa.Table:
-        """Shows the first ``n`` rows as a table, below the cell of a notebook or printed, and ends the job of a query: of an unbounded one those that come
-        within ``seconds``. Returns them as an Arrow table. This method is tidegate's own. Raises the job's error, and ``InvalidJob`` for numbers that are
-        not above 0."""
+        """Shows the first ``n`` rows as a table, in a notebook or printed, and ends the job of a query; of an unbounded one it shows the rows that come
+        within ``seconds``. Returns them as an Arrow table. This method is tidegate's own. Raises the job's error, and ``InvalidJob`` for numbers
+        that are not above 0."""
         table, note = self.first(n, seconds)
         show_table(table, note)
         return table
 
     def first(self, n: int, seconds: float) -> tuple[pa.Table, str]:
-        """Returns the rows that ``show`` shows, with the kinds of changes as a first column ``op``, and whether these are all. This method is tidegate's
-        own. Raises as ``show``."""
+        """Returns the rows that ``show`` shows, with a first column ``op`` for row kinds where there are updates, and a text that says whether these
+        are all. This method is tidegate's own. Raises as ``show``."""
         if self._batches is None:
             names = self._kind.field_names
             columns = [
@@ -177,7 +177,7 @@ class TableResult:
         return pa.concat_tables(tables) if tables else arrow_schema(self._kind).empty_table(), found.note
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the names of the query's columns."""
+        """Renames the columns of a batch to the query's."""
         names = self._kind.field_names
         fields = [field.with_name(name) for field, name in zip(batch.schema, names, strict=False)]
         schema = pa.schema([*fields, *list(batch.schema)[len(names) :]])
@@ -192,7 +192,8 @@ class TableResult:
         return table.add_column(0, "op", pa.array([str(RowKind(kind)) for kind in kinds], pa.string()))
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows of the result: rows that are there, or how to get those of a query, which are not read by this."""
+        """Returns the HTML of a notebook's view of the result: rows that are available, or for a query how to get them, since reading them would
+        consume them."""
         if self._batches is None and not self.writes_tables:
             return html_table(*self.first(1, 1))
         columns = ", ".join(f"<b>{escape(field.name)}</b> {escape(str(field.type))}" for field in self._kind.fields)
@@ -213,7 +214,7 @@ def _shown(value: object) -> object:
 
 
 def done() -> TableResult:
-    """The result of a statement that gives no rows: one with ``OK``."""
+    """Returns the result of a statement without rows: ``OK``."""
     from tidegate.plan.logical_types import Field, TypeRoot
 
     kind = LogicalType(TypeRoot.ROW, fields=(Field("result", LogicalType(TypeRoot.VARCHAR, length=2147483647)),))

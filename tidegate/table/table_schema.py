@@ -13,7 +13,7 @@ __all__ = ["TableSchema"]
 
 
 class TableSchema:
-    """Names of columns, and the type of each. Raises ``InvalidJob`` where there are more of the one than of the other, or a name twice."""
+    """Column names with their types. Raises ``InvalidJob`` for unequal numbers of both, or a duplicate name."""
 
     Builder: ClassVar[type[TableSchemaBuilder]]
 
@@ -27,12 +27,12 @@ class TableSchema:
 
     @staticmethod
     def of(type: LogicalType) -> TableSchema:
-        """The fields of a row type. This method is tidegate's own."""
+        """Returns the schema of a row type. This method is tidegate's own."""
         return TableSchema([field.name for field in type.fields], [data_type_of(field.type) for field in type.fields])
 
     @staticmethod
     def builder() -> TableSchemaBuilder:
-        """Starts a schema without columns."""
+        """Returns a builder of a schema."""
         return TableSchemaBuilder()
 
     def copy(self) -> TableSchema:
@@ -79,7 +79,7 @@ class TableSchema:
 
 
 class TableSchemaBuilder:
-    """Collects columns, then ``build`` (PyFlink: ``TableSchema.Builder``)."""
+    """Builds a ``TableSchema`` (PyFlink: ``TableSchema.Builder``)."""
 
     def __init__(self) -> None:
         self._fields: list[tuple[str, DataType]] = []
@@ -124,7 +124,7 @@ _MAKERS: dict[TypeRoot, Callable[..., DataType]] = {
 
 
 def data_type_of(type: LogicalType) -> DataType:
-    """Returns the type of ``DataTypes`` for a type of a plan. Raises ``InvalidJob`` for one that ``DataTypes`` does not have."""
+    """Converts a plan's type to a ``DataTypes`` type. Raises ``InvalidJob`` for one that ``DataTypes`` does not have."""
     if type.root is TypeRoot.ROW:
         fields = [DataTypes.FIELD(field.name, data_type_of(field.type)) for field in type.fields]
         return DataTypes.ROW(fields, type.nullable)

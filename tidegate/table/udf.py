@@ -67,7 +67,7 @@ _AGGREGATES = ("aggregate", "table_aggregate")
 
 
 class Unnamed:
-    """Functions that are called without a name in a catalog, such as ``add(col("a"))``, under names of ours, of which every environment knows."""
+    """Names generated for functions that are called without being registered, such as ``add(col("a"))``; all environments know them."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, UserDefinedFunctionWrapper] = {}
@@ -75,7 +75,7 @@ class Unnamed:
         self._names: dict[int, str] = {}
 
     def name_of(self, function: UserDefinedFunctionWrapper) -> str:
-        """Its name, given at the first call. It ends in ``*`` and a number, which no name of a user does."""
+        """Returns the generated name, assigned at the first call. It ends in ``*`` and a number, as no user's name does."""
         name = self._names.get(id(function))
         if name is None:
             name = self._names[id(function)] = f"{function.name.lower()}*{len(self._names) + 1}"
@@ -87,8 +87,8 @@ UNNAMED = Unnamed()
 
 
 class KnownFunctions:
-    """What the planner of one environment knows beside its catalogs: functions without a name, and in batch mode, whose plans hold no calls of
-    Python, the named ones too. Those are then functions of Flink's own to the planner, and their calls stay where they are."""
+    """Users' functions that the planner of one environment finds besides its catalogs: unregistered ones, and in batch mode, whose plans cannot contain
+    Python calls, registered ones too. The planner takes the latter for built-in functions, so their calls stay in place."""
 
     def __init__(self, *, is_streaming: bool) -> None:
         self.named: dict[str, UserDefinedFunctionWrapper] = {}
@@ -96,18 +96,18 @@ class KnownFunctions:
         self._is_streaming = is_streaming
 
     def by_plan_name(self) -> dict[str, UserDefinedFunctionWrapper]:
-        """All of them by the names of a plan, in small letters."""
+        """Returns all functions by their names in a plan, in lower case."""
         found = {**UNNAMED.by_name, **self.named}
         if self._is_streaming:
             return found
         return {f"${name}$1" if made.kind == "scalar" else name: made for name, made in found.items()}
 
     def names(self) -> list[str]:
-        """Those that a planner asks for."""
+        """Returns the names that the planner looks up here."""
         return [*UNNAMED.by_name, *(() if self._is_streaming else self.named)]
 
     def definition(self, name: str, planner: Planner) -> Any:
-        """Flink's definition of the function with a name; ``None``: there is none."""
+        """Returns Flink's definition of a function; ``None``: there is none of this name."""
         found = {**UNNAMED.by_name, **({} if self._is_streaming else self.named)}.get(name.lower())
         if found is None:
             return None
@@ -117,7 +117,7 @@ class KnownFunctions:
 
 
 class UserDefinedFunctionWrapper(TypedUserCode):
-    """A function with its types, as ``udf`` and ``udtf`` make it. Called with expressions it is one."""
+    """A user's function with its types, as ``udf`` and ``udtf`` return it. Calling it with expressions returns an expression."""
 
     _alias_names: tuple[str, ...] = ()
 
@@ -134,13 +134,13 @@ class UserDefinedFunctionWrapper(TypedUserCode):
         return self
 
     def of_rows(self) -> UserDefinedFunctionWrapper:
-        """The same function, called with a row (``Table.map``)."""
+        """Returns a copy that is called with a whole row, as in ``Table.map``."""
         made = copy.copy(self)
         made.input_types, made.takes_row = None, True
         return made
 
     def to_java(self, planner: Planner) -> Any:
-        """Flink's definition of it; the function itself does not go to Java."""
+        """Returns Flink's definition of the function; its Python code is not passed to Java."""
         python = planner.jvm.org.apache.flink.table.functions.python
         kind = python.PythonFunctionKind.GENERAL if self.func_type == "general" else python.PythonFunctionKind.PANDAS
         inputs = None
@@ -160,7 +160,7 @@ class UserDefinedFunctionWrapper(TypedUserCode):
         )
 
     def to_built_in(self, name: str, planner: Planner) -> Any:
-        """A definition as Flink's own functions have one, by which a plan of batch mode holds its calls."""
+        """Returns a definition like those of Flink's built-in functions, which batch plans can contain."""
         functions = planner.jvm.org.apache.flink.table.functions
         inference = planner.jvm.org.apache.flink.table.types.inference
         inputs = inference.InputTypeStrategies.WILDCARD
@@ -180,7 +180,7 @@ class UserDefinedFunctionWrapper(TypedUserCode):
 
 
 class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
-    """What ``udf`` makes."""
+    """A scalar function, as ``udf`` returns it."""
 
     def check(self) -> None:
         if not isinstance(self.result_type, DataType | str):
@@ -197,7 +197,7 @@ class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
 
 
 class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
-    """What ``udtf`` makes; ``result_type`` is a row."""
+    """A table function, as ``udtf`` returns it; ``result_type`` is a row."""
 
     @property
     def kind(self) -> str:
@@ -205,7 +205,7 @@ class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
 
 
 class UserDefinedAggregateFunctionWrapper(UserDefinedFunctionWrapper):
-    """What ``udaf`` makes."""
+    """An aggregate function, as ``udaf`` returns it."""
 
     accumulator_type: DataType | str | None = None
 
@@ -226,7 +226,7 @@ class UserDefinedAggregateFunctionWrapper(UserDefinedFunctionWrapper):
 
 
 class UserDefinedTableAggregateFunctionWrapper(UserDefinedAggregateFunctionWrapper):
-    """What ``udtaf`` makes; ``result_type`` is a row."""
+    """A table aggregate function, as ``udtaf`` returns it; ``result_type`` is a row."""
 
     @property
     def kind(self) -> str:
@@ -242,7 +242,7 @@ def udf(
     func_type: str = "general",
     udf_type: str | None = None,
 ) -> Any:
-    """Makes a function of tables of a Python function, a callable object, or a ``ScalarFunction``; without ``f`` it is a decorator.
+    """Makes a scalar function of a Python function, a callable object, or a ``ScalarFunction``; without ``f`` it returns a decorator.
 
     ``input_types``: the planner converts arguments to these types or refuses the call; without them any types are taken. Raises ``TypeError`` and
     ``ValueError`` for what is no function or no type."""
@@ -267,7 +267,7 @@ def udtf(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Makes a table function of a Python function that gives an iterable of rows, or of a ``TableFunction``; without ``f`` it is a decorator.
+    """Makes a table function of a Python function that returns an iterable of rows, or of a ``TableFunction``; without ``f`` it returns a decorator.
 
     ``result_types``: the type of each column, or a ``DataTypes.ROW`` that names them."""
     make: Callable[..., Any] = functools.partial(
@@ -285,7 +285,8 @@ def udaf(
     name: str | None = None,
     func_type: str = "general",
 ) -> Any:
-    """Makes an aggregate function of an ``AggregateFunction``, or with ``func_type="pandas"`` of a function of series; without ``f`` it is a decorator.
+    """Makes an aggregate function of an ``AggregateFunction``, or with ``func_type="pandas"`` of a function of series; without ``f`` it returns a
+    decorator.
 
     Types that are not given are those that the ``AggregateFunction`` says. Raises ``TypeError``, ``ValueError``, and ``RuntimeError`` without types."""
     if func_type not in ("general", "pandas"):
@@ -311,8 +312,8 @@ def udtaf(
     name: str | None = None,
     func_type: str = "general",
 ) -> Any:
-    """Makes a table aggregate function of a ``TableAggregateFunction``, for ``flat_aggregate``; without ``f`` it is a decorator. Types and errors as of
-    ``udaf``."""
+    """Makes a table aggregate function of a ``TableAggregateFunction``, for ``flat_aggregate``; without ``f`` it returns a decorator. Types and errors
+    are as in ``udaf``."""
     if func_type != "general":
         raise ValueError(f"The func_type must be 'general', got {func_type}.")
     return _made_aggregate(
@@ -328,7 +329,7 @@ def udtaf(
 
 
 def wrapped(function: object) -> UserDefinedFunctionWrapper:
-    """What is registered. Raises ``TypeError`` for what neither ``udf`` nor ``udtf`` made."""
+    """Returns a function to register as it is. Raises ``TypeError`` for what neither ``udf`` nor ``udtf`` made."""
     if isinstance(function, UserDefinedFunctionWrapper):
         return function
     raise TypeError(
@@ -337,7 +338,7 @@ def wrapped(function: object) -> UserDefinedFunctionWrapper:
 
 
 def function_named(place: str) -> UserDefinedFunctionWrapper:
-    """The function that ``module.name`` is (CREATE FUNCTION ... LANGUAGE PYTHON). Raises ``InvalidJob``."""
+    """Imports the function ``module.name`` of ``CREATE FUNCTION ... LANGUAGE PYTHON``. Raises ``InvalidJob``."""
     module, _, name = place.rpartition(".")
     if not module:
         raise InvalidJob(f"CREATE FUNCTION ... AS '{place}': say module.name")

@@ -18,7 +18,7 @@ __all__ = ["GroupWindow", "Over", "OverWindow", "Session", "Slide", "Tumble"]
 
 
 class _Steps:
-    """Calls of Java, one behind another; made when a table is made with the window."""
+    """A chain of calls of Java's builder methods, which run when a table is made with the window."""
 
     def __init__(self, make: Callable[[Planner], Any]) -> None:
         self._make = make
@@ -38,7 +38,7 @@ def _start(name: str, method: str, *arguments: object) -> Callable[[Planner], An
 
 
 class GroupWindow(_Steps):
-    """A window with its name, for ``Table.window``."""
+    """A named group window, for ``Table.window``."""
 
 
 class _WindowOnTime(_Steps):
@@ -60,7 +60,7 @@ class _SlideWithSize(_Steps):
 
 
 class Tumble:
-    """Windows of one size, one behind another."""
+    """Tumbling windows."""
 
     @staticmethod
     def over(size: Expression) -> _WindowWithSize:
@@ -69,7 +69,7 @@ class Tumble:
 
 
 class Slide:
-    """Windows of one size that overlap."""
+    """Sliding windows."""
 
     @staticmethod
     def over(size: Expression) -> _SlideWithSize:
@@ -78,7 +78,7 @@ class Slide:
 
 
 class Session:
-    """Windows that end after a gap without rows."""
+    """Session windows."""
 
     @staticmethod
     def with_gap(gap: Expression) -> _WindowWithSize:
@@ -87,7 +87,7 @@ class Session:
 
 
 class OverWindow(_Steps):
-    """A window around each row with its name, for ``Table.over_window``."""
+    """A named OVER window, for ``Table.over_window``."""
 
 
 class _OverPreceding(_Steps):
@@ -117,16 +117,16 @@ class _OverPartitioned(_Steps):
 
 
 class Over:
-    """Windows around each row."""
+    """OVER windows."""
 
     @staticmethod
     def order_by(order_by: Expression) -> _OverOrdered:
-        """Sets the time attribute, for all rows together."""
+        """Sets the time attribute by which all rows are ordered, without partitions."""
         return _OverOrdered(_start("Over", "orderBy", order_by))
 
     @staticmethod
     def partition_by(*partition_by: Expression) -> _OverPartitioned:
-        """Sets the key."""
+        """Sets the partition key."""
 
         def make(planner: Planner) -> Any:
             kind = planner.jvm.org.apache.flink.table.expressions.Expression
@@ -140,4 +140,4 @@ TumbleWithSizeOnTime = SessionWithGapOnTime = SlideWithSizeAndSlideOnTime = _Win
 SlideWithSize = _SlideWithSize
 OverWindowPartitioned, OverWindowPartitionedOrdered = _OverPartitioned, _OverOrdered
 OverWindowPartitionedOrderedPreceding = _OverPreceding
-"""PyFlink's names of what stands between the first call and ``alias``."""
+"""PyFlink's names of the builder steps between the first call and ``alias``."""

@@ -1,1 +1,1 @@
-"""The connectors of tables: what each takes in ``WITH``, and the stream or sink that it becomes."""
+"""Connectors of SQL tables: the options of each in ``WITH``, and the source or sink that it is translated to."""

@@ -1,5 +1,5 @@
-"""The files that a table reads: those in directories that have a value for each of its partitions, and whose whole path a pattern matches; and what of a file
-is metadata of its rows (Flink: ``FileSystemTableSource``)."""
+"""Reading of tables whose rows are in files: partition directories (``dt=2020-01-01/``), path patterns and metadata columns (Flink:
+``FileSystemTableSource``)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ METADATA: Final[Mapping[str, str]] = {
     "file.size": "BIGINT NOT NULL",
     "file.modification-time": "TIMESTAMP_LTZ(3) NOT NULL",
 }
-"""Metadata of files, with their types, by Flink's ``FileSystemTableSource.ReadableFileInfo``."""
+"""Metadata columns that file tables can read, with their SQL types (Flink: ``FileSystemTableSource.ReadableFileInfo``)."""
 
 
 @dataclass(frozen=True)
 class TableFormat(FileFormat):
-    """Files that lack the columns of their directories and their metadata. ``schema``: with them."""
+    """A file format that appends partition columns and metadata columns to the columns read from a file. ``schema``: all columns, with those appended."""
 
     schema: pa.Schema
     stored: FileFormat
@@ -50,8 +50,8 @@ class TableFormat(FileFormat):
 
 
 class TableFileSource(FileSource):
-    """``stored``: the format of the files, which lack the columns of partitions. ``metadata``: the keys of what is read behind the columns. ``pattern``: a
-    regular expression of whole paths."""
+    """A file source of a partitioned table, or of one with metadata columns or a path pattern. ``stored``: the format of the files, which lack
+    partition columns. ``metadata``: keys of the metadata columns, which come last. ``pattern``: a regular expression that whole paths must match."""
 
     def __init__(
         self,
@@ -85,24 +85,24 @@ class TableFileSource(FileSource):
 
 
 def _matches(pattern: str, place: str) -> bool:
-    """Whether a pattern is that of a whole path."""
+    """Returns whether a pattern matches a whole path."""
     compiled = expression(pattern)
     return compiled is not None and compiled.fullmatch(place) is not None
 
 
 def check_pattern(text: str) -> None:
-    """Raises ``ValueError`` for what is no regular expression."""
+    """Raises ``ValueError`` for a text that is not a regular expression."""
     if expression(text) is None:
         raise ValueError(text)
 
 
 def _column(key: str) -> str:
-    """The name of the column of a metadata key: no other column has it."""
+    """Returns the name of a metadata column; the blank in it keeps it from clashing with columns of the table."""
     return f"metadata {key}"
 
 
 def _place(path: str) -> str:
-    """As Flink has paths: without the bucket in which they are."""
+    """Returns the path that Flink shows for a file: without the bucket name."""
     return path if path.startswith("/") else f"/{path.partition('/')[2]}"
 
 

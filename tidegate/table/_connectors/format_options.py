@@ -1,4 +1,4 @@
-"""The format of a table, or those of its keys and values: which it is, and its options without what stands in front of its name."""
+"""Resolution of the format of a table, or of its keys and values, and the options of that format without their prefix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.model.errors import InvalidJob
 
 
 def format_of(table: str, options: Mapping[str, str]) -> tuple[str, str]:
-    """Returns the name of a format, and what stands in front of its options: ``value.`` or nothing. Raises ``InvalidJob`` without one."""
+    """Returns the name of a table's value format and the prefix of its options: ``value.`` or nothing. Raises ``InvalidJob`` without one."""
     for prefix in ("", "value."):
         if f"{prefix}format" in options:
             return options[f"{prefix}format"], prefix
@@ -16,18 +16,18 @@ def format_of(table: str, options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def format_options(table: str, options: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """Returns the name of the format of values, and its options."""
+    """Returns the name of the value format and its options."""
     name, prefix = format_of(table, options)
     return name, without_prefix(prefix, options)
 
 
 def key_format_options(options: Mapping[str, str]) -> tuple[str, Mapping[str, str]] | None:
-    """Returns the name of the format of keys, and its options; ``None`` where keys are not read."""
+    """Returns the name of the key format and its options; ``None`` where keys are not read."""
     return (options["key.format"], without_prefix("key.", options)) if "key.format" in options else None
 
 
 def without_prefix(prefix: str, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns the options of a format, and others that no format has."""
+    """Removes a prefix from the option keys that have it; options without it stay as they are."""
     if not prefix:
         return options
     return {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Tables of ``kafka`` and ``upsert-kafka``: the options of Flink's connectors on the source and the sink of the DataStream API."""
+"""Tables of ``kafka`` and ``upsert-kafka``: maps the options of Flink's connectors to the source and the sink of the DataStream API."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tidegate.table._formats.formats import (
 from tidegate.table._formats.messages import TableDeserializer, TableSerializer
 
 KAFKA: Final = "kafka"
-"""The name of the connector whose rows are messages."""
+"""The name of the connector whose rows are Kafka messages."""
 UPSERT_KAFKA: Final = "upsert-kafka"
-"""The name of the connector whose rows are the last values of keys."""
+"""The name of the connector whose messages are upserts and deletions by key."""
 SERVERS: Final = "properties.bootstrap.servers"
 _SHARED = frozenset(
     {
@@ -66,12 +66,12 @@ _GUARANTEES = {one.value: one for one in DeliveryGuarantee}
 
 
 def is_bounded(options: Mapping[str, str]) -> bool:
-    """Whether reading ends."""
+    """Returns whether a Kafka table is bounded, that is, whether it has an end offset."""
     return options.get("scan.bounded.mode", "unbounded").lower() != "unbounded"
 
 
 def check_kafka(options: Mapping[str, str], shape: TableShape, *, is_source: bool) -> None:
-    """Raises ``InvalidJob`` in Flink's words for options and keys that do not go together, and for values that an option does not take."""
+    """Checks options of a Kafka table that depend on each other, and their values. Raises ``InvalidJob`` with Flink's message."""
     is_upsert = options["connector"] == UPSERT_KAFKA
     value_format, _ = format_options(shape.name, options)
     key_format = options.get("key.format")
@@ -107,7 +107,7 @@ def check_kafka(options: Mapping[str, str], shape: TableShape, *, is_source: boo
 
 
 def key_places(options: Mapping[str, str], shape: TableShape) -> tuple[int, ...]:
-    """The positions of the columns that stand in keys, in their order there. Raises ``InvalidJob``."""
+    """Returns the positions of the columns that make up the message key, in the order of the key. Raises ``InvalidJob`` for key options that contradict."""
     is_upsert = options["connector"] == UPSERT_KAFKA
     names = list(shape.primary_key) if is_upsert else [one for one in options.get("key.fields", "").split(";") if one]
     if "key.format" not in options:
@@ -136,7 +136,7 @@ def key_places(options: Mapping[str, str], shape: TableShape) -> tuple[int, ...]
 
 
 def value_places(options: Mapping[str, str], shape: TableShape) -> tuple[int, ...]:
-    """The positions of the columns that stand in values. Raises ``InvalidJob``."""
+    """Returns the positions of the columns that make up the message value. Raises ``InvalidJob`` for options that contradict."""
     strategy = options.get("value.fields-include", "ALL").upper()
     if strategy not in ("ALL", "EXCEPT_KEY"):
         raise _invalid("value.fields-include", options["value.fields-include"], "ALL, EXCEPT_KEY")
@@ -155,7 +155,8 @@ def value_places(options: Mapping[str, str], shape: TableShape) -> tuple[int, ..
 def kafka_source(
     options: Mapping[str, str], shape: TableShape, row_type: LogicalType, metadata: Sequence[str] = ()
 ) -> KafkaSource:
-    """``metadata``: the keys of what is read beside the columns, in their order. Raises ``InvalidJob`` as ``check_kafka`` does."""
+    """Builds the Kafka source of a table. ``metadata``: keys of the metadata columns to read, in their order. Raises ``InvalidJob`` as ``check_kafka``
+    does."""
     is_upsert = options["connector"] == UPSERT_KAFKA
     builder = KafkaSource.builder().set_bootstrap_servers(options[SERVERS])
     names = options.get("topic", "").split(";")
@@ -202,7 +203,7 @@ def kafka_source(
 
 
 def readable_metadata(options: Mapping[str, str]) -> dict[str, str]:
-    """The metadata that can be read, with their types: of the values' format first."""
+    """Returns the metadata columns that a Kafka table can read, with their SQL types; those of the value format come first."""
     of_format = format_metadata(format_options("", options)[0])
     return {f"{VALUE}{key}": type for key, type in of_format.items()} | dict(READABLE)
 
@@ -210,7 +211,8 @@ def readable_metadata(options: Mapping[str, str]) -> dict[str, str]:
 def kafka_sink(
     options: Mapping[str, str], shape: TableShape, row_type: LogicalType, metadata: Sequence[str] = ()
 ) -> KafkaSink:
-    """``metadata``: the keys of what is written beside the columns, in their order. Raises ``InvalidJob`` as ``check_kafka`` does."""
+    """Builds the Kafka sink of a table. ``metadata``: keys of the metadata columns to write, in their order. Raises ``InvalidJob`` as ``check_kafka``
+    does."""
     is_upsert = options["connector"] == UPSERT_KAFKA
     topics = tuple(options["topic"].split(";")) if "topic" in options else ()
     if len(topics) != 1 and "topic" not in metadata:
@@ -263,7 +265,7 @@ def kafka_sink(
 
 
 def _with_subject(name: str, options: Mapping[str, str], topics: Sequence[str], part: str) -> Mapping[str, str]:
-    """The options of a format, with the subject of the schema registry that a topic's messages have where none is given."""
+    """Returns format options with the schema registry's subject set to ``<topic>-<part>`` where none is given and there is one topic."""
     keys = (f"{name}.subject", f"{name}.schema-registry.subject")
     if name not in REGISTRY_FORMATS or len(topics) != 1 or any(key in options for key in keys):
         return options
@@ -271,7 +273,7 @@ def _with_subject(name: str, options: Mapping[str, str], topics: Sequence[str], 
 
 
 def _part(row_type: LogicalType, places: Sequence[int], prefix: str = "") -> LogicalType:
-    """The row of some fields, whose names lose a prefix."""
+    """Returns a row type of some of the fields, with ``prefix`` removed from their names."""
     chosen = [row_type.fields[place] for place in places]
     return LogicalType(row_type.root, fields=tuple(Field(one.name.removeprefix(prefix), one.type) for one in chosen))
 
@@ -318,7 +320,7 @@ def _check_sink(options: Mapping[str, str]) -> None:
 
 
 def _buffer(options: Mapping[str, str]) -> tuple[int, int]:
-    """How many rows a sink gathers, and for how many ms; none: it does not."""
+    """Returns how many rows an upsert sink buffers and for how many ms; 0 for both: it does not buffer."""
     text = options.get("sink.buffer-flush.max-rows", "0")
     if not re.fullmatch("-?[0-9]+", text):
         raise _invalid("sink.buffer-flush.max-rows", text, "a whole number")
@@ -333,7 +335,7 @@ def _buffer(options: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of Kafka's client, but for the servers."""
+    """Returns the properties of Kafka's client, except ``bootstrap.servers``."""
     return {
         key.removeprefix("properties."): value
         for key, value in options.items()

@@ -1,4 +1,4 @@
-"""Records of Kafka as rows of a table: of keys, values and metadata (Flink: ``DynamicKafkaDeserializationSchema``,
+"""Conversion between Kafka records and rows of a table: keys, values and metadata (Flink: ``DynamicKafkaDeserializationSchema``,
 ``DynamicKafkaRecordSerializationSchema``)."""
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ READABLE: Final[Mapping[str, str]] = {
     "timestamp": "TIMESTAMP_LTZ(3) NOT NULL",
     "timestamp-type": "STRING NOT NULL",
 }
-"""Metadata of records, with their types, by Flink's ``KafkaDynamicSource.ReadableMetadata``."""
+"""Metadata columns that Kafka tables can read, with their SQL types (Flink: ``KafkaDynamicSource.ReadableMetadata``)."""
 WRITABLE: Final[Mapping[str, str]] = {
     "topic": "STRING NOT NULL",
     "headers": "MAP<STRING, BYTES>",
     "header-list": "ARRAY<ROW<`key` STRING, `value` BYTES>>",
     "timestamp": "TIMESTAMP_LTZ(3)",
 }
-"""By Flink's ``KafkaDynamicSink.WritableMetadata``."""
+"""Metadata columns that Kafka tables can write, with their SQL types (Flink: ``KafkaDynamicSink.WritableMetadata``)."""
 VALUE: Final = "value."
-"""Stands in front of the metadata of the values' format."""
+"""The prefix of metadata keys that belong to the value format."""
 _ATTRIBUTES = frozenset({"headers", "header-list", "leader-epoch", "timestamp-type"})
 _STAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
-"""By librdkafka's numbers; the names are those of Kafka's ``TimestampType``."""
+"""Names of Kafka's ``TimestampType``, indexed by librdkafka's numbers."""
 
 Places = npt.NDArray[np.int64]
 
 
 def metadata_type(types: Mapping[str, str], keys: tuple[str, ...]) -> LogicalType:
-    """The row of metadata columns, under names that no column of a table has."""
+    """Returns the row type of the metadata columns, under names that no column of a table can have."""
     return LogicalType(TypeRoot.ROW, fields=tuple(Field(f"$metadata {key}", parse_type(types[key])) for key in keys))
 
 
 @dataclass(frozen=True)
 class TableRecordDeserializer(KafkaRecordDeserializationSchema):
-    """Rows of physical columns, of ``metadata`` behind them, and their kinds where there are updates.
+    """Converts Kafka records to rows of a table: physical columns, then ``metadata``, then row kinds where there are updates.
 
     ``key_places``, ``value_places``: the positions of the columns that the formats read. ``is_upsert``: a message without a value deletes its key.
     ``metadata_types``: also of the values' format, whose keys begin with ``value.``.
@@ -124,7 +124,7 @@ class TableRecordDeserializer(KafkaRecordDeserializationSchema):
         return pa.RecordBatch.from_arrays(made, schema=schema), (None if (counts == 1).all() else counts)
 
     def _values(self, messages: Values, gone: npt.NDArray[np.bool_]) -> tuple[pa.RecordBatch, Counts | None]:
-        """The rows of messages that have a value, and how many each message has: one where it has none."""
+        """Returns the rows of the messages that have a value, and the number of rows for each message: 0 where it has none."""
         if not gone.any():
             return self.value.read(messages)
         places = np.flatnonzero(~gone)
@@ -140,7 +140,7 @@ class TableRecordDeserializer(KafkaRecordDeserializationSchema):
         return rows, whole
 
     def _physical(self, values: pa.RecordBatch, keys: pa.RecordBatch | None, is_gone: pa.Array) -> list[pa.Array]:
-        """A column of both is the value's, but of a deletion the key's."""
+        """Returns the physical columns. A column that is in key and value is taken from the value; for a deletion, from the key."""
         columns: list[pa.Array] = [None] * len(self.row_type.fields)
         for at, place in enumerate(self.key_places):
             assert keys is not None
@@ -184,8 +184,8 @@ def _each(counts: Counts | None, count: int) -> Places:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRecordSerializer(KafkaRecordSerializationSchema):
-    """Records of rows that have physical columns, columns of ``metadata`` behind them, and perhaps their kinds. ``topics``, ``topic_pattern``: those
-    that the metadata ``topic`` may name. ``is_fixed``: each subtask writes to one partition of a topic."""
+    """Converts rows of a table to Kafka records: physical columns, then ``metadata``, then row kinds if there are any. ``topics``, ``topic_pattern``:
+    the topics that the metadata column ``topic`` may name. ``is_fixed``: each subtask writes to one partition of a topic."""
 
     row_type: LogicalType
     value_writing: Writing
@@ -215,7 +215,7 @@ class TableRecordSerializer(KafkaRecordSerializationSchema):
         return replace(self, instance=context.parallel_instance_id, partitions_of=partitions_of)
 
     def outgoing(self, batch: ArrowBatch, type_info: TypeInformation) -> pa.RecordBatch:
-        """Raises ``UserError`` for a topic that is not one of the table's."""
+        """Converts a batch to outgoing records. Raises ``UserError`` for a topic that is not one of the table's."""
         data = batch.data
         rows = data.num_rows
         kinds = data.columns[-1] if has_kinds(data.schema) else None

@@ -1,4 +1,4 @@
-"""The options of tables that lookup joins ask (Flink: ``LookupOptions.java``, ``JdbcConnectorOptions.java``)."""
+"""Options of tables that are read by lookup joins (Flink: ``LookupOptions.java``, ``JdbcConnectorOptions.java``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.table._lookup.reloads import OPTIONS as FULL
 from tidegate.table._lookup.reloads import reloads_of
 
 PYTHON: Final = "python"
-"""The connector of tables that are classes of users."""
+"""The name of the connector whose tables are lookup classes of the user."""
 ARGUMENTS: Final = "arguments."
 CACHE: Final = "lookup.cache"
 MAX_RETRIES: Final = "lookup.max-retries"
@@ -23,7 +23,7 @@ _OLD: Final = {
     _OLD_TTL: partial_cache.AFTER_WRITE,
     _OLD_MISSING: partial_cache.MISSING_KEYS,
 }
-"""Options of Flink's JDBC tables of old, which it still reads."""
+"""Deprecated options of Flink's JDBC tables, with the options that replaced them."""
 PARTIAL: Final = frozenset({CACHE, *partial_cache.OPTIONS})
 OPTIONS: Final = frozenset({CACHE, MAX_RETRIES, *partial_cache.OPTIONS, *FULL, *_OLD})
 _KINDS: Final = ("NONE", "PARTIAL", "FULL")
@@ -32,31 +32,31 @@ _DRIVER: Final = "org.postgresql.Driver"
 
 
 def cache_of(options: Mapping[str, str]) -> str:
-    """``NONE``, ``PARTIAL`` or ``FULL``. A file system has no questions: its tables are kept whole."""
+    """Returns the lookup cache of a table: ``NONE``, ``PARTIAL`` or ``FULL``. A table of files always has ``FULL``."""
     if options["connector"] == "filesystem":
         return "FULL"
     return options.get(CACHE, "PARTIAL" if _OLD_ROWS in options and _OLD_TTL in options else "NONE").upper()
 
 
 def limits_of(options: Mapping[str, str]) -> CacheLimits:
-    """How much is kept where the cache is partial. Raises ``InvalidJob`` that names the option."""
+    """Returns the limits of a partial lookup cache. Raises ``InvalidJob`` that names the option."""
     renamed = {new: options[old] for old, new in _OLD.items() if old in options}
     return CacheLimits.of({**renamed, **options})
 
 
 def function_of(options: Mapping[str, str]) -> LookupFunction | AsyncLookupFunction:
-    """An object of the class of a table. Raises ``InvalidJob``."""
+    """Instantiates the lookup class of a user that the options name. Raises ``InvalidJob``."""
     given = {key.removeprefix(ARGUMENTS): text for key, text in options.items() if key.startswith(ARGUMENTS)}
     return made_of(options["class"], given)
 
 
 def is_asynchronous(options: Mapping[str, str]) -> bool:
-    """Whether a table is asked for many keys at the same time."""
+    """Returns whether a table is looked up asynchronously, for many keys at once."""
     return options["connector"] == PYTHON and isinstance(function_of(options), AsyncLookupFunction)
 
 
 def check_lookups(connector: str, options: Mapping[str, str]) -> None:
-    """Raises ``InvalidJob`` that names the option."""
+    """Checks the lookup options of a table. Raises ``InvalidJob`` that names the option."""
     kind = options.get(CACHE, "FULL" if connector == "filesystem" else "NONE").upper()
     if kind not in _KINDS:
         raise InvalidJob(f"Invalid value for option '{CACHE}': '{options[CACHE]}' is not one of {', '.join(_KINDS)}")

@@ -1,4 +1,4 @@
-"""What a lookup join asks: the table of its node, with what is kept of it."""
+"""Builds the lookup table of a lookup join's node, with its cache and retries."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tidegate.table._lookup.retries import RetriedTable, Retries
 from tidegate.table._lookup.whole_table import WholeTable
 
 _CAPACITY = 100
-"""The default of Flink's ``table.exec.async-lookup.buffer-capacity``."""
+"""The default of Flink's ``table.exec.async-lookup.buffer-capacity``, in keys."""
 _TIMEOUT_MS = 180_000
 """The default of Flink's ``table.exec.async-lookup.timeout``."""
 
 
 def table_of_lookup(node: LookupNode) -> LookupTable:
-    """The table that a lookup join asks. Raises ``InvalidJob`` for what the table cannot do."""
+    """Builds the table that a lookup join reads. Raises ``InvalidJob`` for what the table does not support."""
     found = node.temporal_table
     retries = Retries.of(node.retry_options) if isinstance(node, LookupJoin1) else None
     keys = sorted(map(int, node.lookup_keys))
@@ -48,7 +48,7 @@ def _table(
     async_options: AsyncOptions | None,
     retries: Retries | None,
 ) -> LookupTable:
-    """``produced``: the columns that the table gives; ``keys``: positions of those that are compared."""
+    """Builds a lookup table. ``produced``: the columns that the table returns; ``keys``: the positions of the lookup keys in them."""
     table, name = source.table.resolved_table, source.table.name
     if table is None or table.options is None:
         raise InvalidJob(f"node {node_id}: the plan does not hold the table {name}: compile it with its options")

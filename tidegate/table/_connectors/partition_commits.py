@@ -1,4 +1,4 @@
-"""When partitions of tables of files are whole, and how readers learn of it: by a file ``_SUCCESS`` in their directories.
+"""Partition commits of file tables: when a partition is complete, and how readers learn of it, by a file ``_SUCCESS`` in its directory.
 
     sink of the rows ─▶ reports ─▶ one subtask: partitions that wait ── all have committed n: those of n whose time has come ─▶ _SUCCESS
 
@@ -45,20 +45,20 @@ _TIME: Final = re.compile(
 )
 _OFFSET: Final = re.compile(r"GMT([+-])(\d{2}):(\d{2})")
 _NONE: Final = -(2**63)
-"""The watermark before the first one."""
+"""The watermark before the first one arrives."""
 
 
 @dataclass(frozen=True)
 class PartitionTimes:
-    """The time of a partition by the values in its path (Flink: ``DefaultPartTimeExtractor``). ``pattern``: the text of the time, with ``$key`` for the value
-    of a key; ``None``: the first value. ``formatter``: how the text is read, as Java's ``DateTimeFormatter`` does."""
+    """Extracts the time of a partition from the values in its path (Flink: ``DefaultPartTimeExtractor``). ``pattern``: a text with ``$key`` for the
+    value of a partition key; ``None``: the first value. ``formatter``: a pattern of Java's ``DateTimeFormatter``."""
 
     keys: tuple[str, ...]
     pattern: str | None = None
     formatter: str | None = None
 
     def of(self, values: Sequence[str]) -> int:
-        """Returns ms since 1970 as a local time. Raises ``UserError`` for a text that is no time."""
+        """Returns the local time of a partition in ms since 1970. Raises ``UserError`` for a text that is not a time."""
         text = values[0] if self.pattern is None else self.pattern
         if self.pattern is not None:
             for key, value in zip(self.keys, values, strict=True):
@@ -73,7 +73,7 @@ class PartitionTimes:
 
 
 def _usual(text: str) -> int | None:
-    """A date, and a time of the day behind it; months, days, hours, minutes and seconds that are not there are counted on."""
+    """Parses a date with an optional time of day, in ms since 1970; a month, day or hour out of range carries over. Returns ``None`` for other texts."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -93,15 +93,15 @@ def _formatted(formatter: str, text: str) -> int | None:
 
 @dataclass(frozen=True)
 class CommitTrigger:
-    """When the time of a partition has come: ``delay_ms`` behind its first row, or, with ``times``, when the watermark, a time of the clock in ``zone``, is
-    that much behind its own time."""
+    """Decides when a partition is committed: ``delay_ms`` after its first row, or, with ``times``, once the watermark (as local time in ``zone``) is
+    that much past its own time."""
 
     delay_ms: int = 0
     times: PartitionTimes | None = None
     zone: str = "UTC"
 
     def is_due(self, path: str, since_ms: int, now_ms: int, watermark: int) -> bool:
-        """Raises ``UserError`` for a partition without a time."""
+        """Returns whether a partition is to be committed. Raises ``UserError`` for a partition without a time."""
         if self.times is None:
             return not self.delay_ms or now_ms > since_ms + self.delay_ms
         local_ms = self.times.of(values_in(path))
@@ -117,14 +117,15 @@ def _instant(local_ms: int, name: str) -> int:
 
 @dataclass(frozen=True)
 class PartitionCommits:
-    """What a table says of the commits of its partitions. ``name``: of the file in their directories."""
+    """The partition commit options of a table. ``name``: of the success file."""
 
     name: str
     trigger: CommitTrigger
 
 
 def partition_commits(shape: TableShape, options: Mapping[str, str]) -> PartitionCommits | None:
-    """``None``: its partitions are not committed. Raises ``InvalidJob`` for what cannot be done, in Flink's words where it refuses that, too."""
+    """Returns the partition commit options of a table; ``None``: its partitions are not committed. Raises ``InvalidJob`` for what is not supported,
+    with Flink's message where Flink refuses it too."""
     name = options.get(ZONE, "UTC")
     if not _is_zone(name):
         raise InvalidJob(
@@ -159,7 +160,7 @@ def partition_commits(shape: TableShape, options: Mapping[str, str]) -> Partitio
 
 
 class PartitionCommitSink(Sink):
-    """Commits the partitions of a table of files by the reports of the sink that writes them. It runs in one subtask. ``directory``: of the table."""
+    """A sink, with one subtask, that commits the partitions of a file table from the reports of its file sink. ``directory``: of the table."""
 
     def __init__(self, directory: str, commits: PartitionCommits) -> None:
         self._directory = absolute(directory)
@@ -170,7 +171,8 @@ class PartitionCommitSink(Sink):
 
 
 class PartitionCommitter(SinkWriter):
-    """Partitions with rows that are not committed yet, each with the time at which its rows were first reported. State: ``[path, ms since 1970]`` of each."""
+    """Tracks partitions with uncommitted rows, each with the time at which its first row was reported, and commits those that are due. State: ``[path,
+    ms since 1970]`` of each."""
 
     works_on = "arrow"
     takes_reports = True
@@ -196,7 +198,7 @@ class PartitionCommitter(SinkWriter):
         self._has_ended = False
 
     def write(self, batch: Batch) -> None:
-        """Raises ``UserError`` for a partition without a time, and ``StorageError``."""
+        """Takes reports of the file sink. Raises ``UserError`` for a partition without a time, and ``StorageError``."""
         assert isinstance(batch, ArrowBatch)
         now_ms = self._now_ms()
         for subtask, subtasks, checkpoint_id, place in rows_of(batch):
@@ -218,12 +220,12 @@ class PartitionCommitter(SinkWriter):
         return [[path, since_ms] for path, since_ms in pending.items()]
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Its part files are of the next one."""
+        """Moves the reports of an aborted checkpoint to the next one, which will commit their files."""
         self._new = _earliest([self._hidden.pop(checkpoint_id, {}), self._new])
         self._watermarks.pop(checkpoint_id, None)
 
     def _complete(self, checkpoint_id: int, now_ms: int) -> None:
-        """All part files up to a checkpoint are visible: partitions whose time has come are committed."""
+        """Commits the partitions that are due once all part files up to a checkpoint are visible."""
         if checkpoint_id <= self._completed:
             return
         self._completed = checkpoint_id
@@ -245,7 +247,7 @@ class PartitionCommitter(SinkWriter):
 
 
 def _earliest(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns all these mappings as one; a path that is in several has the value of the first of them."""
+    """Merges mappings of path to time; a path that is in several keeps the value of the first."""
     merged: dict[str, int] = {}
     for one in found:
         for path, since_ms in one.items():

@@ -1,5 +1,5 @@
-"""Partitions of tables of files: the directories ``dt=2020-01-01/`` to which rows go by some of their columns, and what such a directory says of the rows
-in it (Flink: ``PartitionPathUtils``, ``RowDataPartitionComputer``)."""
+"""Partition directories of file tables, such as ``dt=2020-01-01/``: how rows are split by partition columns, and how their values are read back (Flink:
+``PartitionPathUtils``, ``RowDataPartitionComputer``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.table._connectors.shape import TableShape
 
 DEFAULT_NAME: Final = "__DEFAULT_PARTITION__"
-"""The directory's value for null and for a text without characters (``partition.default-name``)."""
+"""The directory's value for null and for an empty text (``partition.default-name``)."""
 _ESCAPED: Final = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _NUMBERS: Final = {TypeRoot.DATE: pa.int32(), TypeRoot.TIME: pa.int32()}
 _WHOLE: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
@@ -30,14 +30,14 @@ _TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def escaped(text: str) -> str:
-    """A name or a value as Flink writes it in the name of a directory."""
+    """Escapes a name or a value for a partition directory as Flink does: ``%`` and two hexadecimal digits."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 @dataclass(frozen=True)
 class PartitionColumns(Buckets):
-    """The columns of a table whose values are in the names of directories, in the order of ``PARTITIONED BY``. Raises ``InvalidJob`` for a type whose values
-    Flink writes without their content."""
+    """Splits rows by the partition columns of a table, in the order of ``PARTITIONED BY``. Raises ``InvalidJob`` for a type that cannot be a partition
+    key."""
 
     row_type: LogicalType
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class PartitionColumns(Buckets):
         return pa.schema([field for field in schema if field.name not in self.keys])
 
     def split(self, data: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Rows keep their order in each directory."""
+        """Yields each partition directory with its rows, which keep their order."""
         paths, codes = self._paths(data)
         rest = data.select([place for place, name in enumerate(data.schema.names) if name not in self.keys])
         if len(paths) == 1:
@@ -63,8 +63,8 @@ class PartitionColumns(Buckets):
             yield path, rest.take(pa.array(rows))
 
     def values_of(self, directories: Mapping[str, str | None]) -> Mapping[str, str | None] | None:
-        """Returns the values that columns have by what the directories of a file say, as texts that can be cast to their types; ``None``: not each
-        key has one, so the file is no part of the table."""
+        """Returns the values of the partition columns for a file, from the directories of its path, as texts that can be cast to the columns' types;
+        ``None``: a key is missing, so the file does not belong to the table."""
         if not all(key in directories for key in self.keys):
             return None
         texts = {key: directories[key] for key in self.keys}
@@ -79,7 +79,7 @@ class PartitionColumns(Buckets):
         return [by_name[key] for key in self.keys]
 
     def _paths(self, data: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]:
-        """The directories, and for each row which one."""
+        """Returns the partition directories of a batch, and for each row the index of its directory."""
         prefixes, codes = [""], np.zeros(data.num_rows, np.int64)
         for key, type in zip(self.keys, self._types, strict=True):
             names, places = self._names(key, type, data.column(data.schema.get_field_index(key)))
@@ -102,15 +102,15 @@ class PartitionColumns(Buckets):
 
 
 def partition_columns(shape: TableShape, options: Mapping[str, str], row_type: LogicalType) -> PartitionColumns | None:
-    """Those of a table; ``None``: it has no partitions. Raises ``InvalidJob`` for a type that they cannot have."""
+    """Returns the partition columns of a table; ``None``: it is not partitioned. Raises ``InvalidJob`` for a type that cannot be a partition key."""
     if not shape.partition_keys:
         return None
     return PartitionColumns(row_type, shape.partition_keys, options.get("partition.default-name", DEFAULT_NAME))
 
 
 def known_directories(shape: TableShape, columns: PartitionColumns | None, static: Mapping[str, str]) -> Sequence[str]:
-    """The directories, from that of the table, that a statement replaces or makes whole even where it writes no files: that of the table without partitions,
-    or that of the only one that it can write to. ``static``: the values of partitions that it names."""
+    """Returns the directories, relative to the table's, that a statement overwrites or commits even when it writes no file to them: the table's own
+    without partitions, or the only partition that it can write. ``static``: partition values that the statement names."""
     if columns is None:
         return ("",)
     if len(static) < len(shape.partition_keys):
@@ -122,18 +122,18 @@ def known_directories(shape: TableShape, columns: PartitionColumns | None, stati
 
 
 def values_in(path: str) -> list[str]:
-    """Returns the values in the path of a partition."""
+    """Returns the partition values in the path of a partition."""
     return [unquote(part.partition("=")[2]) for part in path.split("/")]
 
 
 def stored_type(row_type: LogicalType, shape: TableShape) -> LogicalType:
-    """The columns that are in the files of a table."""
+    """Returns the row type of a table's files: without its partition columns."""
     fields = tuple(field for field in row_type.fields if field.name not in shape.partition_keys)
     return LogicalType(row_type.root, fields=fields)
 
 
 def _text_of(type: LogicalType) -> Callable[[Any], str]:
-    """What Flink's ``toString`` of a value gives: a date is a number of days, a time one of ms."""
+    """Returns the function that formats partition values of a type as Flink's ``toString`` does: a date is a number of days, a time of ms."""
     match type.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return str
@@ -155,7 +155,7 @@ def _text_of(type: LogicalType) -> Callable[[Any], str]:
 
 
 def _local_date_time(value: int, per_second: int) -> str:
-    """As Java's ``LocalDateTime.toString``: seconds and their fraction stand there where they are not 0."""
+    """Formats a timestamp as Java's ``LocalDateTime.toString``: seconds and their fraction are left out where they are 0."""
     seconds, fraction = divmod(value, per_second)
     days, second = divmod(seconds, 86_400)
     text = f"{date_text(days)}T{second // 3600:02d}:{second // 60 % 60:02d}"
@@ -169,7 +169,7 @@ def _local_date_time(value: int, per_second: int) -> str:
 
 
 def _readable(type: LogicalType, text: str) -> str:
-    """A directory's text as it can be cast to the type of its column."""
+    """Returns the text of a partition value in a form that can be cast to the type of its column."""
     is_number = re.fullmatch(r"-?[0-9]+", text) is not None
     match type.root:
         case TypeRoot.DATE if is_number:

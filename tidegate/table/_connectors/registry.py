@@ -1,4 +1,4 @@
-"""The connectors and formats that tables have, with their options, under Flink's names. Whatever else is asked for is refused by name."""
+"""The connectors and formats that tables can name, with their options. Others are refused by name."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ class Connector:
 
 
 FORMATS: Mapping[str, frozenset[str]] = {**WRITTEN_FORMATS, "parquet": frozenset()}
-"""Their options, without the format's name in front. One of Flink's that is not here is refused: what it asks for would not be done."""
+"""Options of each format, without the format's prefix. Options of Flink that are not listed are refused."""
 
 MESSAGE_FORMATS = ("json", "csv", "raw", *AVRO_FORMATS, *CHANGELOG_FORMATS)
-"""Formats of keys and values of messages."""
+"""Formats of the keys and values of messages."""
 FILE_FORMATS = ("json", "csv", "raw", AVRO, "parquet", *(one for one in CHANGELOG_FORMATS if one != DEBEZIUM_AVRO))
 """Formats of files."""
 _OF_FILES = frozenset({f"{AVRO}.codec"})
-"""Options that a format has in files only."""
+"""Options that a format takes for files only."""
 _DATAGEN_FIELD = r"fields\..+\.(kind|min|max|length|start|end|null-rate|var-len|max-past)"
 
 COLLECT = "tidegate-collect"
-"""The sink of ``execute()`` and ``SELECT``."""
+"""The connector of the sink whose rows return to the program: of ``execute()`` and ``SELECT``."""
 ROWS = "python-input-format"
-"""The rows that ``from_elements`` and ``from_pandas`` were given; plans name it, as Flink's do for the former."""
+"""The connector of tables made by ``from_elements`` and ``from_pandas``; the name that Flink's plans have for the former."""
 STREAM = "datastream_source"
-"""A stream that ``from_data_stream`` was given; messages of the planner name it, as Flink's do."""
+"""The connector of tables made by ``from_data_stream``; the name that Flink's messages have for it."""
 STREAM_SINK = "datastream_sink"
-"""The sink of ``to_data_stream`` and ``to_changelog_stream``; messages of the planner name it, as Flink's do."""
+"""The connector of the sink of ``to_data_stream`` and ``to_changelog_stream``; the name that Flink's messages have for it."""
 ROWTIME = "rowtime"
-"""The metadata key of the timestamp of records, as TIMESTAMP_LTZ(3), by Flink's name."""
+"""The metadata key of the timestamp of stream records, TIMESTAMP_LTZ(3), as in Flink."""
 CHANGES = "changes"
-"""The option of both: ``append``, ``upsert`` or ``all``."""
+"""The option of stream tables and stream sinks for their changelog mode: ``append``, ``upsert`` or ``all``."""
 
 CONNECTORS = {
     made.name: made
@@ -132,7 +132,7 @@ _OURS = (COLLECT, ROWS, STREAM, STREAM_SINK)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where one of the names is near."""
+    """Returns ``; did you mean 'x'?`` if a name is close to one of ``names``, else an empty text."""
     found = get_close_matches(name, list(names), 1)
     return f"; did you mean '{found[0]}'?" if found else ""
 
@@ -179,14 +179,14 @@ _VALUES: dict[str, tuple[Callable[[str], object], str]] = {
     re.escape(MONITOR_INTERVAL): (_interval, "a duration from 1 ms"),
     re.escape(PATH_PATTERN): (check_pattern, "a regular expression"),
 }
-"""How the value of an option is checked, by a regular expression of its key."""
+"""Checks of option values by a regular expression of the option's key, each with what the message calls a right value."""
 
 
 def check_table(shape: TableShape, options: Mapping[str, str], *, is_source: bool) -> str:
-    """Checks the options of a table that is read or written. Returns the changes that it has or takes, as a ``Connector`` does.
+    """Checks connector, format and options of a table that is read or written; returns its changelog mode, as ``Connector`` has it.
 
-    Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is not there, for one that is missing, and for a value
-    that it does not take.
+    Raises ``InvalidJob``, which names the option, for a connector, a format or an option that is unknown, for one that is missing, and for an invalid
+    value.
     """
     table = shape.name
     connector = connector_of(table, options)
@@ -249,7 +249,7 @@ def _known_options(connector: str, chosen: str, prefix: str, formats: tuple[str,
 
 
 def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys of the metadata that a table can read, with their types."""
+    """Returns the metadata columns that a table can read: keys with SQL types."""
     match options["connector"]:
         case kafka.KAFKA | kafka.UPSERT_KAFKA:
             return kafka.readable_metadata(options)
@@ -260,7 +260,7 @@ def readable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def writable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys of the metadata that a table can write, with their types."""
+    """Returns the metadata columns that a table can write: keys with SQL types."""
     match options["connector"]:
         case kafka.KAFKA | kafka.UPSERT_KAFKA:
             return WRITABLE
@@ -271,7 +271,7 @@ def writable_metadata(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def is_bounded(options: Mapping[str, str]) -> bool:
-    """Whether the rows of a table end."""
+    """Returns whether a table is bounded."""
     if options["connector"] in (kafka.KAFKA, kafka.UPSERT_KAFKA):
         return kafka.is_bounded(options)
     if options["connector"] != "datagen":
@@ -280,7 +280,7 @@ def is_bounded(options: Mapping[str, str]) -> bool:
 
 
 def connector_of(table: str, options: Mapping[str, str]) -> Connector:
-    """Raises ``InvalidJob`` without a connector, or for one that is not there."""
+    """Returns the connector of a table. Raises ``InvalidJob`` if the options name none, or an unknown one."""
     name = options.get("connector")
     if name is None:
         raise InvalidJob(

@@ -1,4 +1,4 @@
-"""What connectors ask of a table beside its options."""
+"""The schema of a table as connectors see it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.plan.specs import ResolvedCatalogTable
 
 @dataclass(frozen=True)
 class TableShape:
-    """``name``: as in messages. ``columns``: the names of the physical ones."""
+    """Name, columns and keys of a table. ``name``: as in messages. ``columns``: the names of the physical ones."""
 
     name: str
     columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where the rows of a plan go: ``print``, ``blackhole``, ``filesystem``, or back to the program."""
+"""Sinks of tables: ``print``, ``blackhole``, ``filesystem``, Kafka, and collection by the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SUFFIXES = {"json": ".jsonl", "raw": ".txt"}
 
 
 def write_table(node: Node, stream: DataStream) -> None:
-    """Ends a stream in the table of a sink. Raises ``InvalidJob`` for what the table cannot do."""
+    """Adds the sink of a table to a stream. Raises ``InvalidJob`` for what the table does not support."""
     assert isinstance(node, (plan_nodes.Sink2, plan_nodes.BatchSink1))
     sink = node.dynamic_table_sink
     table = sink.table.resolved_table
@@ -92,8 +92,8 @@ def _sink(
     *,
     overwrites: bool,
 ) -> Sink:
-    """``static``: the values of partitions that the statement names. ``commits``: those of a job that ends. ``overwrites``: rows replace those that are
-    there."""
+    """Builds the sink of a table. ``static``: partition values that the statement names. ``commits``: partition commits of a bounded job.
+    ``overwrites``: rows replace the existing ones (INSERT OVERWRITE)."""
     match options["connector"]:
         case "print":
             to_stderr = options.get("standard-error", "false").lower() == "true"
@@ -115,7 +115,7 @@ def file_sink(
     *,
     overwrites: bool = False,
 ) -> FileSink:
-    """The sink of a table of files. Arguments are those of ``_sink``."""
+    """Builds the sink of a file table. Arguments are those of ``_sink``."""
     default = RollingPolicy()
     size, age = options.get("sink.rolling-policy.file-size"), options.get("sink.rolling-policy.rollover-interval")
     rolling = RollingPolicy(
@@ -142,7 +142,7 @@ def _path(options: Mapping[str, str]) -> str:
 def commit_partitions(
     stream: DataStream, sink: DataStreamSink, options: Mapping[str, str], commits: PartitionCommits
 ) -> None:
-    """Adds what commits the partitions of a table while a job runs, by the reports of the sink of its rows. ``stream``: those rows."""
+    """Adds the operator that commits partitions of a file table while its job runs. ``stream``: the rows written by ``sink``."""
     operator = sink._operator("")
     operator.output_type = Types.SCHEMA(REPORTS)
     reports = DataStream(stream.get_execution_environment(), operator)
@@ -161,7 +161,7 @@ def _encoder(shape: TableShape, options: Mapping[str, str], kind: LogicalType) -
 
 
 class TablePrintSink(Sink):
-    """A line ``+I[1, a]`` for each row, with its kind, in front of which is what Flink's ``print`` puts there."""
+    """The ``print`` sink: a line ``+I[1, a]`` for each row, after the identifier and subtask prefix of Flink's ``print``."""
 
     def __init__(self, kind: LogicalType, identifier: str, stderr: bool) -> None:
         self._kind = kind
@@ -196,7 +196,7 @@ class _PrintWriter(SinkWriter):
 
 
 class BlackHoleSink(Sink):
-    """Takes rows and does nothing."""
+    """The ``blackhole`` sink, which discards rows."""
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         return _NoWriter()

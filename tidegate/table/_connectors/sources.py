@@ -1,4 +1,4 @@
-"""What a scan of a plan reads: a stream of the columns that the plan asks for."""
+"""Sources of tables: the stream that a scan of a plan reads."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tidegate.table._formats.lines import file_format
 from tidegate.table.datagen import UNBOUNDED_ROWS, GeneratedRows, rows_per_second, typed_options
 
 Given: TypeAlias = "Mapping[str, pa.Table | StreamTable]"
-"""The rows of ``from_elements`` and the streams of ``from_data_stream``, by their number."""
+"""Tables of ``from_elements`` and streams of ``from_data_stream``, by the number that plans name them with."""
 
 
 def is_bounded_scan(scan: Node) -> bool:
-    """Whether the rows of a scan end; those of a stream of the program need not."""
+    """Returns whether a scan is bounded; streams of the program are not taken to be."""
     assert isinstance(scan, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
     table = scan.scan_table_source.table.resolved_table
     options = None if table is None else table.options
@@ -46,7 +46,7 @@ def is_bounded_scan(scan: Node) -> bool:
 
 
 def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> DataStream:
-    """The stream of a scan. Raises ``InvalidJob`` for what the table cannot do."""
+    """Builds the stream of a scan. Raises ``InvalidJob`` for what the table does not support."""
     assert isinstance(node, (plan_nodes.TableSourceScan2, plan_nodes.BatchTableSourceScan1))
     source = node.scan_table_source
     table = source.table.resolved_table
@@ -79,8 +79,8 @@ def read_table(env: StreamExecutionEnvironment, node: Node, given: Given) -> Dat
 def read_columns(
     node_id: int, source: TableSource, options: Mapping[str, str], width: int
 ) -> tuple[list[int], tuple[str, ...]]:
-    """The positions of the columns that a plan asks for, of ``width`` that are stored and the metadata behind them; and the keys of these. Raises
-    ``InvalidJob`` for what the table cannot do."""
+    """Returns the positions of the columns that a plan reads (of ``width`` stored ones, then metadata columns), and the metadata keys. Raises
+    ``InvalidJob`` for a pushed-down ability that the table does not support."""
     columns = list(range(width))
     metadata: tuple[str, ...] = ()
     for ability in source.abilities:
@@ -94,12 +94,12 @@ def read_columns(
 
 
 def physical_type(table: ResolvedCatalogTable) -> LogicalType:
-    """The columns that are stored."""
+    """Returns the row type of the physical columns of a table."""
     return LogicalType(TypeRoot.ROW, fields=table.physical_fields)
 
 
 class PickedColumns:
-    """Some columns of a batch, under the names and types of a schema."""
+    """Projects a batch to some of its columns, renamed and cast to a schema."""
 
     def __init__(self, positions: list[int], schema: pa.Schema) -> None:
         self._positions = positions
@@ -137,7 +137,7 @@ def _read(
 
 
 def generated(env: StreamExecutionEnvironment, name: str, schema: pa.Schema, options: Mapping[str, str]) -> DataStream:
-    """Rows of ``datagen``: each subtask makes some of them."""
+    """Returns the stream of a ``datagen`` table, whose rows are divided among the subtasks."""
     rows = GeneratedRows.of(schema, options)
     source = DataGeneratorSource(rows, rows.count or UNBOUNDED_ROWS, rows_per_second(options), rows.schema)
     source.bounded = rows.count is not None
@@ -156,7 +156,7 @@ def _files(
 def file_source(
     shape: TableShape, options: Mapping[str, str], type: LogicalType, metadata: Sequence[str]
 ) -> FileSource:
-    """The files of a table, as they are there now."""
+    """Returns the source of a file table."""
     path = options["path"].removeprefix("file://")
     partitions, pattern = partition_columns(shape, options, type), options.get(PATH_PATTERN)
     stored = stored_type(type, shape)

@@ -1,4 +1,4 @@
-"""Streams of the program as tables: which of their fields are columns, what a scan reads, and what becomes of rows that leave a table."""
+"""Conversion between streams of the program and tables: which fields become columns, what a scan reads, and the rows that leave a table."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from tidegate.records.type_information import PICKLED_METADATA
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
 ROWTIME_UTC = "rowtime-utc"
-"""The same as TIMESTAMP(3): what ``col("x").rowtime`` is."""
+"""The metadata key of a record's timestamp as TIMESTAMP(3), which ``col("x").rowtime`` reads."""
 _STAMP = "$timestamp"
 _TUPLES = "org.apache.flink.api.java.tuple."
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
-"""The finer, the larger."""
+"""Arrow's time units ordered by resolution, coarsest first."""
 
 
 @dataclass(frozen=True)
 class StreamTable:
-    """``fields``: the place in the records of each stored column. ``has_changes``: rows may be of any kind."""
+    """A stream that is registered as a table. ``fields``: for each stored column the position of its field in the records. ``has_changes``: rows may be
+    of any kind."""
 
     stream: DataStream
     fields: tuple[int, ...]
@@ -44,7 +45,7 @@ class StreamTable:
 
 
 def fields_of(stream: DataStream) -> pa.Schema:
-    """The fields of a stream's records; a record that is no row has one, ``f0``."""
+    """Returns the fields of a stream's records; a record that is not a row has one field, ``f0``."""
     kind = stream.get_type()
     schema = _columns_of(kind)
     return schema if _has_fields(kind) else pa.schema([schema.field(0).with_name("f0")])
@@ -53,8 +54,8 @@ def fields_of(stream: DataStream) -> pa.Schema:
 def read_stream(
     env: StreamExecutionEnvironment, node: Node, name: str, table: StreamTable, metadata: Sequence[str]
 ) -> DataStream:
-    """What a scan reads: the stored columns, and behind them the timestamp for each of the metadata keys. Raises ``InvalidJob`` for a column that is to
-    be something else than the objects of unknown type which it has."""
+    """Builds the stream of a scan of a stream table: the stored columns, then the record timestamp for each metadata key. Raises ``InvalidJob`` where a
+    column of objects of unknown type is to have another type."""
     stream = DataStream(env, table.stream._transformation)
     _check_objects(stream.get_type(), table.fields, node.output_type)
     if metadata:
@@ -67,21 +68,20 @@ def read_stream(
 
 
 class WithTimestamp(ProcessFunction):
-    """A record with its timestamp in ms as one more field."""
+    """A function that appends the timestamp of a record, in ms, as one more field."""
 
     def __init__(self, has_fields: bool) -> None:
         self._has_fields = has_fields
 
     def process_element(self, value: Record, ctx: ProcessFunction.Context) -> Iterable[Record]:
-        """One row for each record."""
         parts = list(value) if self._has_fields else [value]
         kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
         yield Row.of_kind(kind, *parts, ctx.timestamp())
 
 
 class StreamColumns:
-    """Fields of records as the columns of a table, with the kinds of rows where ``schema`` has them. Raises ``SchemaMismatch`` for a record without the
-    timestamp that is asked for, and for one that is no insert where ``schema`` has inserts only."""
+    """Converts records of a stream to the columns of a table, with row kinds where ``schema`` has them. Raises ``SchemaMismatch`` for a record without
+    a required timestamp, and for one that is not an insert where ``schema`` has inserts only."""
 
     def __init__(self, name: str, fields: Sequence[int], schema: pa.Schema) -> None:
         self._name = name
@@ -112,7 +112,7 @@ class StreamColumns:
         return [self._cast(column, field) for column, field in zip(columns, schema, strict=True)]
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """Digits of a second that the column does not have are cut."""
+        """Casts a column to the type of a field; excess digits of a second are truncated."""
         is_cut = pa.types.is_time(field.type) or _is_coarser(field.type, column.type)
         try:
             return column.cast(field.type, safe=not is_cut)
@@ -133,7 +133,7 @@ class StreamColumns:
 
 
 class WithEventTime:
-    """The same rows, with the time in one of their columns as their event time; watermarks pass."""
+    """Takes the event time of rows from one of their columns; watermarks pass through."""
 
     def __init__(self, column: int) -> None:
         self._column = column
@@ -142,13 +142,13 @@ class WithEventTime:
         return batch
 
     def event_time(self, batch: pa.RecordBatch) -> pa.Array:
-        """That column in ms."""
+        """Returns the event time column in ms."""
         column = batch.column(self._column)
         return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
 
 
 class WithoutColumn:
-    """The same rows without one of their columns."""
+    """Drops one column of a batch."""
 
     def __init__(self, column: int) -> None:
         self._column = column
@@ -158,26 +158,26 @@ class WithoutColumn:
 
 
 def retracted(row: Row) -> tuple[bool, Row]:
-    """Whether a row is there afterwards, and the row."""
+    """Returns a row as in a retract stream: whether it is added, and the row."""
     is_added = row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER)
     row.set_row_kind(RowKind.INSERT)
     return is_added, row
 
 
 def retracted_tuple(row: Row) -> tuple[bool, tuple[FieldValue, ...]]:
-    """As ``retracted``, of a row as a tuple."""
+    """Returns a row as in a retract stream, as a tuple."""
     is_added, row = retracted(row)
     return is_added, tuple(row)
 
 
 def retracted_value(row: Row) -> tuple[bool, FieldValue]:
-    """As ``retracted``, of the value of a row with one field."""
+    """Returns a row with one field as in a retract stream, as the field's value."""
     is_added, row = retracted(row)
     return is_added, row[0]
 
 
 def column_names(sink: Node) -> list[str]:
-    """The names that the table of a sink has for what comes: its columns, and the metadata behind them."""
+    """Returns the names of a sink table's columns: physical ones, then metadata columns."""
     assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
     table = sink.dynamic_table_sink.table.resolved_table
     assert table is not None
@@ -185,7 +185,7 @@ def column_names(sink: Node) -> list[str]:
 
 
 def column_types(sink: Node) -> list[LogicalType]:
-    """The types of the columns of a sink's table."""
+    """Returns the types of a sink table's physical columns."""
     assert isinstance(sink, (plan_nodes.Sink2, plan_nodes.BatchSink1))
     table = sink.dynamic_table_sink.table.resolved_table
     assert table is not None
@@ -193,7 +193,7 @@ def column_types(sink: Node) -> list[LogicalType]:
 
 
 def table_rows(stream: DataStream, columns: Sequence[LogicalType]) -> DataStream:
-    """The same rows as functions of the program see them; a column of row kinds may stand behind the ``columns``."""
+    """Marks the stream of a table with the types that functions of the program see; a column of row kinds may follow the ``columns``."""
     schema = stream.get_type().arrow_schema()
     for index, column in enumerate(columns):
         field = schema.field(index)
@@ -210,14 +210,14 @@ def table_rows(stream: DataStream, columns: Sequence[LogicalType]) -> DataStream
 
 
 class SameColumns:
-    """A batch as it is."""
+    """Returns batches unchanged."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
 
 
 def renamed(stream: DataStream, names: Sequence[str]) -> DataStream:
-    """The same rows with other names of their columns; row kinds stay behind them."""
+    """Renames the columns of a stream; the column of row kinds, if there is one, keeps its name."""
     schema = stream.get_type().arrow_schema()
     fields = [field.with_name(name) for field, name in zip(schema, names, strict=False)]
     wanted = pa.schema([*fields, *list(schema)[len(fields) :]])
@@ -225,7 +225,7 @@ def renamed(stream: DataStream, names: Sequence[str]) -> DataStream:
 
 
 class RenamedColumns:
-    """The same columns under the names of another schema."""
+    """Renames the columns of a batch to those of a schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -254,7 +254,7 @@ def _is_coarser(kind: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _columns_of(kind: TypeInformation) -> pa.Schema:
-    """Without the one of row kinds."""
+    """Returns the columns of a stream without the column of row kinds."""
     schema = kind.arrow_schema()
     return schema.remove(len(schema) - 1) if has_kinds(schema) else schema
 

@@ -1,4 +1,4 @@
-"""The sink of ``upsert-kafka`` that writes the last of several changes of a key (Flink: ``ReducingUpsertSink``)."""
+"""The buffering sink of ``upsert-kafka``, which writes only the last change of each key (Flink: ``ReducingUpsertSink``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.records.batch import ArrowBatch, Batch
 
 @dataclass(frozen=True, kw_only=True)
 class BufferedUpsertSink(KafkaSink):
-    """Gathers up to ``most_rows`` rows, for ``interval_ms`` at most and not beyond a checkpoint; of those with one key the last is written."""
+    """Buffers up to ``most_rows`` rows, for at most ``interval_ms`` and never past a checkpoint, and writes the last row of each key."""
 
     key_places: tuple[int, ...]
     most_rows: int
@@ -30,7 +30,7 @@ class BufferedUpsertSink(KafkaSink):
 
 
 class BufferedUpsertWriter(SinkWriter):
-    """Hands the last row of each key to another writer. A thread writes what has waited for the interval; one lock is around all calls."""
+    """Buffers rows and passes the last of each key to another writer. A background thread flushes after the interval; one lock guards all calls."""
 
     works_on = "arrow"
 
@@ -46,7 +46,7 @@ class BufferedUpsertWriter(SinkWriter):
         self._failure: BaseException | None = None
 
     def write(self, batch: Batch) -> None:
-        """Raises also what writing in the meantime raised."""
+        """Buffers a batch. Raises also the error of an earlier flush in the background."""
         assert isinstance(batch, ArrowBatch)
         with self._lock:
             self._check()
@@ -127,7 +127,7 @@ class BufferedUpsertWriter(SinkWriter):
 
 
 def last_of_keys(rows: pa.RecordBatch, key_places: Sequence[int]) -> pa.RecordBatch:
-    """Returns the last row of each key, in their order."""
+    """Returns the last row of each key, in the order of the rows."""
     keys = pa.Table.from_arrays(
         [*(rows.column(place) for place in key_places), pa.array(np.arange(rows.num_rows))],
         names=[*map(str, range(len(key_places))), "row"],

@@ -1,1 +1,1 @@
-"""From a compiled plan to a job: sources, operators, sinks, and results that come back to the program."""
+"""Translation of compiled plans to jobs: sources, operators, sinks, and results that are collected by the program."""

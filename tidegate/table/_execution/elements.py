@@ -1,4 +1,4 @@
-"""Rows that a program gives (``from_elements``) as Arrow tables, with the types that PyFlink gives values of Python."""
+"""Conversion of rows that a program gives (``from_elements``) to Arrow tables, with PyFlink's type inference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.records.data_types import DataType, RowType
 
 
 def table_of(elements: Sequence[object], schema: RowType | Sequence[str] | None) -> pa.Table:
-    """Raises ``SchemaMismatch`` for a value that does not fit, ``InvalidJob`` for rows without columns."""
+    """Converts rows to an Arrow table. Raises ``SchemaMismatch`` for a value that does not fit its type, ``InvalidJob`` for rows without columns."""
     if isinstance(schema, DataType) and not isinstance(schema, RowType):
         elements, names, types = [(element,) for element in elements], ["f0"], [schema.arrow]
     else:
@@ -33,7 +33,7 @@ def table_of(elements: Sequence[object], schema: RowType | Sequence[str] | None)
 
 
 def sql_type(field: pa.Field) -> str:
-    """Flink's name of a column's type. Raises ``InvalidJob`` for a type that tables do not have."""
+    """Returns the SQL type of a column. Raises ``InvalidJob`` for a type that tables do not have."""
     return _sql_type(field.type, field.name)
 
 
@@ -56,7 +56,7 @@ def _part(element: object, index: int, name: str, width: int) -> object:
 
 
 def _plain(value: Any) -> Any:
-    """Nested rows as Arrow takes them."""
+    """Converts nested ``Row`` objects to dicts, which Arrow accepts."""
     if isinstance(value, Row):
         names = value.given_names or [f"_{number}" for number in range(1, len(value) + 1)]
         return {name: _plain(part) for name, part in zip(names, value, strict=True)}
@@ -92,7 +92,8 @@ def _struct(value: Any, names: list[str]) -> Any:
 
 
 def _inferred(values: list[Any]) -> pa.DataType | None:
-    """PyFlink's types: BIGINT, DOUBLE, STRING, DECIMAL(38, 18), TIMESTAMP(6) and so on; ``None``: what Arrow finds."""
+    """Infers the type of a column from its values as PyFlink does: BIGINT, DOUBLE, STRING, DECIMAL(38, 18), TIMESTAMP(6) and so on; ``None``: Arrow
+    infers it."""
     for value in values:
         match value:
             case bool():

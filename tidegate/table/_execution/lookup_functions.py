@@ -1,4 +1,4 @@
-"""What users write to be asked by lookup joins (Flink: ``LookupFunction.java``, ``AsyncLookupFunction.java``)."""
+"""Base classes of users' lookup functions, which lookup joins call (Flink: ``LookupFunction.java``, ``AsyncLookupFunction.java``)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from tidegate.model.errors import InvalidJob
 from tidegate.table._execution.user_functions import UserDefinedFunction
 
 FoundRow: TypeAlias = "Row | Sequence[Any] | Mapping[str, Any]"
-"""A row of the table: the values of all of its columns, in their order, or by their names."""
+"""A row that a lookup returns: the values of all columns of the table, in their order or by name."""
 
 
 class LookupFunction(UserDefinedFunction):
-    """A table that is asked by a lookup join, for the rows of a key."""
+    """A table of the user's own that a lookup join reads, key by key."""
 
     @abstractmethod
     def lookup(self, key_row: Row) -> Iterable[FoundRow]:
-        """Returns the rows of a key. ``key_row``: the values of the columns that are compared, with their names; none of them is null."""
+        """Returns the rows of a key. ``key_row``: the values of the lookup keys, with the names of their columns; none is null."""
 
     def lookup_many(self, key_rows: Sequence[Row]) -> Sequence[Iterable[FoundRow]]:
-        """Returns the rows of each of some keys, which are different: those of a batch. Overwrite it where one question can be for many."""
+        """Returns the rows of each of several different keys. Override it where one request can fetch many keys."""
         return [self.lookup(key_row) for key_row in key_rows]
 
 
 class AsyncLookupFunction(UserDefinedFunction):
-    """A table that is asked by a lookup join, for the rows of many keys at the same time."""
+    """A table of the user's own that a lookup join reads asynchronously, for many keys at the same time."""
 
     @abstractmethod
     async def async_lookup(self, key_row: Row) -> Iterable[FoundRow]:
-        """Returns the rows of a key. Runs in an event loop of the subtask, at the same time as for other keys. ``key_row``: as in
-        ``LookupFunction.lookup``."""
+        """Returns the rows of a key. Runs in the subtask's event loop, concurrently for several keys. ``key_row``: as in ``LookupFunction.lookup``."""
 
 
 def made_of(place: str, arguments: Mapping[str, str]) -> LookupFunction | AsyncLookupFunction:
-    """An object of the class that ``module.Name`` is. Raises ``InvalidJob`` where there is no such class, and for what it raises."""
+    """Instantiates the lookup class ``module.Name``. Raises ``InvalidJob`` if there is no such class, or if its constructor raises."""
     module, _, name = place.rpartition(".")
     if not module:
         raise InvalidJob(f"'class' = '{place}': say module.Name")

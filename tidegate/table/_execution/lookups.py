@@ -1,4 +1,4 @@
-"""Nodes that join rows with what a table has when they come."""
+"""Translation of lookup join nodes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOOKUPS = (plan_nodes.LookupJoin1, plan_nodes.BatchLookupJoin1)
 
 
 def no_lookups(node: LookupNode) -> LookupTable:
-    """Raises ``InvalidJob``: there are no tables that could be asked."""
+    """Raises ``InvalidJob``: the plan is translated without lookup tables."""
     raise InvalidJob(f"node {node.id}, {node.kind}: there is no table to ask: {node.description}")
 
 
 def looked_up(
     node: LookupNode, stream: DataStream, row_type: LogicalType, time_zone: str, lookups: Lookups
 ) -> DataStream:
-    """The rows of a stream joined with those that a table has for them. Raises ``UnsupportedPlan`` for what cannot be done."""
+    """Joins the rows of a stream with those of a lookup table. Raises ``UnsupportedPlan`` for what is not supported."""
     join = LookupJoin(node, row_type, time_zone)
     try:
         join.compile()

@@ -1,5 +1,4 @@
-"""Operators with as many subtasks as their input, so that they are chained to it and rows keep their order. In Flink the operators of most nodes
-have the parallelism of their input (``ExecNode.translateToPlan``)."""
+"""Operators that have the parallelism of their input, so that they are chained to it and rows keep their order (Flink: ``ExecNode.translateToPlan``)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from tidegate.datastream.data_stream import DataStream
 
 
 def mapped(stream: DataStream, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> DataStream:
-    """The batches of a stream with ``function`` applied, in as many subtasks."""
+    """Applies ``function`` to the batches of a stream, with the parallelism of the stream."""
     made = stream.map_batches(function, schema)
     follow_input(made)
     return made

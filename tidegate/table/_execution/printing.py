@@ -1,4 +1,4 @@
-"""Rows as the text table that Flink's ``TableResult.print`` writes (``TableauStyle``)."""
+"""Formatting of rows as the text table of Flink's ``TableResult.print`` (``TableauStyle``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.table._execution.rows import column_values, value_text
 
 MOST_SIGNS = 30
-"""Flink's ``table.display.max-column-width``: what is longer is cut, with dots behind it."""
+"""The default of Flink's ``table.display.max-column-width``: longer texts are truncated with an ellipsis."""
 _NULL = "<NULL>"
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _WIDTHS = {
@@ -30,7 +30,7 @@ _WIDTHS = {
 
 
 def rows_in_set(count: int) -> str:
-    """The last line of ``TableResult.print``."""
+    """Returns the last line of ``TableResult.print``: ``2 rows in set``."""
     return f"{count} {'row' if count == 1 else 'rows'} in set"
 
 
@@ -42,8 +42,8 @@ def print_table(
     knows_all: bool,
     ending: Callable[[int], str] = rows_in_set,
 ) -> None:
-    """Writes texts to the standard output. ``knows_all``: columns are as wide as their longest text; otherwise by their
-    types, and each row is written when it comes. ``ending`` is the last line, of the number of rows."""
+    """Prints rows of texts as a table. ``knows_all``: column widths follow the longest text; otherwise they follow the types, and each row is printed
+    when it arrives. ``ending`` makes the last line from the number of rows."""
     names = [*(["op"] if shows_kinds else []), *kind.field_names]
     if knows_all:
         lines = list(lines)
@@ -69,7 +69,8 @@ def print_table(
 def texts_of(
     batch: pa.RecordBatch, kind: LogicalType, *, shows_kinds: bool, time_zone: str = "UTC"
 ) -> Iterator[list[str]]:
-    """CAST AS STRING of each value of a batch, in a time zone; the kinds of its rows, if they are asked for, in front: a last column, or all are inserts."""
+    """Yields the rows of a batch as texts: CAST AS STRING of each value, in a time zone. ``shows_kinds``: row kinds come first; they are read from a
+    further last column, without which all rows are inserts."""
     columns = [_texts(batch, index, field.type, time_zone) for index, field in enumerate(kind.fields)]
     if shows_kinds:
         width = len(kind.fields)
@@ -92,7 +93,7 @@ def _texts(batch: pa.RecordBatch, index: int, type: LogicalType, time_zone: str)
 
 
 def _type_width(name: str, type: LogicalType) -> int:
-    """Flink: ``PrintStyle``'s widths by type."""
+    """Returns the width of a column by its type (Flink: ``PrintStyle``)."""
     match type.root:
         case TypeRoot.DECIMAL:
             width = (type.precision or 0) + 2
@@ -125,5 +126,5 @@ def _cut(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Wide signs take two places."""
+    """Returns the display width of a text; wide characters count twice."""
     return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)

@@ -1,4 +1,4 @@
-"""Aggregate functions of users where they run: as functions of an operator, whose state holds their accumulators.
+"""Users' aggregate functions as functions of an operator, which keeps their accumulators in its state.
 
     row ─▶ arguments ─▶ ``accumulate`` or ``retract`` ─▶ accumulator ─▶ ``get_value`` or ``emit_value`` ─▶ row
 
@@ -25,10 +25,10 @@ from tidegate.table._execution.user_functions import AggregateFunction, TypedUse
 
 
 class PythonAggregates(PythonFunctions, UserAggregates):
-    """The aggregate functions that an operator calls, by the names of the plan."""
+    """The users' aggregate functions that an operator calls, by the names in the plan."""
 
     def aggregate(self, call: AggregateCall, arguments: Sequence[Field]) -> SqlAggregate | None:
-        """What the operator calls; ``None``: the function is none of a user."""
+        """Returns the implementation of an aggregate call; ``None``: the function is not the user's."""
         wrapper = self.wrappers.get(call.function)
         if wrapper is None:
             return None
@@ -37,7 +37,7 @@ class PythonAggregates(PythonFunctions, UserAggregates):
 
 
 class PythonAggregate(SqlAggregate):
-    """A function whose accumulator is the user's own object. One of tables gives a tuple of rows."""
+    """Calls a user's aggregate function, whose accumulator is the user's own object. A table aggregate function returns a tuple of rows."""
 
     def __init__(self, call: AggregateCall, arguments: Sequence[Field], wrapper: TypedUserCode) -> None:
         super().__init__(call, [field.type for field in arguments])
@@ -83,8 +83,8 @@ class PythonAggregate(SqlAggregate):
 
 
 class PandasAggregate(SqlAggregate):
-    """A function of pandas: of a series for each argument, or of one frame of them all. Its accumulator is ``[arguments of each row]``, in the order in
-    which they came; the first that are equal go, if there are any."""
+    """Calls a user's pandas aggregate function, with a series for each argument or with one frame of them all. The accumulator is ``[arguments of each
+    row]``, in order of arrival; a retraction removes the first that are equal, if any."""
 
     wants_all_rows = True
 
@@ -134,7 +134,7 @@ class PandasAggregate(SqlAggregate):
         return function(*series)  # type: ignore[operator]
 
     def _plain(self, value: Any, type: LogicalType) -> Any:
-        """Numbers of numpy and pandas as Python's; what is missing is ``None``."""
+        """Converts numbers of NumPy and pandas to Python's; missing values become ``None``."""
         import pandas as pd
 
         if isinstance(value, Row | tuple):

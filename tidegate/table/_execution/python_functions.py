@@ -1,4 +1,4 @@
-"""Functions of users where they run: on the columns of a batch.
+"""Users' scalar and table functions, called on the columns of a batch.
 
     columns ─▶ values of Python, or pandas, or Arrow ─▶ the function ─▶ a column of the declared type
 
@@ -33,17 +33,17 @@ from tidegate.table._execution.user_functions import FunctionContext, TypedUserC
 
 _OURS = os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep
 _CALLS_AT_ONCE = 10
-"""How many calls of an asynchronous function wait together: Flink's ``table.exec.async-scalar.max-concurrent-operations``."""
+"""How many calls of an asynchronous function run concurrently: the default of Flink's ``table.exec.async-scalar.max-concurrent-operations``."""
 
 
 class PythonFunctions(Function):
-    """The functions that an operator calls, by the names of the plan; opened and closed with it."""
+    """The users' functions that an operator calls, by the names in the plan; opened and closed with the operator."""
 
     def __init__(self, wrappers: Mapping[str, TypedUserCode]) -> None:
         self.wrappers = dict(wrappers)
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Opens each."""
+        """Opens the functions."""
         context = FunctionContext(runtime_context)
         for wrapper in self.wrappers.values():
             if isinstance(wrapper.func, UserDefinedFunction):
@@ -51,7 +51,7 @@ class PythonFunctions(Function):
                     wrapper.func.open(context)
 
     def close(self) -> None:
-        """Closes each."""
+        """Closes the functions."""
         for wrapper in self.wrappers.values():
             if isinstance(wrapper.func, UserDefinedFunction):
                 with _Named(wrapper, "close"):
@@ -59,20 +59,20 @@ class PythonFunctions(Function):
 
 
 class TypedUserFunction:
-    """A function of scalars as compiled expressions take it."""
+    """A user's scalar function as compiled expressions call it."""
 
     def __init__(self, wrapper: TypedUserCode, names: Sequence[str] = ()) -> None:
         self._wrapper = wrapper
         self._names = names
 
     def bind(self, types: Sequence[LogicalType], result: LogicalType) -> BoundFunction:
-        """The function for a call with these types."""
+        """Returns the function for a call with arguments and result of these types."""
         return BoundFunction(self._wrapper, types, result, self._names)
 
 
 class BoundFunction:
-    """A function of scalars with the types of one call: it takes an array for each argument, and gives one. ``names`` are those of the fields of a whole
-    row."""
+    """A user's scalar function bound to the types of one call: takes an array for each argument and returns an array. ``names``: of the fields, where
+    it takes a whole row."""
 
     def __init__(
         self, wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType, names: Sequence[str] = ()
@@ -85,7 +85,7 @@ class BoundFunction:
         self._arrow = arrow_type(result)
 
     def __call__(self, count: int, columns: Sequence[pa.Array]) -> pa.Array:
-        """``count``: how many rows there are."""
+        """Calls the function on columns of ``count`` rows."""
         match self._wrapper.func_type:
             case "pandas":
                 return self._series(count, columns)
@@ -182,8 +182,8 @@ class BoundFunction:
 def table_rows(
     wrapper: TypedUserCode, types: Sequence[LogicalType], result: LogicalType, names: Sequence[str] = ()
 ) -> Callable[[int, Sequence[pa.Array]], tuple[pa.Array, pa.Array]]:
-    """Returns what calls a table function with columns: it gives the number of the input row for each row of the result, and the result as structs.
-    ``names`` are those of the fields of a whole row."""
+    """Returns a callable that applies a table function to columns: it returns the number of the input row for each row of the result, and the result as
+    structs. ``names``: of the fields, where it takes a whole row."""
     call = method_of(wrapper)
     of_row = names_of_row(names, len(types)) if wrapper.takes_row else None
 
@@ -206,20 +206,20 @@ def table_rows(
 
 
 def method_of(wrapper: TypedUserCode) -> Callable[..., Any]:
-    """What is called: ``eval``, or the function itself."""
+    """Returns the callable of a user's function: the ``eval`` method, or the function itself."""
     func = wrapper.func
     return func.eval if isinstance(func, UserDefinedFunction) else func  # type: ignore[attr-defined]
 
 
 def names_of_row(names: Sequence[str], width: int) -> list[str]:
-    """The names of the fields of a whole row, which are numbered where there are none."""
+    """Returns the field names of a whole row; ``f0``, ``f1`` and so on where there are none."""
     return list(names) or [f"f{number}" for number in range(width)]
 
 
 def arguments_of(
     columns: Sequence[pa.Array], types: Sequence[LogicalType], count: int, of_row: list[str] | None
 ) -> list[tuple[Any, ...]]:
-    """A tuple of arguments for each row; ``of_row``: of one ``Row`` with fields of these names."""
+    """Converts columns to a tuple of arguments for each row. ``of_row``: one argument, a ``Row`` with fields of these names."""
     if not columns:
         return [()] * count
     rows = list(zip(*(column_values(column, type) for column, type in zip(columns, types, strict=True)), strict=True))
@@ -227,14 +227,14 @@ def arguments_of(
 
 
 def pandas_of(column: pa.Array) -> Any:
-    """A series; of rows, a frame."""
+    """Converts an Arrow array to a pandas series; an array of structs, to a frame."""
     if pa.types.is_struct(column.type):
         return pa.RecordBatch.from_struct_array(column).to_pandas()
     return column.to_pandas()
 
 
 def array_of(wrapper: TypedUserCode, values: list[Any], type: LogicalType) -> pa.Array:
-    """The results as a column. Raises ``SchemaMismatch`` for the first that is not of the declared type."""
+    """Converts results of a function to a column. Raises ``SchemaMismatch`` for the first that is not of the declared type."""
     wanted = arrow_type(type)
     try:
         if not type.nullable and None in values:
@@ -258,11 +258,11 @@ def array_of(wrapper: TypedUserCode, values: list[Any], type: LogicalType) -> pa
 
 
 _ACCEPTED: dict[TypeRoot, frozenset[type]] = {}
-"""Classes of values that Arrow converts as they are."""
+"""Classes of Python values that Arrow converts without help, by SQL type."""
 
 
 _CLASS = type
-"""The class of a value, called without a step of Python for each."""
+"""Returns the class of a value, without a Python frame for each."""
 
 
 def _accept(classes: Iterable[type], *roots: TypeRoot) -> None:
@@ -279,7 +279,7 @@ _accept([bytes, bytearray, memoryview, np.bytes_], TypeRoot.BINARY, TypeRoot.VAR
 
 
 def _plain(value: Any, type: LogicalType) -> Any:
-    """What Arrow takes for the value. Raises ``TypeError`` for another class of values."""
+    """Converts a value to what Arrow accepts for a type. Raises ``TypeError`` for a value of another class."""
     if value is None:
         if not type.nullable:
             raise TypeError("None")
@@ -319,7 +319,7 @@ def _plain_row(value: Any, type: LogicalType) -> tuple[Any, ...]:
 
 
 class _Named:
-    """Around a call of a user's function without a row."""
+    """Converts errors of a user's function that is called without a row."""
 
     def __init__(self, wrapper: TypedUserCode, method: str, given: str = "") -> None:
         self._wrapper = wrapper
@@ -340,7 +340,7 @@ class _Named:
 def user_error(
     wrapper: TypedUserCode, error: Exception, row: tuple[Any, ...] | None = None, where: str = ""
 ) -> TidegateError:
-    """What to raise instead of what the function raised."""
+    """Returns the error to raise in place of the one that a user's function raised, with its place in the user's code."""
     if isinstance(error, TidegateError):
         return error
     trace = error.__traceback__
@@ -363,7 +363,7 @@ _RESULTS = {
     "lookup": "lookup",
     "async_lookup": "async_lookup",
 }
-"""By kind of a function: the method that gives results, where it is not ``eval``."""
+"""The names of the methods that return results, by kind of function, where it is not ``eval``."""
 
 
 def _mismatch(wrapper: TypedUserCode, what: str) -> SchemaMismatch:

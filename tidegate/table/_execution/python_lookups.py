@@ -1,4 +1,4 @@
-"""Tables of users' own classes, in a subtask: keys as rows of Python, and the rows that come back as columns."""
+"""Users' lookup functions in a subtask: keys are passed as Python rows, and the rows found are converted to columns."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from tidegate.table._lookup.port import FoundRows
 
 
 class LookupCode(TypedUserCode):
-    """An object of a user's class, as messages name it."""
+    """A user's lookup object, as error messages name it."""
 
     def __init__(self, func: LookupFunction | AsyncLookupFunction) -> None:
         super().__init__(func, None, "INT", "general", None, type(func).__qualname__)
 
     @property
     def kind(self) -> str:
-        """By the class."""
+        """Returns ``async_lookup`` or ``lookup``."""
         return "async_lookup" if isinstance(self.func, AsyncLookupFunction) else "lookup"
 
     def check(self) -> None:
-        """Its class is right."""
+        """Accepts every object: its class was checked when it was made."""
 
 
 class _Conversion:
-    """``row_type``: all columns of the table; ``columns``: positions of those that are wanted; ``keys``: positions in these."""
+    """Conversion of keys and found rows of a lookup function. ``row_type``: all columns of the table; ``columns``: the positions of those that are
+    wanted; ``keys``: positions in these."""
 
     def __init__(self, code: LookupCode, row_type: LogicalType, columns: Sequence[int], keys: Sequence[int]) -> None:
         self.code = code
@@ -48,13 +49,13 @@ class _Conversion:
         self.schema = arrow_schema(LogicalType(row_type.root, fields=tuple(self._fields)))
 
     def key_rows(self, keys: pa.RecordBatch) -> list[Row]:
-        """Keys with the names of their columns."""
+        """Converts a batch of keys to rows with the names of the key columns."""
         columns = [column_values(column, field.type) for column, field in zip(keys.columns, self._keys, strict=True)]
         names = [field.name for field in self._keys]
         return [make_row(names, values) for values in zip(*columns, strict=True)]
 
     def found(self, answers: Sequence[Iterable[Any]]) -> FoundRows:
-        """The rows of each key. Raises ``SchemaMismatch`` for what is no row of the table."""
+        """Converts the rows found for each key to columns. Raises ``SchemaMismatch`` for what is not a row of the table."""
         places: list[int] = []
         rows: list[Sequence[Any]] = []
         for place, answer in enumerate(answers):
@@ -92,7 +93,7 @@ class _Conversion:
 
 
 class PythonTable:
-    """A table that is asked for the keys of a batch at once."""
+    """A lookup table backed by a user's synchronous function, which is called with all keys of a batch."""
 
     def __init__(self, function: LookupFunction, row_type: LogicalType, columns: Sequence[int], keys: Sequence[int]):
         self._function = function
@@ -100,7 +101,7 @@ class PythonTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return self._conversion.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -108,7 +109,7 @@ class PythonTable:
         _opened(self._conversion.code, context)
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys."""
+        """Returns the rows of some keys."""
         rows = self._conversion.key_rows(keys)
         try:
             answers = list(self._function.lookup_many(rows))
@@ -126,7 +127,8 @@ class PythonTable:
 
 
 class AsyncPythonTable:
-    """A table that is asked for keys at the same time: ``capacity`` of them. ``timeout_s``: how long the rows of a key may take, with all further attempts."""
+    """A lookup table backed by a user's asynchronous function, with up to ``capacity`` keys at the same time. ``timeout_s``: the limit for a key,
+    retries included."""
 
     def __init__(
         self,
@@ -147,16 +149,16 @@ class AsyncPythonTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return self._conversion.schema
 
     def open(self, context: RuntimeContext) -> None:
-        """Opens the user's object, and an event loop, which is that of all questions."""
+        """Opens the user's object and the event loop that runs its lookups."""
         self._runner = asyncio.Runner()
         _opened(self._conversion.code, context)
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys."""
+        """Returns the rows of some keys."""
         assert self._runner is not None
         try:
             answers = self._runner.run(self._all(self._conversion.key_rows(keys)))

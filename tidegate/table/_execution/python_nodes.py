@@ -1,5 +1,4 @@
-"""The nodes of a plan that call functions of users, on streams of Arrow batches. A further column behind those of the input holds the kinds of a
-changelog: rows keep theirs."""
+"""Nodes of a plan that call users' functions, on streams of Arrow batches. A column of row kinds, if the input has one, is passed on."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from tidegate.table._execution.python_functions import PythonFunctions, TypedUse
 from tidegate.table._execution.user_functions import TypedUserCode
 
 Functions: TypeAlias = Mapping[str, TypedUserCode]
-"""By the names that plans have, in small letters."""
+"""Users' functions by their names in a plan, in lower case."""
 
 _PYTHON_CALCS = (plan_nodes.PythonCalc1, plan_nodes.PythonAsyncCalc1)
 _CALCS = (*_PYTHON_CALCS, plan_nodes.Calc1, plan_nodes.BatchCalc1)
@@ -45,7 +44,7 @@ PYTHON = (*_PYTHON_CALCS, plan_nodes.PythonCorrelate1)
 def python_stream(
     node: Node, stream: DataStream, input_type: LogicalType, time_zone: str, functions: Functions
 ) -> DataStream:
-    """The operator of one of these nodes. Raises ``UnsupportedPlan`` for a function that is not there."""
+    """Builds the operator of a node that calls users' functions. Raises ``UnsupportedPlan`` for an unknown function."""
     used = {
         call.function: _function(node, call.function, functions)
         for call in calls(node)
@@ -72,7 +71,7 @@ def python_stream(
 
 
 def aggregates_of(node: Node, functions: Functions) -> PythonAggregates | None:
-    """The aggregate functions of users that a node calls; ``None``: there are none. Raises ``InvalidJob`` for one that is not there."""
+    """Returns the users' aggregate functions that a node calls; ``None``: it calls none. Raises ``InvalidJob`` for an unknown one."""
     used = {
         call.function: _function(node, call.function, functions)
         for call in calls(node)
@@ -82,7 +81,7 @@ def aggregates_of(node: Node, functions: Functions) -> PythonAggregates | None:
 
 
 def calls_functions(node: Node, functions: Functions) -> bool:
-    """Whether a node calls a function of a user."""
+    """Returns whether a node calls a user's function."""
     return any(call.function.lower() in functions for call in calls(node))
 
 
@@ -98,7 +97,7 @@ def _function(node: Node, name: str, functions: Functions) -> TypedUserCode:
 
 
 class PythonCalc(Function):
-    """Keeps the rows for which the condition holds and computes columns, with functions of users; compiled where it runs."""
+    """Filters rows by a condition and computes columns, with users' functions; compiled in the subtask."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class PythonCalc(Function):
         self._functions.close()
 
     def compile(self) -> tuple[CompiledProjection, CompiledFilter | None]:
-        """Raises ``UnsupportedPlan`` that names the function and its types."""
+        """Compiles projection and condition. Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
             names = {
                 call.function: _names(call, self._input_type)
@@ -151,7 +150,7 @@ class PythonCalc(Function):
 
 
 class PythonCorrelate(Function):
-    """Each row with the rows that a table function of a user gives for it; ``is_left``: with nulls where that gives none."""
+    """Joins each row with the rows that a user's table function returns for it; ``is_left``: with nulls where it returns none."""
 
     def __init__(
         self,
@@ -181,7 +180,7 @@ class PythonCorrelate(Function):
         self._functions.close()
 
     def compile(self) -> CompiledProjection:
-        """Raises ``UnsupportedPlan`` for arguments that cannot be computed."""
+        """Compiles the arguments of the table function. Raises ``UnsupportedPlan`` for arguments that are not supported."""
         if self._arguments is None:
             typed = {name: TypedUserFunction(wrapper) for name, wrapper in self._functions.wrappers.items()}
             context = EvaluationContext(time_zone=self._time_zone, functions=typed)
@@ -209,7 +208,7 @@ class PythonCorrelate(Function):
 
 
 def _names(call: RexCall, input_type: LogicalType) -> tuple[str, ...]:
-    """The names of the arguments of a call: those of fields, where they are fields."""
+    """Returns the names of a call's arguments: those of the input fields, or ``f0``, ``f1`` and so on for computed ones."""
     return tuple(
         input_type.fields[operand.input_index].name if isinstance(operand, RexInputRef) else f"f{number}"
         for number, operand in enumerate(call.operands)

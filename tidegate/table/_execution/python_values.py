@@ -1,5 +1,5 @@
-"""Values between the rows of operators (``tidegate.functions.sql.rows``) and functions of users: times are whole numbers there and objects of ``datetime``
-here, arrays are lists, maps dicts, rows ``Row``."""
+"""Conversion between values of rows inside operators (``tidegate.functions.sql.rows``) and arguments of users' functions: whole numbers become
+``datetime`` objects, rows ``Row``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = _EPOCH.toordinal()
 _PARTS_IN_MICROSECONDS = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
-"""By unit: a factor and a divisor that make microseconds."""
+"""Factor and divisor that convert a time unit to microseconds."""
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _AS_THEY_ARE: dict[TypeRoot, frozenset[type]] = {
     TypeRoot.BOOLEAN: frozenset({bool}),
@@ -30,7 +30,7 @@ _AS_THEY_ARE: dict[TypeRoot, frozenset[type]] = {
     TypeRoot.VARCHAR: frozenset({str}),
     TypeRoot.VARBINARY: frozenset({bytes}),
 }
-"""Classes of results that rows hold as they are."""
+"""Classes of results that are stored in rows unchanged, by SQL type."""
 _SAME = frozenset(
     {
         TypeRoot.BOOLEAN, *_BITS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.CHAR, TypeRoot.VARCHAR,
@@ -40,7 +40,7 @@ _SAME = frozenset(
 
 
 def to_python(type: LogicalType) -> Callable[[Any], Any] | None:
-    """What makes an argument of a value that is not null; ``None``: it is one."""
+    """Returns the function that converts a non-null value of a row to an argument; ``None``: no conversion is needed."""
     if type.root in _SAME:
         return None
     match type.root:
@@ -71,7 +71,7 @@ def to_python(type: LogicalType) -> Callable[[Any], Any] | None:
 def arguments_maker(
     types: Sequence[LogicalType], of_row: list[str] | None
 ) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What makes the arguments of a call; ``of_row``: one ``Row`` of them all, with fields of these names."""
+    """Returns the function that makes the arguments of a call. ``of_row``: one argument, a ``Row`` with fields of these names."""
     makers = [(index, made) for index, type in enumerate(types) if (made := to_python(type)) is not None]
 
     def make(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -87,7 +87,8 @@ def arguments_maker(
 
 
 def result_maker(wrapper: TypedUserCode, type: LogicalType) -> Callable[[Any], Any]:
-    """What makes of a result a value of a row. That raises ``SchemaMismatch``, which names the function, for one that is not of ``type``."""
+    """Returns the function that converts a result to a value of a row; it raises ``SchemaMismatch``, which names the user's function, for one that is
+    not of ``type``."""
     bits, classes, nullable = _BITS.get(type.root), _AS_THEY_ARE.get(type.root, frozenset()), type.nullable
     least, beyond = (0, 0) if bits is None else (-(1 << (bits - 1)), 1 << (bits - 1))
 

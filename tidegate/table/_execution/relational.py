@@ -1,4 +1,4 @@
-"""Nodes of a plan that have state, or several rows out for one in: how their inputs are dealt, and whether what they emit has row kinds."""
+"""Translation of nodes that have state or emit several rows for one: how their inputs are partitioned, and whether their output has row kinds."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from tidegate.records.arrow_type import ArrowTypeInfo
 from tidegate.table._execution.one_to_one import follow_input, mapped
 
 Keys: TypeAlias = Sequence[Sequence[int]]
-"""For each input the positions of the columns by which its rows are dealt; none: all rows go to one subtask."""
+"""Partition keys of a node: for each input the positions of the columns; none: all rows go to one subtask."""
 
 
 def has_row_kinds(stream: DataStream) -> bool:
-    """Whether the rows of a stream may be updates: its last column has their kinds."""
+    """Returns whether the rows of a stream may be updates: its last column has their kinds."""
     return has_kinds(stream.get_type().arrow_schema())
 
 
 def table_schema(type: LogicalType, *, has_updates: bool) -> pa.Schema:
-    """Columns of a row type, and behind them the one of row kinds where there may be updates."""
+    """Returns the schema of a row type, with a column of row kinds appended where there may be updates."""
     schema = arrow_schema(type)
     return with_kinds(schema) if has_updates else schema
 
@@ -67,8 +67,8 @@ def relational(
     time_zone: str,
     functions: UserAggregates | None = None,
 ) -> DataStream:
-    """The operator of a node of ``RELATIONAL`` over its inputs. Raises ``UnsupportedPlan``, naming the node and the function, type or option that is not
-    supported."""
+    """Builds the operator of a ``RELATIONAL`` node over its inputs. Raises ``UnsupportedPlan``, naming the node and the function, type or option that
+    is not supported."""
     keys = RELATIONAL[type(node)](node)
     _check(node, row_types, time_zone, functions)
     env = inputs[0].get_execution_environment()
@@ -93,7 +93,7 @@ def relational(
 
 
 def dealt_by(stream: DataStream, positions: Sequence[int]) -> DataStream:
-    """Rows with equal columns there go to one subtask; without columns all rows do."""
+    """Partitions a stream by some columns; without columns all rows go to one subtask."""
     names = stream.get_type().arrow_schema().names
     chosen = list(dict.fromkeys(names[position] for position in positions))
     return KeyedStream(stream, column_key(stream.get_type().arrow_schema(), chosen)) if chosen else stream.global_()
@@ -115,7 +115,7 @@ def _rank_keys(node: Node) -> Keys:
 
 
 def _join_keys(node: Node) -> Keys:
-    """The columns that are compared, without pairs of which a column is in another pair already: both sides must be dealt by as many columns."""
+    """Returns the join keys of both sides, leaving out pairs that repeat a column, since both sides must be partitioned by the same number of columns."""
     spec = join_spec(node)
     left: list[int] = []
     right: list[int] = []
@@ -147,7 +147,7 @@ def _window_keys(node: Node) -> Keys:
 
 
 def join_spec(node: Node) -> JoinSpec:
-    """The specification of a node that joins."""
+    """Returns the join specification of a join node."""
     if isinstance(node, plan_nodes.IntervalJoin1):
         return node.interval_join_spec.join_spec
     assert isinstance(node, (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.TemporalJoin1))
@@ -155,7 +155,7 @@ def join_spec(node: Node) -> JoinSpec:
 
 
 def as_one_phase(local: Node, last: Node) -> Node:
-    """The node that does at once what two phases do: rows of the first one's input in, rows of the second one out."""
+    """Merges the nodes of a two-phase aggregation into one that takes the first one's input and emits the second one's output."""
     if isinstance(last, plan_nodes.GlobalGroupAggregate1):
         assert isinstance(local, plan_nodes.LocalGroupAggregate1)
         return _group_aggregate(last, local.grouping, retracts=last.need_retraction)
@@ -176,7 +176,7 @@ def as_one_phase(local: Node, last: Node) -> Node:
 
 
 def as_two_aggregates(local: Node, between: Node, last: Node) -> tuple[Node, Node]:
-    """The two aggregates that a first phase, an incremental aggregate and a second phase do in three steps."""
+    """Converts a local, an incremental and a global aggregate to two plain aggregates that compute the same."""
     assert isinstance(local, plan_nodes.LocalGroupAggregate1)
     assert isinstance(between, plan_nodes.IncrementalGroupAggregate1)
     assert isinstance(last, plan_nodes.GlobalGroupAggregate1)
@@ -215,7 +215,7 @@ def _group_aggregate(
 
 
 def materialized(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
-    """What a sink takes: where rows of several keys of the query have one primary key, the newest of them."""
+    """Adds upsert materialization before a sink that needs it: of rows with the same primary key the newest is kept."""
     if isinstance(node, plan_nodes.Sink2) and node.require_upsert_materialize:
         return relational(node, [stream], [row_type], time_zone)
     return stream
@@ -258,7 +258,7 @@ def _batch_over_keys(node: Node) -> Keys:
 
 
 def _batch_join_keys(node: Node) -> Keys:
-    """By the keys of the left side, where no join makes them null."""
+    """Returns the partition keys of a batch join: the left side's keys, or none where the join can make them null."""
     assert isinstance(node, BATCH_JOINS)
     join = as_stream_join(node)
     left, _ = _join_keys(join)
@@ -266,7 +266,7 @@ def _batch_join_keys(node: Node) -> Keys:
 
 
 def as_stream_join(node: Node) -> plan_nodes.Join1:
-    """The streaming node of a join of batch mode."""
+    """Converts a batch join to the streaming join node."""
     if isinstance(node, plan_nodes.BatchHashJoin1):
         spec = node.join_spec
     else:
@@ -283,7 +283,7 @@ def as_stream_join(node: Node) -> plan_nodes.Join1:
 
 
 def as_stream_aggregate(node: Node) -> plan_nodes.GroupAggregate1:
-    """The streaming node of an aggregate of batch mode in one phase, whose input has inserts only."""
+    """Converts a one-phase batch aggregate to a streaming aggregate over inserts."""
     assert isinstance(node, BATCH_AGGREGATES)
     return plan_nodes.GroupAggregate1(
         id=node.id,
@@ -307,7 +307,7 @@ _OVERS = (plan_nodes.OverAggregate1, plan_nodes.PythonOverAggregate1)
 def as_over_aggregate(
     node: plan_nodes.BatchRank1, row_type: LogicalType, order: tuple[SortField, ...]
 ) -> plan_nodes.BatchOverAggregate1:
-    """The node that puts RANK behind the fields of rows."""
+    """Converts a batch rank to an over aggregate that appends RANK to the fields."""
     rank = AggregateCall("rank", (), -1, False, False, False, LogicalType(TypeRoot.BIGINT), internal_name="$RANK$1")
     group = OverGroup(SortSpec(order), False, UnboundedPreceding(), CurrentRow(), (rank,))
     return plan_nodes.BatchOverAggregate1(
@@ -331,7 +331,8 @@ FINAL: dict[type[Node], Callable[[Node], Keys]] = {
     **dict.fromkeys(BATCH_AGGREGATES, _batch_group_keys),
     **dict.fromkeys(BATCH_JOINS, _batch_join_keys),
 }
-"""Nodes that emit the rows that are left when their input ends; of batch mode's aggregates and joins, behind the operator of streaming mode."""
+"""Nodes that emit only the rows that remain when their input ends, with their partition keys. Batch aggregates and joins run behind the streaming
+operator."""
 
 RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     **dict.fromkeys(_GROUPS, _group_keys),
@@ -355,7 +356,7 @@ RELATIONAL: dict[type[Node], Callable[[Node], Keys]] = {
     plan_nodes.Match1: _match_keys,
     **FINAL,
 }
-"""By node: how its inputs are dealt."""
+"""Nodes with relational operators, with the function that returns the partition keys of each one's inputs."""
 
 
 def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
@@ -373,7 +374,7 @@ def _has_updates(node: Node, inputs: Sequence[DataStream]) -> bool:
 
 
 def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functions: UserAggregates | None) -> None:
-    """Compiles what the operator will, so that what is missing is known before anything runs."""
+    """Compiles what the operator will compile, so that unsupported functions are found before the job starts."""
     where = f"node {node.id}, {node.kind}"
     context = EvaluationContext(time_zone)
     try:
@@ -424,7 +425,7 @@ def _check(node: Node, row_types: Sequence[LogicalType], time_zone: str, functio
 
 
 def _check_match(node: plan_nodes.Match1, row_type: LogicalType, context: EvaluationContext) -> None:
-    """What Flink refuses is refused in its words."""
+    """Checks a MATCH_RECOGNIZE node; refuses with Flink's messages what Flink refuses."""
     spec = node.match_spec
     if not spec.order_by.fields or row_type.fields[spec.order_by.fields[0].index].type.kind is TimeKind.REGULAR:
         raise UnsupportedPlan("You must specify either rowtime or proctime for order by.")
@@ -435,7 +436,7 @@ def _check_match(node: plan_nodes.Match1, row_type: LogicalType, context: Evalua
 
 
 def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
-    """What Flink refuses in streaming mode is refused in its words."""
+    """Checks a rank node; refuses with Flink's messages what Flink refuses in streaming mode."""
     is_window = isinstance(node, plan_nodes.WindowRank1)
     if node.rank_type != "ROW_NUMBER":
         raise UnsupportedPlan(
@@ -452,7 +453,7 @@ def _check_rank(node: plan_nodes.Rank1 | plan_nodes.WindowRank1) -> None:
 
 
 def assigned_watermarks(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
-    """The rows of a stream with watermarks between them. Raises ``UnsupportedPlan`` as ``relational`` does."""
+    """Adds watermarks to the rows of a stream. Raises ``UnsupportedPlan`` as ``relational`` does."""
     assert isinstance(node, plan_nodes.WatermarkAssigner1)
     try:
         compile_expression(node.watermark_expr, row_type, EvaluationContext(time_zone))
@@ -474,12 +475,12 @@ TIMED = (
     plan_nodes.TemporalJoin1,
     plan_nodes.Match1,
 )
-"""Nodes that emit when time has come."""
+"""Nodes that emit rows by event time."""
 _JOINS = (plan_nodes.Join1, plan_nodes.WindowJoin1, plan_nodes.IntervalJoin1, plan_nodes.TemporalJoin1)
 
 
 def asks_for_time(node: Node) -> bool:
-    """Whether the operator of a node needs watermarks."""
+    """Returns whether the operator of a node needs watermarks."""
     if isinstance(node, plan_nodes.WindowTableFunction1):
         return isinstance(node.windowing.window, SessionWindow)
     if isinstance(node, _OVERS):
@@ -508,7 +509,7 @@ def _check_over(node: Over, row_type: LogicalType, where: str, functions: UserAg
 
 
 def windowed(node: Node, stream: DataStream, row_type: LogicalType, time_zone: str) -> DataStream:
-    """Rows once for each of their windows, with its start, end and time. Raises ``UnsupportedPlan``."""
+    """Emits each row once for each of its windows, with window start, end and time. Raises ``UnsupportedPlan``."""
     assert isinstance(node, (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTableFunction1))
     windowing = node.windowing
     is_batch = isinstance(node, plan_nodes.BatchWindowTableFunction1)  # where any column of time will do
@@ -529,7 +530,7 @@ def windowed(node: Node, stream: DataStream, row_type: LogicalType, time_zone: s
 def _without_keys(
     node: Node, stream: DataStream, row_type: LogicalType, schema: pa.Schema, time_zone: str
 ) -> DataStream:
-    """The operator of a node that looks at each row alone, in as many subtasks as its input has."""
+    """Builds the operator of a node that treats each row on its own, with the parallelism of its input."""
     env = stream.get_execution_environment()
     options = {"node": node, "row_types": (row_type,), "keys": (), "time_zone": time_zone}
     inputs = (stream._values_transformation(),)

@@ -1,4 +1,4 @@
-"""Rows of a table's batches as Python's values, and as the texts that Flink gives them."""
+"""Conversion of a table's batches to Python rows, and to the texts that Flink prints for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.records.row_kinds import has_kinds
 
 
 def rows_of(batch: pa.RecordBatch, kind: LogicalType) -> list[Row]:
-    """A ``Row`` with its kind for each row; the kinds stand in one more column of the batch, or all are inserts."""
+    """Converts a batch to rows with their kinds, which are read from a further last column; without one all are inserts."""
     width = len(kind.fields)
     columns = [column_values(batch.column(index), field.type) for index, field in enumerate(kind.fields)]
     kinds = batch.column(width).to_pylist() if batch.num_columns > width else [0] * batch.num_rows
@@ -28,8 +28,8 @@ def rows_of(batch: pa.RecordBatch, kind: LogicalType) -> list[Row]:
 
 
 def rows_left(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """The rows that are left when all changes are done, without their kinds, in the order in which they came. As in PyFlink's ``to_pandas`` a row
-    that goes is the last one that is equal, and nothing where there is none."""
+    """Applies all changes and returns the remaining rows without their kinds, in order of arrival. As in PyFlink's ``to_pandas`` a retraction removes
+    the last equal row; without one it does nothing."""
     table = pa.Table.from_batches(batches)
     if not has_kinds(table.schema):
         return table
@@ -51,7 +51,7 @@ def rows_left(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def column_values(column: pa.Array, type: LogicalType) -> list[Any]:
-    """The values of a column, as PyFlink gives them: nested rows are ``Row``, maps are dicts."""
+    """Converts a column to Python values as PyFlink does: nested rows are ``Row``, maps are dicts."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     convert = _converter(type)
@@ -60,7 +60,7 @@ def column_values(column: pa.Array, type: LogicalType) -> list[Any]:
 
 
 def value_text(value: Any, type: LogicalType) -> str:
-    """As Java writes the value within a ``Row``."""
+    """Formats a value as Java does within a ``Row``."""
     if value is None:
         return "null"
     match type.root:

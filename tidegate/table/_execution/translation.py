@@ -1,4 +1,4 @@
-"""The nodes of a compiled plan as operators on streams of Arrow batches. What has no operator yet is refused by name before anything runs."""
+"""Translation of a compiled plan's nodes to operators on streams of Arrow batches. Nodes without an operator are refused by name before anything runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ _WINDOW_FUNCTIONS = (plan_nodes.WindowTableFunction1, plan_nodes.BatchWindowTabl
 _LIMITS = (plan_nodes.BatchLimit1, plan_nodes.BatchSortLimit1)
 _NO_LIMIT = 2**63 - 1
 _TRANSPARENT = (plan_nodes.WatermarkAssigner1, plan_nodes.MiniBatchAssigner1, plan_nodes.BatchExchange1)
-"""Watermarks are made where a node asks for the time, batches end by themselves, and operators of batch mode's nodes deal their rows themselves."""
+"""Nodes that need no operator: watermarks are made where a node needs time, mini-batches end by themselves, and operators of batch nodes partition
+their rows themselves."""
 SUPPORTED: tuple[type[Node], ...] = (
     *_SCANS, *_CALCS, *_VALUES, *_UNIONS, plan_nodes.Exchange1, *_SINKS, *_EXPANDS, *_CORRELATES, *_TRANSPARENT, *RELATIONAL,
     *PYTHON, plan_nodes.DropUpdateBefore1, plan_nodes.LocalWindowAggregate1, plan_nodes.GlobalWindowAggregate1,
@@ -87,11 +88,11 @@ def translate(
     options: Mapping[str, str] | None = None,
     lookups: Lookups | None = None,
 ) -> None:
-    """Adds the operators of a plan to ``env``: a scan becomes what ``sources`` gives for it, a sink what ``sinks`` does with its rows.
-    ``functions``: those of users, by the names that the plan has. ``is_bounded``: whether the rows of a scan end; without it they do. ``options``: those
-    of the environment, which hold where a node was not planned with its own. ``lookups``: gives the table that a lookup join asks.
+    """Adds the operators of a plan to ``env``. ``sources`` gives the stream of a scan, ``sinks`` ends a stream in a sink. ``functions``: users'
+    functions by their names in the plan. ``is_bounded``: whether a scan ends; without it all do. ``options``: the environment's, which apply to
+    nodes that were planned without their own. ``lookups``: gives the table of a lookup join.
 
-    Raises ``UnsupportedPlan``, naming each node without an operator, or the function that is missing.
+    Raises ``UnsupportedPlan``, naming each node that has no operator.
     """
     missing = [
         f"node {node.id}: {node.kind} is not supported yet: {node.description}"
@@ -114,7 +115,7 @@ def translate(
         return all(map(ends, plan.inputs(node.id)))
 
     def batch_aggregate(node: Node) -> DataStream:
-        """In one phase, and the rows that are left at its end."""
+        """Aggregates in one phase and emits the rows that remain at the end of the input."""
         assert isinstance(node, BATCH_AGGREGATES)
         (first,) = plan.inputs(node.id)
         if node.is_merge:
@@ -127,13 +128,13 @@ def translate(
         return relational(node, [stream], [first.output_type], time_zone, used)
 
     def unsorted(node: Node) -> Node:
-        """The node below exchanges and sorts, where the operator above deals and sorts its rows itself."""
+        """Skips exchanges and sorts above a node: the operator that reads it partitions and sorts by itself."""
         while isinstance(node, (plan_nodes.BatchExchange1, plan_nodes.BatchSort1)):
             (node,) = plan.inputs(node.id)
         return node
 
     def order_of(node: Node, asked: Sequence[int]) -> tuple[SortField, ...]:
-        """How the rows of a node are sorted by some of their fields."""
+        """Returns the sort order of a node's rows by some of their fields."""
         positions = list(asked)
         found: dict[int, SortField] = {}
         if isinstance(node, plan_nodes.BatchSort1):
@@ -151,7 +152,7 @@ def translate(
         return tuple([replace(field, index=position) for field, position in zip(fields, asked, strict=True)])
 
     def batch_rank(node: plan_nodes.BatchRank1) -> DataStream:
-        """RANK over whole partitions, of which some ranks are kept. A first phase leaves out what the second one does."""
+        """Ranks rows within their partitions and keeps a range of ranks; local rank nodes below are dropped, since the global one does their work."""
         (first,) = plan.inputs(node.id)
         order = order_of(first, node.sort_fields)
         first = unsorted(first)
@@ -246,8 +247,8 @@ def translate(
 
 
 def configured(node: Node, options: Mapping[str, str]) -> Node:
-    """A node of streaming mode, configured with the environment's time to live of states, where it was not planned with its own; and an interval join with
-    what the environment says of its clean-up, which no plan has."""
+    """Adds options of the environment to a node that was planned without them: the state TTL, for streaming nodes, and the clean-up interval of
+    interval joins."""
     given = dict(node.configuration or {})
     if STATE_TTL_KEY in options and node.kind.startswith("stream-"):
         given.setdefault(STATE_TTL_KEY, options[STATE_TTL_KEY])
@@ -257,7 +258,7 @@ def configured(node: Node, options: Mapping[str, str]) -> Node:
 
 
 def refuse_firings(node: Node, options: Mapping[str, str]) -> None:
-    """Raises ``UnsupportedPlan`` where windows in GROUP BY shall emit before or after their end."""
+    """Raises ``UnsupportedPlan`` if early or late firing is configured for GROUP BY windows."""
     for key in ("table.exec.emit.early-fire.enabled", "table.exec.emit.late-fire.enabled"):
         if options.get(key, "false").strip().lower() == "true":
             raise UnsupportedPlan(
@@ -266,7 +267,7 @@ def refuse_firings(node: Node, options: Mapping[str, str]) -> None:
 
 
 def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> DataStream:
-    """The rows that keep what the columns of a sink's table promise (Flink: ``ConstraintEnforcer``)."""
+    """Adds the checks of a sink table's column constraints, such as NOT NULL (Flink: ``ConstraintEnforcer``)."""
     assert isinstance(node, _SINKS)
     table = node.dynamic_table_sink.table.resolved_table
     if table is None:
@@ -283,8 +284,7 @@ def constrained(node: Node, stream: DataStream, options: Mapping[str, str]) -> D
 
 
 class CalcFunction:
-    """Keeps the rows for which the condition holds, and makes of each that is kept one row for each projection; compiled where it runs. Rows keep
-    their kinds."""
+    """Filters rows by a condition and emits one row for each projection; compiled in the subtask. Rows keep their kinds."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class CalcFunction:
         self.__init__(*arguments)  # type: ignore[misc]
 
     def compile(self) -> tuple[list[CompiledProjection], CompiledFilter | None, pa.Schema]:
-        """Raises ``UnsupportedPlan`` that names the function and its types."""
+        """Compiles projections and condition. Raises ``UnsupportedPlan`` that names the function and its types."""
         if self._compiled is None:
             input_type, output_type, projections, condition, time_zone = self._arguments
             context = EvaluationContext(time_zone=time_zone)
@@ -378,7 +378,7 @@ def _renamed(stream: DataStream, schema: pa.Schema) -> DataStream:
 
 
 class Renamed:
-    """The same columns under the names of another schema, with row kinds where that has them."""
+    """Renames the columns of a batch to those of a schema, and keeps row kinds where that has them."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -393,7 +393,7 @@ class Renamed:
 
 
 class KeptRanks:
-    """The rows whose last field, their rank, lies between two ranks, both included; without it where ``schema`` has none."""
+    """Keeps the rows whose last field, their rank, lies in a range, bounds included; drops the field where ``schema`` lacks it."""
 
     def __init__(self, first: int, last: int, schema: pa.Schema) -> None:
         self._first, self._last, self._schema = first, last, schema

@@ -1,4 +1,4 @@
-"""What users write as functions of tables, and such a function with its types, as the operators have it."""
+"""Base classes of users' functions in SQL, and such a function with its types as operators hold it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Types: TypeAlias = "Sequence[DataType | str] | DataType | str"
 
 
 class FunctionContext:
-    """What a function learns of the subtask in which it runs, in ``open``."""
+    """What a user's function can read about its subtask in ``open``."""
 
     def __init__(self, runtime_context: RuntimeContext) -> None:
         self._runtime = runtime_context
@@ -56,89 +56,89 @@ class FunctionContext:
 
 
 class UserDefinedFunction(abc.ABC):  # noqa: B024  (its methods are hooks)
-    """What functions with a state of their own have in common."""
+    """The base class of users' functions that have a state of their own."""
 
     def open(self, function_context: FunctionContext) -> None:  # noqa: B027  (optional hook)
-        """Before the first call, in the subtask."""
+        """Called in the subtask before the first call."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
-        """After the last call."""
+        """Called after the last call."""
 
     def is_deterministic(self) -> bool:
-        """Whether the same arguments always give the same result; ``False``: the planner does not compute calls in advance."""
+        """Returns whether equal arguments always give equal results; if not, the planner does not evaluate calls in advance."""
         return True
 
 
 class ScalarFunction(UserDefinedFunction):
-    """One value from the values of a row."""
+    """A function that returns one value for each row."""
 
     @abc.abstractmethod
     def eval(self, *args: Any) -> Any:
-        """The result for the arguments, which are ``None`` where a column is null."""
+        """Returns the result for the arguments, which are ``None`` where a column is null."""
 
 
 class AsyncScalarFunction(UserDefinedFunction):
-    """As ``ScalarFunction``; calls for several rows wait at the same time."""
+    """A scalar function with an asynchronous ``eval``: calls for several rows run concurrently."""
 
     @abc.abstractmethod
     async def eval(self, *args: Any) -> Any:
-        """The result for the arguments."""
+        """Returns the result for the arguments."""
 
 
 class TableFunction(UserDefinedFunction):
-    """Any number of rows from the values of a row."""
+    """A function that returns any number of rows for each row."""
 
     @abc.abstractmethod
     def eval(self, *args: Any) -> Any:
-        """An iterable of rows: tuples or ``Row``; where there is one column, also its values."""
+        """Returns an iterable of rows: tuples or ``Row``; for a single column also plain values."""
 
 
 class ImperativeAggregateFunction(UserDefinedFunction):
-    """What aggregate functions have in common. An accumulator is an object of theirs, such as a ``Row``, a list or a ``MapView``."""
+    """The base class of aggregate functions. An accumulator is an object of the user's choice, such as a ``Row``, a list or a ``MapView``."""
 
     @abc.abstractmethod
     def create_accumulator(self) -> Any:
-        """The accumulator of no rows."""
+        """Returns a new, empty accumulator."""
 
     @abc.abstractmethod
     def accumulate(self, accumulator: Any, *args: Any) -> None:
-        """A row comes: the accumulator is changed."""
+        """Adds a row to the accumulator."""
 
     def retract(self, accumulator: Any, *args: Any) -> None:
-        """A row goes that came before. Needed where the input has updates."""
+        """Removes a row that was added before from the accumulator. Needed where the input has updates."""
         raise RuntimeError("Method retract is not implemented")
 
     def merge(self, accumulator: Any, accumulators: Iterable[Any]) -> None:
-        """The accumulator takes in what others hold. Needed in session windows."""
+        """Merges other accumulators into this one. Needed for session windows."""
         raise RuntimeError("Method merge is not implemented")
 
     def get_result_type(self) -> DataType | str:
-        """The type of results, where ``udaf`` and ``udtaf`` are given none."""
+        """Returns the type of results, where ``udaf`` and ``udtaf`` are given none."""
         raise RuntimeError("Method get_result_type is not implemented")
 
     def get_accumulator_type(self) -> DataType | str:
-        """The type of accumulators, where ``udaf`` and ``udtaf`` are given none."""
+        """Returns the type of accumulators, where ``udaf`` and ``udtaf`` are given none."""
         raise RuntimeError("Method get_accumulator_type is not implemented")
 
 
 class AggregateFunction(ImperativeAggregateFunction):
-    """One value from the values of many rows."""
+    """An aggregate function that returns one value."""
 
     @abc.abstractmethod
     def get_value(self, accumulator: Any) -> Any:
-        """The result for the rows so far."""
+        """Returns the result for the accumulator."""
 
 
 class TableAggregateFunction(ImperativeAggregateFunction):
-    """Any number of rows from the values of many rows."""
+    """An aggregate function that returns any number of rows."""
 
     @abc.abstractmethod
     def emit_value(self, accumulator: Any) -> Iterable[Any]:
-        """The rows of the result for the rows so far: tuples or ``Row``; where there is one column, also its values."""
+        """Returns the rows of the result: tuples or ``Row``; for a single column also plain values."""
 
 
 class TypedUserCode(abc.ABC):
-    """A function with its types."""
+    """A user's function with its types."""
 
     def __init__(
         self,
@@ -171,14 +171,14 @@ class TypedUserCode(abc.ABC):
     @property
     @abc.abstractmethod
     def kind(self) -> str:
-        """``scalar``, ``async``, ``table``, ``aggregate`` or ``table_aggregate``."""
+        """Returns ``scalar``, ``async``, ``table``, ``aggregate`` or ``table_aggregate``."""
 
     def check(self) -> None:  # noqa: B027  (optional hook)
-        """Raises ``TypeError`` and ``ValueError`` for types that functions of its kind do not have."""
+        """Checks the declared types. Raises ``TypeError`` and ``ValueError`` for types that functions of this kind cannot have."""
 
 
 def types_of(types: Types | None) -> tuple[DataType | str, ...] | None:
-    """The types that were given, singly or together. Raises ``TypeError``."""
+    """Returns the given types, one or several, as a tuple. Raises ``TypeError`` for anything else."""
     if types is None:
         return None
     if isinstance(types, RowType):

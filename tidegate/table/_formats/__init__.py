@@ -1,1 +1,1 @@
-"""The formats of tables: rows as the bytes of messages and lines of files, as Flink's formats write and read them."""
+"""Formats of tables: encode and decode rows as messages and lines of files, as Flink's formats do."""

@@ -1,6 +1,6 @@
 """The formats ``avro`` and ``avro-confluent`` of tables: messages and files (Flink: ``AvroRowDataDeserializationSchema``, ``AvroFileFormatFactory``).
 
-Rows are records by position. As in Flink 2.3, timestamps are numbers of milliseconds whatever their schema says: with ``timestamp_mapping.legacy`` =
+Fields are matched by position. As in Flink 2.3, timestamps are numbers of milliseconds whatever their schema says: with ``timestamp_mapping.legacy`` =
 ``false`` those of more than 3 digits are declared in microseconds, and written in milliseconds.
 """
 
@@ -43,7 +43,7 @@ _Raw: TypeAlias = Callable[[Any], Any]
 
 
 class TableValues(LogicalValues):
-    """As columns of tables take them: numbers as they are, but for timestamps in microseconds, and decimals."""
+    """Converts Avro logical values to those of table columns: numbers stay as they are, except timestamps in microseconds and decimals."""
 
     native = ()
 
@@ -59,7 +59,7 @@ class TableValues(LogicalValues):
 
 @dataclass(frozen=True)
 class AvroReading:
-    """``schema``: the reader's, as text. ``is_json``: messages are of Avro's JSON encoding."""
+    """Decodes Avro messages to rows. ``schema``: the reader's, as JSON text. ``is_json``: messages have Avro's JSON encoding."""
 
     row_type: LogicalType
     schema: str
@@ -67,7 +67,7 @@ class AvroReading:
     is_json: bool = False
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """A row for each message that has a value; what is behind a record is not read. Raises ``PoisonRecord``."""
+        """Decodes a row from each message that has a value; bytes behind a record are ignored. Raises ``PoisonRecord``."""
         given = objects(messages)
         places = [index for index, one in enumerate(given) if one is not None]
         try:
@@ -102,12 +102,12 @@ def _parsed(text: str) -> ParsedSchema:
 
 @lru_cache(maxsize=64)
 def record_reading(registry: SchemaRegistry | None, schema: str) -> RecordReading:
-    """Returns what reads messages as records of a schema, with the values of tables."""
+    """Returns the decoder of messages to records of a schema, with values as tables hold them."""
     return RecordReading(registry, SchemaText(schema), TableValues(), ignores_rest=True)
 
 
 def _batch(records: list[Record], schema: pa.Schema) -> pa.RecordBatch | None:
-    """``None`` where a column does not hold a value. Records have their fields in the order of the schema that was written."""
+    """Converts records to a batch; ``None`` where a column cannot hold a value. Records have their fields in the order of the writer's schema."""
     rows = [tuple(record[one.name] for one in schema) for record in records]
     arrays = as_arrays(rows, schema)
     return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -115,10 +115,11 @@ def _batch(records: list[Record], schema: pa.Schema) -> pa.RecordBatch | None:
 
 @dataclass(frozen=True)
 class AvroWriting:
-    """``schema``: as text; with a registry it is registered under ``subject``. ``is_json``: messages are of Avro's JSON encoding."""
+    """Encodes rows as Avro messages. ``schema``: as JSON text; with a registry it is registered under ``subject``. ``is_json``: messages have Avro's
+    JSON encoding."""
 
     takes_kinds = False
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     row_type: LogicalType
     schema: str
@@ -127,7 +128,7 @@ class AvroWriting:
     is_json: bool = False
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes | None]:
-        """A message for each row. Raises ``UserError`` for one that does not fit."""
+        """Encodes each row as a message. Raises ``UserError`` for one that does not fit the schema."""
         records, schema = raw_records(batch, self.row_type), _raw_schema(self.schema)
         if self.is_json:
             return [json_message(one, schema) for one in records]
@@ -137,12 +138,12 @@ class AvroWriting:
 
 @lru_cache(maxsize=64)
 def _raw_schema(text: str) -> ParsedSchema:
-    """A schema without its logical types."""
+    """Parses a schema with its logical types removed."""
     return parse(json.dumps(without_logical_types(json.loads(text))))
 
 
 def raw_records(batch: pa.RecordBatch, row_type: LogicalType) -> list[Record]:
-    """Rows as records of numbers, texts and bytes."""
+    """Converts rows to records of numbers, texts and bytes, without logical types."""
     found: list[list[Any]] = []
     for column, one in zip(batch.columns, row_type.fields, strict=True):
         values = column.view(_raw_type(column.type)).to_pylist(maps_as_pydicts="lossy")
@@ -155,7 +156,7 @@ def raw_records(batch: pa.RecordBatch, row_type: LogicalType) -> list[Record]:
 
 
 def _raw_type(type: pa.DataType) -> pa.DataType:
-    """Dates and times as numbers."""
+    """Returns an Arrow type with dates and times replaced by their integers."""
     if pa.types.is_timestamp(type):
         return pa.int64()
     if pa.types.is_date(type) or pa.types.is_time(type):
@@ -170,7 +171,7 @@ def _raw_type(type: pa.DataType) -> pa.DataType:
 
 
 def _raw(type: LogicalType) -> _Raw | None:
-    """What makes of a value that is not null what Avro writes; ``None``: it is that."""
+    """Returns the function that converts a non-null value to what Avro writes; ``None``: no conversion is needed."""
     match type.root:
         case TypeRoot.DECIMAL:
             scale = type.scale or 0
@@ -195,13 +196,13 @@ def _nullable(raw: _Raw) -> _Raw:
 
 
 def _unscaled(number: int) -> bytes:
-    """As Java's ``BigInteger.toByteArray``: as few bytes as hold it."""
+    """Returns a number as big-endian two's complement in the fewest bytes, as Java's ``BigInteger.toByteArray``."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
 
 
 class AvroTableFormat(AvroBlocks):
-    """Files of rows. ``schema``: the columns."""
+    """Reads Avro files as rows of a table. ``schema``: the columns."""
 
     values = TableValues()
 
@@ -213,7 +214,7 @@ class AvroTableFormat(AvroBlocks):
         return Types.SCHEMA(self.schema)
 
     def batch(self, records: list[Record], path: str) -> pa.RecordBatch:
-        """Raises ``SchemaMismatch`` for a value that its column does not hold."""
+        """Converts records of a file to a batch. Raises ``SchemaMismatch`` for a value that its column cannot hold."""
         found = _batch(records, self.schema)
         if found is None:
             raise SchemaMismatch(
@@ -224,7 +225,7 @@ class AvroTableFormat(AvroBlocks):
 
 @dataclass(frozen=True)
 class AvroTableEncoderFactory(EncoderFactory):
-    """Files of rows, in blocks that are compressed by ``codec``."""
+    """Makes the encoders of Avro files, whose blocks are compressed by ``codec``."""
 
     writing: AvroWriting
     codec: str = "snappy"

@@ -1,5 +1,5 @@
-"""Avro's JSON encoding of records (``avro.encoding`` = ``json``), as Avro Java writes and reads it: bytes are texts of Latin-1, and a value of a union that
-is not null stands in an object under the name of its type."""
+"""Avro's JSON encoding of records (``avro.encoding`` = ``json``), as Avro Java writes and reads it: bytes are Latin-1 text, and a non-null value of a
+union is wrapped in an object whose key is the name of its type."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WHOLE = {"int": 2**31, "long": 2**63}
 
 
 def json_message(record: Record, schema: ParsedSchema) -> bytes:
-    """The text of a record of numbers, texts and bytes."""
+    """Encodes a record of numbers, texts and bytes."""
     return _text(record, schema.root, schema).encode()
 
 
 def json_record(message: bytes, schema: ParsedSchema, values: Values) -> Record:
-    """The record that a message begins with; what is behind it is not read. Raises ``Unresolved`` for what is none."""
+    """Decodes the record at the start of a message; what follows it is ignored. Raises ``Unresolved`` for an invalid record."""
     try:
         found, _ = json.JSONDecoder().raw_decode(message.decode().lstrip())
     except ValueError as error:

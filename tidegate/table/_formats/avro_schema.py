@@ -1,4 +1,4 @@
-"""Avro schemas of tables, and tables' types of Avro schemas (Flink: ``AvroSchemaConverter``)."""
+"""Conversion between the row types of tables and Avro schemas (Flink: ``AvroSchemaConverter``)."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _PLAIN: Final = {
     TypeRoot.VARBINARY: "bytes",
 }
 _MOST: Final = 2**31 - 1
-"""The length of STRING and BYTES."""
+"""The length of STRING and BYTES in SQL types."""
 _MILLIS, _MICROS = 3, 6  # their digits of a second
 
 
 def schema_text(row_type: LogicalType, *, is_legacy: bool) -> str:
-    """Returns the schema of the rows of a table, as JSON text in the order of Avro Java. ``is_legacy``: a TIMESTAMP is an instant, ``timestamp-millis``, and
-    a TIMESTAMP_LTZ has no schema; else they are ``local-timestamp`` and ``timestamp``. Elements of arrays and values of maps are always as the former, as in
-    Flink. Raises ``InvalidJob`` for a type without a schema and for a name that Avro does not take."""
+    """Returns the Avro schema of a table's rows, as JSON text in Avro Java's order. ``is_legacy``: TIMESTAMP maps to ``timestamp-millis`` and
+    TIMESTAMP_LTZ is refused; otherwise they map to ``local-timestamp`` and ``timestamp``. Elements of arrays and values of maps always use the
+    legacy mapping, as in Flink. Raises ``InvalidJob`` for a type without a schema and for a name that Avro does not accept."""
     whole = {"type": "record", "name": _NAME, "namespace": _SPACE, "fields": _fields(row_type, _NAME, is_legacy)}
     return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
 
 
 def table_type(schema: ParsedSchema) -> LogicalType:
-    """Returns the type of the rows that a schema stands for, by Flink's legacy mapping. Raises ``InvalidJob`` for what has none."""
+    """Returns the row type of an Avro schema, by Flink's legacy mapping. Raises ``InvalidJob`` for a schema without one."""
     return _type(schema, schema.root)
 
 
 def without_logical_types(schema: AvroType) -> AvroType:
-    """Returns a schema, as JSON, of the numbers and bytes that stand for values of logical types."""
+    """Returns a schema, as parsed JSON, with its logical types removed."""
     match schema:
         case list():
             return [without_logical_types(one) for one in schema]

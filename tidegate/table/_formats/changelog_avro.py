@@ -1,4 +1,5 @@
-"""Changes in Avro as Debezium writes them, with a schema registry (Flink: ``DebeziumAvroDeserializationSchema``, ``DebeziumAvroSerializationSchema``).
+"""The format ``debezium-avro-confluent``: Debezium's changes in Avro with a schema registry (Flink: ``DebeziumAvroDeserializationSchema``,
+``DebeziumAvroSerializationSchema``).
 
 message ─▶ record {before, after, op} ─▶ +I, -U and +U, -D
 """
@@ -27,7 +28,7 @@ _KINDS: Final = DIALECTS["debezium-json"].kinds
 
 
 def envelope_of(row_type: LogicalType) -> LogicalType:
-    """Returns what a message holds: the row before and after a change, and the operation."""
+    """Returns the row type of a Debezium message: the row before and after the change, and the operation."""
     row = row_type.with_nullable(True)
     fields = Field("before", row), Field("after", row), Field("op", parse_type("STRING"))
     return LogicalType(TypeRoot.ROW, fields=fields)
@@ -35,7 +36,7 @@ def envelope_of(row_type: LogicalType) -> LogicalType:
 
 @dataclass(frozen=True)
 class ChangelogAvroReading:
-    """``avro``: the reader's schema of a message, as text."""
+    """Decodes Debezium's Avro messages to changes. ``avro``: the reader's schema of a message, as text."""
 
     row_type: LogicalType
     avro: str
@@ -43,11 +44,11 @@ class ChangelogAvroReading:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table, and the kinds of rows."""
+        """Returns the columns of the table and of row kinds."""
         return with_kinds(arrow_schema(self.row_type))
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts]:
-        """Returns the rows with their kinds, and how many of them each message has. Raises ``PoisonRecord``."""
+        """Decodes messages to rows with their kinds, and the number of rows for each message. Raises ``PoisonRecord``."""
         given = objects(messages)
         places = [index for index, one in enumerate(given) if one]
         rows: list[tuple[Any, ...]] = []
@@ -90,16 +91,16 @@ def _unreadable(reason: str) -> str:
 
 @dataclass(frozen=True)
 class ChangelogAvroWriting:
-    """A row that goes, and one before an update, is a deletion. ``envelopes``: writes what messages hold."""
+    """Encodes changes as Debezium's Avro messages: -U and -D rows become deletions. ``envelopes``: encodes the envelope."""
 
     row_type: LogicalType
     envelopes: AvroWriting
 
     takes_kinds = True
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes | None]:
-        """Returns the message of each change. Raises ``UserError`` for a row that does not fit."""
+        """Encodes each change as a message. Raises ``UserError`` for a row that does not fit the schema."""
         kinds = batch.columns[-1].to_pylist() if has_kinds(batch.schema) else [INSERT] * batch.num_rows
         added = np.array([adds(kind) for kind in kinds], bool)
         schema = arrow_schema(self.envelopes.row_type)

@@ -1,5 +1,5 @@
-"""Changes in JSON as Debezium, Canal, Maxwell and Oracle GoldenGate write them: rows of a table with their kinds (Flink: ``DebeziumJson...``,
-``CanalJson...``, ``MaxwellJson...`` and ``OggJsonDeserializationSchema``, and those that write).
+"""Changelog formats in JSON: Debezium, Canal, Maxwell and Oracle GoldenGate (Flink: ``DebeziumJson...``, ``CanalJson...``, ``MaxwellJson...`` and
+``OggJsonDeserializationSchema``, and the matching serialization schemas).
 
     message ─▶ tree ─▶ rows before and after the change ─▶ +I, -U and +U, -D
 
@@ -37,30 +37,31 @@ from tidegate.table._formats.json_writing import JsonWriting
 from tidegate.table._formats.times import TimestampStandard
 
 Change: TypeAlias = tuple[int, dict[str, Any]]
-"""A kind, and the values of a row's columns."""
+"""A change: its row kind, and the values of the row's columns by name."""
 
 _MOST_SHOWN = 200
-"""Bytes of a message that an error shows; chosen, not measured."""
+"""How many bytes of a message an error shows; chosen, not measured."""
 _LONG_BITS = 64
-"""The size of a long in Java."""
+"""The bits of a Java long."""
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _TEXTS, _TEXT_MAP = "ARRAY<STRING>", "MAP<STRING, STRING>"
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """A value beside the rows: ``path`` says where it stands, ``read_as`` what it is there."""
+    """A metadata column of a changelog format: ``path`` is its place in a message, ``read_as`` its type there."""
 
     type: str
     path: tuple[str, ...]
     read_as: str = ""
     times: int = 1
-    """What a whole number is multiplied with to be ms."""
+    """The factor that converts a whole number to ms."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The words of a format. ``before`` and ``after``: where the rows stand; ``operation``: what happened, whose words are the keys of ``kinds``."""
+    """The JSON layout of a changelog format. ``before`` and ``after``: keys of the rows; ``operation``: key of the operation, whose values are the keys
+    of ``kinds``."""
 
     name: str
     before: str
@@ -69,11 +70,11 @@ class Dialect:
     kinds: Mapping[str, tuple[int, ...]]
     metadata: Mapping[str, Metadata]
     skipped: tuple[str, ...] = ()
-    """Operations that change no row."""
+    """Operations that are ignored since they change no row."""
     has_lists: bool = False
-    """Whether rows stand in arrays."""
+    """Whether a message holds arrays of rows."""
     tells_changes_alone: bool = False
-    """Whether the row before holds the columns alone that have changed."""
+    """Whether the row before a change holds changed columns only."""
 
 
 _UPDATE = (UPDATE_BEFORE, UPDATE_AFTER)
@@ -129,13 +130,13 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         ),
     )
 }  # fmt: skip
-"""By Flink's classes of each format."""
+"""The layouts of the changelog formats, after Flink's classes."""
 
 
 @dataclass(frozen=True)
 class ChangelogReading:
-    """A format of changes of a table that is read. ``metadata``: keys of what is read beside the columns; ``schema_include``: Debezium's messages
-    hold their schema too; ``includes``: patterns of Canal's databases and tables."""
+    """Decodes messages of a changelog format to changes. ``metadata``: keys of the metadata columns to read; ``schema_include``: Debezium's messages
+    include their schema; ``includes``: patterns of Canal's databases and tables."""
 
     row_type: LogicalType
     dialect: str
@@ -164,7 +165,7 @@ class ChangelogReading:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table, those of metadata, and the kinds of rows."""
+        """Returns the columns of the table, of metadata and of row kinds."""
         known = DIALECTS[self.dialect].metadata
         more = LogicalType(
             TypeRoot.ROW, fields=tuple(Field(f"$metadata {key}", parse_type(known[key].type)) for key in self.metadata)
@@ -172,7 +173,7 @@ class ChangelogReading:
         return with_kinds(pa.schema([*arrow_schema(self.row_type), *arrow_schema(more)]))
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """Returns the rows with their kinds, and how many of them each message has. Raises ``PoisonRecord``."""
+        """Decodes messages to rows with their kinds, and the number of rows for each message. Raises ``PoisonRecord``."""
         found = self._at_once(messages)
         if found is not None:
             return found
@@ -181,7 +182,7 @@ class ChangelogReading:
     # ---- by Arrow
 
     def _at_once(self, messages: Values) -> tuple[pa.RecordBatch, Counts] | None:
-        """The rows, where Arrow reads the messages as Flink does, and none has anything wrong."""
+        """Decodes messages by Arrow's reader; returns ``None`` where it would read them otherwise than Flink, or where one is invalid."""
         dialect = DIALECTS[self.dialect]
         if self.metadata or self.schema_include or dialect.tells_changes_alone:
             return None
@@ -246,7 +247,7 @@ class ChangelogReading:
             raise Unreadable(f"Corrupt {name} JSON message '{shown.decode(errors='replace')}': {error}") from None
 
     def _root(self, tree: Any) -> Any:
-        """The message, also where it is the one object in an array."""
+        """Returns the message, unwrapped where it is the only object in an array."""
         if not isinstance(tree, list) or DIALECTS[self.dialect].tells_changes_alone:
             return tree
         found = [one for one in tree if isinstance(one, dict)]
@@ -305,7 +306,7 @@ class ChangelogReading:
         return {name: old[name] if name in changed else after[name] for name in old}
 
     def _row(self, value: Any, *, is_list: bool = False) -> Any:
-        """The values of a row, or of each row of a list."""
+        """Returns the values of a row, or of each row of a list."""
         if not is_list:
             return self._tree.reader(self.row_type)(value)
         listed = LogicalType(TypeRoot.ARRAY, children=(self.row_type,))
@@ -325,7 +326,7 @@ class ChangelogReading:
 
 
 def no_row_before(operation: str) -> str:
-    """Returns Flink's words for a change without the row before it."""
+    """Returns Flink's error message for an update or deletion without the row before it."""
     what = "UPDATE" if operation in ("u", "U") else "DELETE"
     return (
         f'The "before" field of {what} message is null, if you are using Debezium Postgres Connector, please check the Postgres table has been '
@@ -334,7 +335,7 @@ def no_row_before(operation: str) -> str:
 
 
 def _stands_in(tree: Any, name: str) -> bool:
-    """Whether an object in the tree has a member of the name (Jackson: ``findValue``)."""
+    """Returns whether any object in a JSON tree has a member of the name (Jackson: ``findValue``)."""
     if isinstance(tree, dict):
         return name in tree or any(_stands_in(one, name) for one in tree.values())
     return isinstance(tree, list) and any(_stands_in(one, name) for one in tree)
@@ -342,20 +343,20 @@ def _stands_in(tree: Any, name: str) -> bool:
 
 @dataclass(frozen=True)
 class ChangelogWriting:
-    """A format of changes of a table that is written: a row that goes, and one before an update, is a deletion."""
+    """Encodes changes as messages of a changelog format: -U and -D rows become deletions."""
 
     json: JsonWriting
     dialect: str
 
     takes_kinds = True
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Returns the bytes of each change."""
+        """Encodes each change as bytes."""
         return [text.encode() for text in self.texts(batch)]
 
     def texts(self, batch: pa.RecordBatch) -> list[str]:
-        """Returns an object for each change."""
+        """Encodes each change as the text of a JSON object."""
         kinds = batch.columns[-1].to_pylist() if has_kinds(batch.schema) else [INSERT] * batch.num_rows
         wrap = _WRAPPED[self.dialect]
         leaves_out = self.json.leaves_nulls_out

@@ -1,4 +1,4 @@
-"""Columns out of texts and values: what the formats of text share."""
+"""Conversion of texts and Python values to columns, shared by the text formats."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tidegate.table._formats.times import TimestampStandard, timestamp_text
 
 TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
-"""Nanoseconds of the units of timestamps."""
+"""Nanoseconds per unit of timestamps."""
 _YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800
-"""In seconds since 1970."""
+"""The bounds of years with four digits, in seconds since 1970."""
 _ZEROS = r"(\.\d*[1-9])?\.?0+$"
-"""The zeros at the end of a fraction, and the whole of one that is zero."""
+"""A pattern for the zeros at the end of a fraction, and for a whole fraction of zeros."""
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
 def cast_texts(type: LogicalType, column: pa.ChunkedArray, standard: TimestampStandard) -> pa.Array:
-    """A column that was read as text, or as its own type, as a column of ``type``, which is a DATE, TIMESTAMP or TIMESTAMP_LTZ in the first case.
-    Raises ``ArrowInvalid`` for text that Arrow does not read as Flink does."""
+    """Casts a column that was read as text to DATE, TIMESTAMP or TIMESTAMP_LTZ; a column that has the wanted type is returned as it is. Raises
+    ``ArrowInvalid`` for text that Arrow reads otherwise than Flink."""
     found = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
     wanted = arrow_type(type)
     if found.type == wanted:
@@ -43,7 +43,7 @@ def cast_texts(type: LogicalType, column: pa.ChunkedArray, standard: TimestampSt
 
 
 def timestamp_texts(column: pa.Array, standard: TimestampStandard, ends: str = "") -> pa.Array:
-    """Returns the texts of timestamps, with ``ends`` behind each: by Arrow, but for years that do not have four digits."""
+    """Formats timestamps as texts with a suffix ``ends``; Arrow formats all but those whose year has not four digits."""
     unit = column.type.unit
     numbers = column.cast(pa.int64())
     limits = pc.min_max(numbers)
@@ -66,7 +66,7 @@ def timestamp_texts(column: pa.Array, standard: TimestampStandard, ends: str = "
 
 
 def as_arrays(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array] | None:
-    """Returns the columns of rows, or ``None`` where a column does not hold a value."""
+    """Converts rows to columns; returns ``None`` where a column cannot hold a value."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     try:
         return [pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)]
@@ -75,7 +75,7 @@ def as_arrays(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Arr
 
 
 def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRecord:
-    """Returns the first message that has a value which its column does not hold: the year 1 in nanoseconds, say."""
+    """Finds the first message with a value that its column cannot hold, such as the year 1 in nanoseconds."""
     if len(messages) == 1:
         return PoisonRecord(0, "a value is not held by its column: it is out of the range of the type")
     for index in range(len(messages)):
@@ -89,8 +89,8 @@ def first_poison(read: Callable[[Values], object], messages: Values) -> PoisonRe
 def one_by_one(
     messages: Values, rows_of: Callable[[Any], Iterable[tuple[Any, ...]]], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, Counts]:
-    """Returns the rows of messages, and how many of them each has. Raises ``PoisonRecord`` for the first that ``rows_of`` refuses as ``Unreadable``, or that
-    has a value which its column does not hold."""
+    """Decodes messages one by one; returns the rows, and the number of rows for each message. Raises ``PoisonRecord`` for the first that ``rows_of``
+    refuses with ``Unreadable``, or that has a value which its column cannot hold."""
     rows: list[tuple[Any, ...]] = []
     counts = np.zeros(len(messages), np.int64)
     for index, message in enumerate(objects(messages)):

@@ -1,7 +1,6 @@
-"""CSV as rows of a table (Flink: ``CsvRowDataDeserializationSchema``, ``CsvToRowDataConverters``).
+"""Decoding of CSV to rows of a table (Flink: ``CsvRowDataDeserializationSchema``, ``CsvToRowDataConverters``).
 
-Lines without quotes, comments and escapes whose cells are in the common form of their type are read by Arrow, a batch at once; others one by
-one.
+Lines without quotes, comments and escapes whose cells are in the common form of their type are read by Arrow, a batch at once; others one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tidegate.table._formats.java_numbers import BLANK, decimal_number, floating
 from tidegate.table._formats.times import TimestampStandard, date_of, instant_of, time_of, timestamp_of
 
 Convert: TypeAlias = Callable[[str], Any]
-"""From a cell to what Arrow's column takes. Raises ``Unreadable``."""
+"""Converts a cell to what Arrow's column accepts. Raises ``Unreadable``."""
 
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _NUMBERS = (*_BITS, TypeRoot.FLOAT, TypeRoot.DOUBLE)
@@ -39,13 +38,12 @@ _TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _SHORT_TIME = re.compile(r"[0-9]{2}:[0-9]{2}")
 _OTHERWISE = re.compile(rb"nan|inf|\"|\\|\r", re.IGNORECASE)
-"""What Arrow may read otherwise: numbers that Flink knows by other names, and quotes."""
+"""Bytes that Arrow reads otherwise than Flink: special numbers and quotes."""
 
 
 @dataclass(frozen=True)
 class CsvReading:
-    """The format ``csv`` of a table that is read, with Flink's options. ``ignores_errors``: a cell that cannot be read is null, and a line that is
-    none is left out."""
+    """Decodes the format ``csv`` with Flink's options. ``ignores_errors``: an invalid cell becomes null, and an invalid line is skipped."""
 
     row_type: LogicalType
     delimiter: str = ","
@@ -72,7 +70,7 @@ class CsvReading:
         self.__init__(**state)  # type: ignore[misc]
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """Returns the rows, and how many of them each message has, or ``None`` where each has one. Raises ``PoisonRecord``."""
+        """Decodes messages to rows, and the number of rows for each message, or ``None`` where each has one. Raises ``PoisonRecord``."""
         schema = arrow_schema(self.row_type)
         found = self._at_once(messages, schema)
         if found is not None:
@@ -95,7 +93,7 @@ class CsvReading:
     # ---- by Arrow
 
     def _at_once(self, messages: Values, schema: pa.Schema) -> pa.RecordBatch | None:
-        """The rows, where Arrow reads the messages as Flink does."""
+        """Decodes messages by Arrow's CSV reader; returns ``None`` where it would read them otherwise than Flink."""
         is_usual = not (self.escape or self.allows_comments or self.trims or self.ignores_errors or self.empty_is_null)
         read = [_read_type(one.type) for one in self.row_type.fields]
         if not is_usual or any(kind is None for kind in read) or not len(messages):
@@ -134,7 +132,7 @@ class CsvReading:
     # ---- one by one
 
     def _row(self, message: bytes) -> tuple[Any, ...] | None:
-        """``None`` for what is left out."""
+        """Decodes a line to the values of a row; ``None`` for a line that is skipped."""
         try:
             cells = self._cells(message.removeprefix(BOM))
         except Unreadable:
@@ -149,7 +147,7 @@ class CsvReading:
         )
 
     def _cells(self, message: bytes) -> list[str]:
-        """Returns the cells of the first line. Raises ``Unreadable`` for a line with more cells than columns."""
+        """Returns the cells of a message's first line. Raises ``Unreadable`` for a line with more cells than columns."""
         try:
             lines: list[str] = message.decode().splitlines(keepends=True)
         except UnicodeDecodeError as error:
@@ -187,12 +185,12 @@ class CsvReading:
         return (lambda cell: None if cell in nulls else convert(cell)) if nulls else convert
 
     def _inner(self, type: LogicalType) -> Convert:
-        """Returns the conversion of the elements of a cell."""
+        """Returns the converter of the elements within a cell."""
         convert = self._nullable(self._convert(type))
         return (lambda cell: self._value("", convert, cell)) if self.ignores_errors else convert
 
     def _convert(self, type: LogicalType) -> Convert:
-        """Raises ``InvalidJob`` for a type that the format does not have."""
+        """Returns the converter of cells to values of a type. Raises ``InvalidJob`` for a type that the format does not support."""
         if type.root in _BITS:
             bits = _BITS[type.root]
             return lambda cell: whole_number(cell, bits)
@@ -240,7 +238,7 @@ class CsvReading:
 
 
 def _read_type(type: LogicalType) -> pa.DataType | None:
-    """Returns the type that Arrow reads a column as, or ``None`` where it would read another value than Flink does."""
+    """Returns the Arrow type to read a column as, or ``None`` where Arrow would read another value than Flink."""
     if type.root in _NUMBERS or type.root in TEXTS:
         return arrow_type(type)
     return pa.string() if type.root in _TIMES or type.root is TypeRoot.BOOLEAN else None
@@ -260,7 +258,7 @@ def _bytes(cell: str) -> bytes:
 
 
 def _date(cell: str) -> int:
-    """Flink: ``java.sql.Date.valueOf``, which takes days and months of one digit, and the 31st of February for the 3rd of March."""
+    """Parses a date as ``java.sql.Date.valueOf`` does: days and months may have one digit, and the 31st of February is the 3rd of March."""
     found = _DATE.fullmatch(cell)
     if found is None or not 1 <= int(found[3]) <= 31:
         raise Unreadable(f"{cell!r} is no date yyyy-MM-dd")
@@ -268,7 +266,7 @@ def _date(cell: str) -> int:
 
 
 def _time(cell: str) -> int:
-    """Flink: ``LocalTime.parse``, where seconds may be left out."""
+    """Parses a time as ``LocalTime.parse`` does; seconds may be left out."""
     if cell.startswith("24"):
         raise Unreadable(f"{cell!r} is no time of the day")
     return time_of(f"{cell}:00" if _SHORT_TIME.fullmatch(cell) else cell)

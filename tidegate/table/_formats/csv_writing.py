@@ -1,4 +1,4 @@
-"""Rows of a table as CSV (Flink: ``CsvRowDataSerializationSchema``), made column by column; a line has no end of its own."""
+"""Encoding of rows of a table as CSV, column by column, without line ends (Flink: ``CsvRowDataSerializationSchema``)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _BARE = (
     TypeRoot.BINARY,
     TypeRoot.VARBINARY,
 )
-"""What is never between quotes."""
+"""Types whose cells are never quoted."""
 
 
 @dataclass(frozen=True)
 class CsvWriting:
-    """The format ``csv`` of a table that is written, with Flink's options."""
+    """Encodes the format ``csv`` with Flink's options."""
 
     takes_kinds = False
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     row_type: LogicalType
     delimiter: str = ","
@@ -49,16 +49,16 @@ class CsvWriting:
     decimals_are_plain: bool = False
 
     def check(self) -> None:
-        """Raises ``InvalidJob`` for a type that the format does not have."""
+        """Raises ``InvalidJob`` for a type that the format does not support."""
         for one in self.row_type.fields:
             self._texts(pa.array([], arrow_type(one.type)), one.type)
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Returns the bytes of each row."""
+        """Encodes each row as bytes."""
         return [text.encode() for text in self.texts(batch)]
 
     def texts(self, batch: pa.RecordBatch) -> list[str]:
-        """Returns a line for each row."""
+        """Encodes each row as a line."""
         columns = [
             self._cells(self._texts(column, one.type), one.type)
             for column, one in zip(batch.columns, self.row_type.fields, strict=True)
@@ -75,7 +75,7 @@ class CsvWriting:
         return [self.null_literal if text is None else quoted[text] for text in texts]
 
     def _texts(self, column: pa.Array, type: LogicalType) -> list[str | None]:
-        """Cells without quotes; ``None`` where there is no value."""
+        """Formats a column as cells without quotes; ``None`` for null."""
         match type.root:
             case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INTEGER | TypeRoot.BIGINT | TypeRoot.BOOLEAN:
                 return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""What a text that is no value of a type raises."""
+"""The error for a text that is not a value of a type."""
 
 from __future__ import annotations
 
 
 class Unreadable(Exception):
-    """A text cannot be read as a value; the text says why."""
+    """A text cannot be parsed as a value; the message says why."""

@@ -1,4 +1,4 @@
-"""The formats of messages and files by their names, and their options as Flink has them."""
+"""The formats of messages and files by name, with Flink's options."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _CHANGES_IN_JSON = frozenset(
 
 AVRO: Final = "avro"
 REGISTRY_AVRO: Final = "avro-confluent"
-"""Avro with a schema registry."""
+"""The name of Avro with a schema registry."""
 DEBEZIUM_AVRO: Final = "debezium-avro-confluent"
-"""Changes in Avro with a schema registry."""
+"""The name of Debezium's changes in Avro with a schema registry."""
 AVRO_FORMATS: Final = (AVRO, REGISTRY_AVRO)
 REGISTRY_FORMATS: Final = (REGISTRY_AVRO, DEBEZIUM_AVRO)
-"""Those whose schemas are in a schema registry."""
+"""Formats whose schemas are in a schema registry."""
 _LEGACY: Final = "timestamp_mapping.legacy"
 AVRO_CODECS: Final = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
 _REGISTRY_PROPERTIES: Final = {
@@ -55,7 +55,7 @@ _REGISTRY_PROPERTIES: Final = {
     "ssl.keystore.location": "ssl.certificate.location",
     "ssl.keystore.password": "ssl.key.password",
 }
-"""Options by the properties of the registry's client."""
+"""The schema registry client's properties, by option."""
 _STORES: Final = ("ssl.truststore.location", "ssl.keystore.location")
 _PEM: Final = (".pem", ".crt", ".cer")
 
@@ -111,21 +111,21 @@ FORMATS: Final[Mapping[str, frozenset[str]]] = {
     "maxwell-json": _CHANGES_IN_JSON,
     "ogg-json": _CHANGES_IN_JSON,
 }
-"""The options of each format, without its name in front."""
+"""The options of each format, without its prefix."""
 
 
 CHANGELOG_FORMATS: Final = (*DIALECTS, DEBEZIUM_AVRO)
-"""Those whose rows are changes."""
+"""Formats whose rows are changes."""
 
 
 def format_metadata(name: str) -> Mapping[str, str]:
-    """The metadata that a format can read, with their types."""
+    """Returns the metadata columns that a format can read: keys with SQL types."""
     return {key: one.type for key, one in DIALECTS[name].metadata.items()} if name in DIALECTS else {}
 
 
 def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, metadata: Sequence[str] = ()) -> Reading:
-    """``options``: of the table, with the format's name in front; ``metadata``: keys of the format's metadata, which stand behind the columns.
-    Raises ``InvalidJob`` for an option's value and for a type that it does not read."""
+    """Makes the decoder of a format. ``options``: of the table, with the format's prefix; ``metadata``: keys of the format's metadata columns, which
+    are appended. Raises ``InvalidJob`` for an option's value and for a type that the format does not support."""
     given = _Options(name, options)
     match name:
         case "json":
@@ -173,7 +173,7 @@ def make_reading(name: str, options: Mapping[str, str], row_type: LogicalType, m
 
 
 def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -> Writing:
-    """Raises ``InvalidJob`` as ``make_reading`` does."""
+    """Makes the encoder of a format. Raises ``InvalidJob`` as ``make_reading`` does."""
     given = _Options(name, options)
     match name:
         case "json":
@@ -208,21 +208,22 @@ def make_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -
 
 
 def make_file_reading(name: str, options: Mapping[str, str], row_type: LogicalType) -> Reading:
-    """As ``make_reading``. Avro in files has the legacy mapping of timestamps, whatever its option says, as in Flink."""
+    """Makes the decoder of a format for files. Avro files always use the legacy mapping of timestamps, as in Flink."""
     if name == AVRO:
         options = {key: text for key, text in options.items() if key != f"{AVRO}.{_LEGACY}"}
     return make_reading(name, options, row_type)
 
 
 def make_file_writing(name: str, options: Mapping[str, str], row_type: LogicalType) -> Writing:
-    """As ``make_writing``. Avro in files takes the types of the legacy mapping of timestamps only, as in Flink: its option changes their names in headers."""
+    """Makes the encoder of a format for files. Avro files accept only types of the legacy timestamp mapping, as in Flink; the option changes only type
+    names in the header."""
     if name == AVRO:
         schema_text(row_type, is_legacy=True)
     return make_writing(name, options, row_type)
 
 
 def avro_codec(options: Mapping[str, str]) -> str:
-    """The compression of Avro files, ``avro.codec``. Raises ``InvalidJob`` for one that is not there."""
+    """Returns the compression codec of Avro files, ``avro.codec``. Raises ``InvalidJob`` for an unknown one."""
     return _Options(AVRO, options).codec()
 
 
@@ -238,7 +239,7 @@ def _json_writing(given: _Options, row_type: LogicalType) -> JsonWriting:
 
 
 class _Options:
-    """The options of a format; each method raises ``InvalidJob`` for a value that it does not take."""
+    """The options of a format; each method raises ``InvalidJob`` for an invalid value."""
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
         self._name = name
@@ -248,7 +249,7 @@ class _Options:
         return self._options.get(f"{self._name}.{key}", default)
 
     def pattern(self, key: str) -> str | None:
-        """A regular expression."""
+        """Returns an option that is a regular expression."""
         text = self.text(key)
         try:
             re.compile(text or "")
@@ -271,7 +272,7 @@ class _Options:
         return text
 
     def delimiter(self) -> str:
-        """``\\t`` may be written as two characters, as in Flink."""
+        """Returns the field delimiter; ``\t`` may be written as two characters, as in Flink."""
         text = self.text("field-delimiter", ",") or ""
         unescaped = codecs.decode(text, "unicode_escape") if text.startswith("\\") and text != "\\" else text
         if len(unescaped) != 1:
@@ -288,7 +289,7 @@ class _Options:
         return self.character("quote-character", '"')
 
     def avro_schema(self, row_type: LogicalType) -> str:
-        """The schema of rows, or the given one. Raises ``InvalidJob`` where that is of other rows."""
+        """Returns the Avro schema: the configured one, or that of the row type. Raises ``InvalidJob`` where the two do not match."""
         library()
         is_legacy = self._name == REGISTRY_AVRO or self.flag(_LEGACY, default=True)
         own = schema_text(row_type, is_legacy=is_legacy)
@@ -300,7 +301,7 @@ class _Options:
         return given
 
     def envelope_schema(self, row_type: LogicalType) -> str:
-        """The schema of changes of rows, or the given one. Raises ``InvalidJob`` where that is of others."""
+        """Returns the Avro schema of Debezium messages: the configured one, or that of the row type. Raises ``InvalidJob`` where the two do not match."""
         library()
         envelope = envelope_of(row_type)
         own = f'["null",{schema_text(envelope, is_legacy=True)}]'
@@ -315,14 +316,14 @@ class _Options:
         return given
 
     def is_avro_json(self) -> bool:
-        """Whether Avro is encoded as JSON."""
+        """Returns whether Avro has its JSON encoding."""
         encoding = self.text("encoding", "binary") or ""
         if encoding.lower() not in ("binary", "json"):
             raise self._invalid("encoding", encoding, "binary or json")
         return encoding.lower() == "json"
 
     def registry(self) -> SchemaRegistry | None:
-        """The schema registry of Avro, where the format has one."""
+        """Returns the client of the schema registry; ``None`` for a format without one."""
         if self._name not in REGISTRY_FORMATS:
             return None
         url = self._registry_text("url")
@@ -338,7 +339,7 @@ class _Options:
         return SchemaRegistry(url, properties)
 
     def subject(self) -> str:
-        """Under which a schema is registered. Raises ``InvalidJob`` where none is known."""
+        """Returns the subject under which the schema is registered. Raises ``InvalidJob`` where a registry format has none."""
         found = self._registry_text("subject")
         if found is None and self._name in REGISTRY_FORMATS:
             option = f"{self._name}.subject"
@@ -350,7 +351,7 @@ class _Options:
         return self.text(key, self.text(f"schema-registry.{key}"))
 
     def _map(self, key: str) -> dict[str, str]:
-        """Returns the pairs of ``key.one = ...``, or of ``one:...,two:...``."""
+        """Returns the pairs of a map option, written ``key.one = ...`` or ``one:...,two:...``."""
         pairs = [one.partition(":")[::2] for one in (self.text(key) or "").split(",") if one]
         prefix = f"{self._name}.{key}."
         return dict(pairs) | {
@@ -358,7 +359,7 @@ class _Options:
         }
 
     def codec(self) -> str:
-        """Returns the compression of Avro files. Raises ``InvalidJob`` for one that is not there."""
+        """Returns the compression codec of Avro files. Raises ``InvalidJob`` for an unknown one."""
         found = self.text("codec", "snappy") or ""
         if found not in AVRO_CODECS:
             raise InvalidJob(f"Unrecognized codec: {found}: '{self._name}.codec' takes {', '.join(AVRO_CODECS)}")

@@ -1,4 +1,4 @@
-"""Numbers out of text by the rules of Java's ``parseInt``, ``parseDouble`` and ``BigDecimal``."""
+"""Parsing of numbers by the rules of Java's ``parseInt``, ``parseDouble`` and ``BigDecimal``."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decima
 from tidegate.table._formats.errors import Unreadable
 
 BLANK = "".join(map(chr, range(33)))
-"""What Java's ``String.trim`` takes away."""
+"""Characters that Java's ``String.trim`` removes."""
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?|([+-]?)(NaN|Infinity)")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXACT = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _MOST_DIGITS = 76
-"""An exponent beyond that of any number of a DECIMAL, so that a text of ten bytes does not make a number of a million digits."""
+"""A bound for exponents above that of any DECIMAL, so that a short text cannot make a number of a million digits."""
 
 
 def whole_number(text: str, bits: int) -> int:
-    """Returns a number of ``bits`` bits. Raises ``Unreadable`` for what is no whole number, or too large."""
+    """Parses a whole number of ``bits`` bits. Raises ``Unreadable`` for another text, or a number out of range."""
     trimmed = text.strip(BLANK)
     if _WHOLE.fullmatch(trimmed) is None or len(trimmed) > _MOST_DIGITS:
         raise Unreadable(f"{text!r} is no whole number")
@@ -26,14 +26,14 @@ def whole_number(text: str, bits: int) -> int:
 
 
 def in_range(number: int, bits: int) -> int:
-    """Returns ``number``. Raises ``Unreadable`` where ``bits`` bits do not hold it."""
+    """Returns ``number``. Raises ``Unreadable`` if ``bits`` bits cannot hold it."""
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise Unreadable(f"{number} is out of the range of {bits} bits")
     return number
 
 
 def floating_number(text: str) -> float:
-    """Raises ``Unreadable``."""
+    """Parses a number as ``Double.parseDouble`` does. Raises ``Unreadable``."""
     found = _FLOAT.fullmatch(text.strip(BLANK))
     if found is None:
         raise Unreadable(f"{text!r} is no number")
@@ -41,7 +41,7 @@ def floating_number(text: str) -> float:
 
 
 def decimal_number(text: str, precision: int, scale: int) -> Decimal | None:
-    """Returns a number rounded half up to ``scale`` digits, or ``None`` where ``precision`` digits do not hold it. Raises ``Unreadable``."""
+    """Parses a decimal number and rounds it half up to ``scale`` digits; returns ``None`` if ``precision`` digits cannot hold it. Raises ``Unreadable``."""
     trimmed = text.strip(BLANK)
     if _DECIMAL.fullmatch(trimmed) is None:
         raise Unreadable(f"{text!r} is no decimal number")
@@ -57,7 +57,7 @@ def decimal_number(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def decimal_text(value: Decimal, *, is_plain: bool) -> str:
-    """Returns all its digits, or, unless ``is_plain``, the text without the zeros at its end, with an exponent where ``BigDecimal`` writes one:
+    """Formats a decimal: with all its digits if ``is_plain``, otherwise without zeros at the end and with an exponent where ``BigDecimal`` writes one,
     ``1E+2``."""
     if is_plain:
         return format(value, "f")

@@ -1,8 +1,8 @@
-"""JSON as rows of a table (Flink: ``JsonParserRowDataDeserializationSchema``).
+"""Decoding of JSON to rows of a table (Flink: ``JsonParserRowDataDeserializationSchema``).
 
-A batch of messages is read by Arrow's reader where that reads it as Flink does, and else one by one. Arrow reads objects whose members have
-the JSON type of their column; text in a column of numbers, numbers in a column of text, times in another form than the standard's and
-whatever cannot be read are for the slow way.
+A batch of messages is decoded by Arrow's reader where that reads it as Flink does, and otherwise one by one. Arrow reads objects whose members have the
+JSON type of their column; text in a number column, numbers in a text column, times in other forms than the standard's and invalid messages take the
+slow path.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tidegate.table._formats.java_numbers import BLANK, decimal_number, floating
 from tidegate.table._formats.times import TimestampStandard, date_of, instant_of, time_of, timestamp_of
 
 Convert: TypeAlias = Callable[[Any], Any]
-"""From what the reader made of a value, which is not null, to what Arrow's column takes. Raises ``Unreadable``."""
+"""Converts a non-null parsed JSON value to what Arrow's column accepts. Raises ``Unreadable``."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _SAME = (*_BITS, *TEXTS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BOOLEAN)
-"""What Arrow reads as Flink does, where it does not refuse."""
+"""Types whose values Arrow reads as Flink does, or refuses."""
 
 
 class _Number(str):
-    """A number as it was written."""
+    """A number as its text in the message."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _WholeNumber(_Number):
 
 
 class _Object(list):  # type: ignore[type-arg]
-    """The members of an object, in their order, with those that come twice."""
+    """The members of a JSON object, in order and with duplicates."""
 
     __slots__ = ()
 
@@ -70,8 +70,8 @@ _decoder = json.JSONDecoder(
 
 @dataclass(frozen=True)
 class JsonReading:
-    """The format ``json`` of a table that is read. ``standard``: of times; ``ignores_errors``: a value that cannot be read is null, and what is no
-    object is left out."""
+    """Decodes the format ``json``. ``standard``: of timestamps; ``ignores_errors``: an invalid value becomes null, and a message that is not an object
+    is skipped."""
 
     row_type: LogicalType
     standard: TimestampStandard = TimestampStandard.SQL
@@ -90,7 +90,7 @@ class JsonReading:
         self.__init__(*state)  # type: ignore[misc]
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """Returns the rows, and how many of them each message has, or ``None`` where each has one. Raises ``PoisonRecord``."""
+        """Decodes messages to rows, and the number of rows for each message, or ``None`` where each has one. Raises ``PoisonRecord``."""
         schema = arrow_schema(self.row_type)
         found = self._at_once(messages, schema)
         if found is not None:
@@ -100,11 +100,10 @@ class JsonReading:
     # ---- by Arrow
 
     def at_once(self, messages: Values) -> pa.RecordBatch | None:
-        """Returns the rows, where Arrow reads the messages as Flink does."""
+        """Decodes messages by Arrow's JSON reader; returns ``None`` where it would read them otherwise than Flink."""
         return self._at_once(messages, arrow_schema(self.row_type))
 
     def _at_once(self, messages: Values, schema: pa.Schema) -> pa.RecordBatch | None:
-        """The rows, where Arrow reads the messages as Flink does."""
         read = [_read_type(one.type) for one in self.row_type.fields]
         if self.fails_on_missing or not read or any(kind is None for kind in read) or not len(messages):
             return None
@@ -161,8 +160,8 @@ class JsonReading:
             raise Unreadable(f"no JSON: {error.msg} at character {error.pos}") from None
 
     def _row(self, members: _Object) -> tuple[Any, ...]:
-        """Returns the values of an object's columns. Where a member comes twice the last one counts, unless as many members as there are
-        columns have come before: Flink stops reading then."""
+        """Returns the values of an object's columns. Of duplicate members the last counts, except that, as in Flink, parsing stops after as many
+        members as there are columns."""
         found: dict[str, Any] = {}
         left = len(self._columns)
         names = {name for name, _ in self._columns}
@@ -188,7 +187,7 @@ class JsonReading:
             raise Unreadable(f"field {name}: {error}") from None
 
     def _lenient(self, convert: Convert) -> Convert:
-        """Returns the conversion of values inside of another value."""
+        """Returns the converter of values nested in another value."""
         if not self.ignores_errors:
             return lambda value: None if value is None else convert(value)
 
@@ -201,7 +200,7 @@ class JsonReading:
         return converted
 
     def _convert(self, type: LogicalType) -> Convert:
-        """Raises ``InvalidJob`` for a type that the format does not have."""
+        """Returns the converter of JSON values to a type. Raises ``InvalidJob`` for a type that the format does not support."""
         if type.root in _BITS:
             return _whole(_BITS[type.root])
         match type.root:
@@ -246,37 +245,38 @@ class JsonReading:
 
 
 class JsonTree:
-    """Trees of JSON whose members are rows: what the formats of changes read (Flink: ``JsonToRowDataConverters``)."""
+    """Parses JSON trees and converts their members to column values, for the changelog formats (Flink: ``JsonToRowDataConverters``)."""
 
     def __init__(self, standard: TimestampStandard, *, ignores_errors: bool) -> None:
         self._reading = _TreeReading(LogicalType(TypeRoot.ROW, fields=()), standard, ignores_errors=ignores_errors)
         self._readers: dict[LogicalType, Convert] = {}
 
     def parsed(self, message: bytes) -> Any:
-        """Objects are dicts: where a member comes twice the last one counts. Raises ``Unreadable``."""
+        """Parses a message; objects become dicts, in which the last of duplicate members counts. Raises ``Unreadable``."""
         return _as_tree(self._reading._parsed(message.removeprefix(BOM)))
 
     def member(self, tree: Any, name: str) -> Any:
-        """``None`` where it is not there, or null."""
+        """Returns a member of an object; ``None`` where it is missing or null."""
         return tree.get(name) if isinstance(tree, dict) else None
 
     def text(self, value: Any) -> str:
-        """As a column of text holds it."""
+        """Formats a JSON value as a text column holds it."""
         return _tree_text(value)
 
     def microseconds(self, text: str) -> int:
-        """Since 1970, of a text of a timestamp. Raises ``Unreadable``."""
+        """Parses a timestamp to microseconds since 1970. Raises ``Unreadable``."""
         return timestamp_of(text.replace("T", " ", 1), TimestampStandard.SQL) // 1_000
 
     def reader(self, type: LogicalType) -> Convert:
-        """What makes a column's value of a member, null of what is not there. Raises ``InvalidJob`` for a type that the format does not have."""
+        """Returns the converter of members to values of a type; missing ones become null. Raises ``InvalidJob`` for a type that the format does not
+        support."""
         if type not in self._readers:
             self._readers[type] = self._reading._lenient(self._reading._convert(type))
         return self._readers[type]
 
 
 class _TreeReading(JsonReading):
-    """Values out of trees, where Flink's parser keeps the text of a number and refuses what a tree has none of."""
+    """A JSON decoder over parsed trees, where Flink keeps the text of numbers and refuses some values."""
 
     def _convert(self, type: LogicalType) -> Convert:
         match type.root:
@@ -305,7 +305,7 @@ def _as_tree(value: Any) -> Any:
 
 
 def _read_type(type: LogicalType) -> pa.DataType | None:
-    """Returns the type that Arrow reads a column as, or ``None`` where it would read another value than Flink does."""
+    """Returns the Arrow type to read a column as, or ``None`` where Arrow would read another value than Flink."""
     if type.root in _SAME:
         return arrow_type(type)
     if type.root in (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
@@ -318,7 +318,7 @@ def _read_type(type: LogicalType) -> pa.DataType | None:
 
 
 def _are_objects(values: pa.Array) -> bool:
-    """Whether each message looks like one object that fills one line."""
+    """Returns whether each message looks like one JSON object on one line."""
     whole = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
     return bool(pc.all(whole).as_py()) and not pc.any(pc.match_substring(values, b"\n")).as_py()
 
@@ -336,7 +336,7 @@ def _scalar(value: Any) -> str:
 
 
 def _whole(bits: int) -> Convert:
-    """Converts to whole numbers. A number with a fraction loses it where there are 32 or 64 bits, and is refused where there are fewer."""
+    """Returns the converter to whole numbers of ``bits`` bits. A fraction is truncated for 32 and 64 bits, and refused for fewer."""
 
     def convert(value: Any) -> int:
         text = _scalar(value)
@@ -388,7 +388,7 @@ def _text(value: Any) -> str:
 
 
 def _jackson(value: Any) -> str:
-    """The text of a tree as Jackson writes it: without spaces, numbers with a fraction as Java writes doubles."""
+    """Formats a JSON tree as Jackson does: without spaces, fractional numbers as Java's doubles."""
     match value:
         case None:
             return "null"

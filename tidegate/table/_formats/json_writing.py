@@ -1,4 +1,4 @@
-"""Rows of a table as JSON (Flink: ``JsonRowDataSerializationSchema``), made column by column."""
+"""Encoding of rows of a table as JSON, column by column (Flink: ``JsonRowDataSerializationSchema``)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tidegate.table._formats.java_numbers import decimal_text
 from tidegate.table._formats.times import TimestampStandard, date_text, time_text
 
 _PLAIN = r'^[^"\\\x00-\x1f\x{10000}-\x{10ffff}]*$'
-"""Text that JSON holds as it is."""
+"""A pattern of texts that need no escapes in JSON."""
 
 
 @dataclass(frozen=True)
 class JsonWriting:
-    """The format ``json`` of a table that is written. ``decimals_are_plain``: never ``1E+2``; ``leaves_nulls_out``: fields of objects that are null.
-    A map has no null key: Arrow's columns hold none."""
+    """Encodes the format ``json``. ``decimals_are_plain``: never ``1E+2``; ``leaves_nulls_out``: omits null fields of objects. Maps have no null keys,
+    since Arrow's columns hold none."""
 
     takes_kinds = False
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     row_type: LogicalType
     standard: TimestampStandard = TimestampStandard.SQL
@@ -37,16 +37,16 @@ class JsonWriting:
     leaves_nulls_out: bool = False
 
     def check(self) -> None:
-        """Raises ``InvalidJob`` for a type that the format does not have."""
+        """Raises ``InvalidJob`` for a type that the format does not support."""
         for one in self.row_type.fields:
             self._texts(pa.array([], arrow_type(one.type)), one.type)
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Returns the bytes of each row."""
+        """Encodes each row as bytes."""
         return [text.encode() for text in self.texts(batch)]
 
     def texts(self, batch: pa.RecordBatch) -> list[str]:
-        """Returns an object for each row."""
+        """Encodes each row as the text of a JSON object."""
         return self._objects(list(batch.columns), self.row_type, batch.num_rows)
 
     def _objects(self, columns: list[pa.Array], type: LogicalType, count: int) -> list[str]:
@@ -63,7 +63,7 @@ class JsonWriting:
         return [form % row for row in zip(*texts, strict=True)]
 
     def _texts(self, column: pa.Array, type: LogicalType) -> list[str]:
-        """``null`` where there is no value."""
+        """Formats a column as JSON texts; ``null`` for null."""
         match type.root:
             case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INTEGER | TypeRoot.BIGINT | TypeRoot.BOOLEAN:
                 return pc.fill_null(column.cast(pa.string()), "null").to_pylist()  # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ def _number(value: float, text: Callable[[float], str]) -> str:
 
 
 def _slices(column: pa.Array, text: Callable[[int, int], str]) -> list[str]:
-    """Returns the text of each list. ``text`` is given where its elements begin and end among those of all lists that are present."""
+    """Returns the text of each list of a column. ``text`` gets the start and end of a list among the elements of all non-null lists."""
     found, begin = [], 0
     for length in pc.fill_null(_lengths(column), -1).to_pylist():
         if length < 0:

@@ -1,4 +1,4 @@
-"""The formats of tables as lines of files."""
+"""Table formats for files of lines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tidegate.table._formats.formats import Reading, Writing
 from tidegate.table._formats.messages import produced_schema
 
 _EMPTY_LINE = b"\n"
-"""A message without bytes is no line of CSV."""
+"""A message without bytes, which is not a line of CSV."""
 
 
 def file_format(reading: Reading) -> FileFormat:
-    """Returns the format of files of rows of a table: a line each, but for Avro."""
+    """Returns the file format of a table's rows: one row a line, except Avro."""
     if isinstance(reading, AvroReading):
         return AvroTableFormat(reading)
     if isinstance(reading, CsvReading):
@@ -40,7 +40,7 @@ def file_format(reading: Reading) -> FileFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class LineTableFormat(LineFormat):
-    """What stands between line ends, ``\\n`` or ``\\r\\n``, is read as a message is."""
+    """Reads lines that end in ``\n`` or ``\r\n``, each decoded as a message."""
 
     reading: Reading
 
@@ -53,7 +53,7 @@ class LineTableFormat(LineFormat):
 
 @dataclass(frozen=True)
 class CsvTableFormat(FileFormat):
-    """Lines of CSV, whose cells may hold line ends between quotes. An empty line is one of one empty cell."""
+    """Reads files of CSV lines, whose quoted cells may hold line ends. An empty line has one empty cell."""
 
     reading: CsvReading
 
@@ -122,7 +122,7 @@ def _without_end(record: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class TableLinesEncoderFactory(EncoderFactory):
-    """Each row is written as a line."""
+    """Makes the encoders of files with one row a line."""
 
     writing: Writing
     suffix: str
@@ -140,4 +140,4 @@ class _TableLinesEncoder(FileEncoder):
         self._file.write(b"".join(line + b"\n" for line in self._writing.messages(data) if line is not None))
 
     def finish(self) -> None:
-        """The file ends with its last line."""
+        """Does nothing: a file of lines has no footer."""

@@ -1,4 +1,4 @@
-"""The formats of tables as messages of brokers."""
+"""Table formats for messages of brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.table._formats.formats import Reading, Writing
 
 
 def produced_schema(reading: Reading) -> pa.Schema:
-    """The columns that a format reads: of its row type, of metadata, and of row kinds where it reads changes."""
+    """Returns the columns that a decoder produces: those of its row type, and for changelog formats metadata and row kinds."""
     if isinstance(reading, ChangelogReading | ChangelogAvroReading):
         return reading.schema
     return arrow_schema(reading.row_type)
@@ -23,7 +23,7 @@ def produced_schema(reading: Reading) -> pa.Schema:
 
 @dataclass(frozen=True)
 class TableDeserializer(DeserializationSchema):
-    """Messages as rows of a table."""
+    """Decodes messages to rows of a table."""
 
     reading: Reading
     reads_tombstones = True
@@ -40,7 +40,7 @@ class TableDeserializer(DeserializationSchema):
 
 @dataclass(frozen=True)
 class TableSerializer(SerializationSchema):
-    """Rows of a table as messages."""
+    """Encodes rows of a table as messages."""
 
     writing: Writing
 

@@ -1,4 +1,4 @@
-"""The format ``raw``: a message is the value of the only column, its bytes or its text (Flink: ``RawFormatDeserializationSchema``)."""
+"""The format ``raw``: a message is the only column's value, as bytes or text (Flink: ``RawFormatDeserializationSchema``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
 def check_raw(row_type: LogicalType) -> None:
-    """Raises ``InvalidJob`` where there is not one column of text or bytes."""
+    """Raises ``InvalidJob`` unless there is exactly one column, of text or bytes."""
     kinds = [one.type for one in row_type.fields]
     if len(kinds) != 1:
         raise InvalidJob(
@@ -29,13 +29,13 @@ def check_raw(row_type: LogicalType) -> None:
 
 @dataclass(frozen=True)
 class RawReading:
-    """``charset``: of text."""
+    """Decodes the format ``raw``. ``charset``: of text."""
 
     row_type: LogicalType
     charset: str = "UTF-8"
 
     def read(self, messages: Values) -> tuple[pa.RecordBatch, Counts | None]:
-        """A row for each message; one without a value is null. Raises ``PoisonRecord``."""
+        """Decodes each message as a row; one without a value is null. Raises ``PoisonRecord``."""
         schema = arrow_schema(self.row_type)
         if self.row_type.fields[0].type.root in _BYTES:
             column = messages if isinstance(messages, pa.Array) else pa.array(messages, pa.binary())
@@ -46,16 +46,16 @@ class RawReading:
 
 @dataclass(frozen=True)
 class RawWriting:
-    """``charset``: of text."""
+    """Encodes the format ``raw``. ``charset``: of text."""
 
     takes_kinds = False
-    """Whether ``messages`` takes the kinds of rows behind the columns."""
+    """Whether ``messages`` takes batches with a last column of row kinds."""
 
     row_type: LogicalType
     charset: str = "UTF-8"
 
     def messages(self, batch: pa.RecordBatch) -> list[bytes | None]:
-        """A message for each row."""
+        """Encodes each row as a message."""
         values = batch.column(0).to_pylist()
         if self.row_type.fields[0].type.root in _BYTES:
             return values  # type: ignore[no-any-return]

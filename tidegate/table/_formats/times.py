@@ -1,4 +1,5 @@
-"""Dates and times as text in Flink's two standards, ``SQL`` (``2020-01-02 03:04:05.123``) and ``ISO-8601`` (``2020-01-02T03:04:05.123``).
+"""Parsing and formatting of dates and times in Flink's two standards, ``SQL`` (``2020-01-02 03:04:05.123``) and ``ISO-8601``
+(``2020-01-02T03:04:05.123``).
 
 Flink: ``TimeFormats`` and ``TimestampFormat``. Values are whole numbers: days since 1970, nanoseconds of the day, nanoseconds since 1970.
 """
@@ -11,7 +12,7 @@ from enum import Enum
 from tidegate.table._formats.errors import Unreadable
 
 DAY_NS = 86_400_000_000_000
-"""By definition."""
+"""Nanoseconds of a day."""
 _DATE = r"(-?[0-9]{4}|[+-][0-9]{5,9})-([0-9]{2})-([0-9]{2})"
 _TIME = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{0,9}))?"
 _ISO_TIME = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{0,9}))?)?"
@@ -19,11 +20,11 @@ _DATE_ALONE, _TIME_ALONE = re.compile(_DATE), re.compile(_TIME)
 _SQL, _ISO = re.compile(f"{_DATE} {_TIME}"), re.compile(f"{_DATE}T{_ISO_TIME}")
 _ISO_INSTANT = re.compile(f"{_DATE}T{_TIME}")
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-"""By definition: of the months of a year that is no leap year."""
+"""Days of the months of a common year."""
 
 
 class TimestampStandard(Enum):
-    """Flink's ``TimestampFormat``."""
+    """The text form of timestamps (Flink: ``TimestampFormat``)."""
 
     SQL = "SQL"
     ISO_8601 = "ISO-8601"
@@ -34,7 +35,7 @@ class TimestampStandard(Enum):
 
 
 def date_of(text: str) -> int:
-    """Returns days since 1970. Raises ``Unreadable`` for what is no date, as the 30th of February."""
+    """Parses a date to days since 1970. Raises ``Unreadable`` for an invalid one, such as the 30th of February."""
     found = _DATE_ALONE.fullmatch(text)
     if found is None:
         raise Unreadable(f"{text!r} is no date yyyy-MM-dd")
@@ -42,7 +43,7 @@ def date_of(text: str) -> int:
 
 
 def time_of(text: str) -> int:
-    """Returns nanoseconds of the day; 24:00:00 is midnight. Raises ``Unreadable``."""
+    """Parses a time to nanoseconds of the day; 24:00:00 is midnight. Raises ``Unreadable``."""
     found = _TIME_ALONE.fullmatch(text)
     if found is None:
         raise Unreadable(f"{text!r} is no time HH:mm:ss")
@@ -50,7 +51,7 @@ def time_of(text: str) -> int:
 
 
 def timestamp_of(text: str, standard: TimestampStandard) -> int:
-    """Returns nanoseconds since 1970, of a text without a zone. ``SQL`` takes the 30th of February for the month's last day. Raises ``Unreadable``."""
+    """Parses a timestamp without a zone to nanoseconds since 1970. ``SQL`` reads the 30th of February as the month's last day. Raises ``Unreadable``."""
     is_sql = standard is TimestampStandard.SQL
     found = (_SQL if is_sql else _ISO).fullmatch(text)
     if found is None:
@@ -62,7 +63,7 @@ def timestamp_of(text: str, standard: TimestampStandard) -> int:
 
 
 def instant_of(text: str, standard: TimestampStandard) -> int:
-    """Returns nanoseconds since 1970, of a text that ends in ``Z``. Raises ``Unreadable``."""
+    """Parses a timestamp that ends in ``Z`` to nanoseconds since 1970. Raises ``Unreadable``."""
     bare = text.removesuffix("Z")
     if bare == text or (standard is TimestampStandard.ISO_8601 and _ISO_INSTANT.fullmatch(bare) is None):
         raise Unreadable(f"{text!r} is no timestamp in UTC: it does not end with seconds and Z")
@@ -70,14 +71,14 @@ def instant_of(text: str, standard: TimestampStandard) -> int:
 
 
 def date_text(days: int) -> str:
-    """``2020-01-02``."""
+    """Formats days since 1970 as ``2020-01-02``."""
     year, month, day = _civil(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def time_text(nanos: int) -> str:
-    """``12:34:56``, with the digits of a second that there are."""
+    """Formats nanoseconds of the day as ``12:34:56``, with a fraction if there is one."""
     seconds, fraction = divmod(nanos, 1_000_000_000)
     minutes, second = divmod(seconds, 60)
     digits = f".{fraction:09d}".rstrip("0") if fraction else ""
@@ -85,7 +86,7 @@ def time_text(nanos: int) -> str:
 
 
 def timestamp_text(nanos: int, standard: TimestampStandard) -> str:
-    """``2020-01-02 03:04:05``, or with a ``T``."""
+    """Formats nanoseconds since 1970 as ``2020-01-02 03:04:05``, or with a ``T``."""
     days, rest = divmod(nanos, DAY_NS)
     return f"{date_text(days)}{standard.separator}{time_text(rest)}"
 

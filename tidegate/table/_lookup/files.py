@@ -1,4 +1,4 @@
-"""Tables of files that are read whole."""
+"""Lookup tables of files, which are read as a whole."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tidegate.functions.sql.scalar import batch_of
 
 
 class FileRows:
-    """``columns``: positions of those that are read; ``schema``: with their names and types."""
+    """The rows of a file table for a full lookup cache. ``columns``: positions of those that are read; ``schema``: of the result."""
 
     def __init__(self, name: str, source: FileSource, columns: Sequence[int], schema: pa.Schema) -> None:
         self._name, self._source, self._columns, self._schema = name, source, list(columns), schema
 
     @property
     def name(self) -> str:
-        """The name of the table, for messages."""
+        """Returns the name of the table, for messages."""
         return self._name
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """Returns the schema of the rows."""
         return self._schema
 
     def read(self) -> pa.RecordBatch:
-        """All of its rows, of the files that are there now."""
+        """Reads all rows of the files that exist now."""
         found = [batch_of([pa.array([], field.type) for field in self._schema], self._schema, 0)]
         for split in self._source.list_splits(1):
             path, begin, end, size_bytes, *values = split.payload

@@ -1,4 +1,4 @@
-"""The lookup join: rows of a batch with the rows that a table has for their keys now (Flink: ``CommonExecLookupJoin.java``).
+"""The lookup join: joins rows of a batch with the rows that a table has for their keys now (Flink: ``CommonExecLookupJoin.java``).
 
     rows ─▶ those that the first condition keeps, with no null in their key ─▶ different keys ─▶ one question ─▶ rows of the table
       └──────────────▶ joined by the number of the key ◀── filter and projection of the table's rows ◀──────────────────────┘
@@ -51,7 +51,7 @@ class _Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The different keys of a batch. ``codes``: for each row the position of its key, -1 where it has none that can be found."""
+    """The distinct keys of a batch. ``codes``: for each row the position of its key, -1 where it has none that can be looked up."""
 
     batch: pa.RecordBatch
     codes: Positions
@@ -59,7 +59,7 @@ class Question:
 
 
 class LookupJoin:
-    """Finds the different keys of a batch, and joins the rows found for them to it. It is compiled in the process that runs it."""
+    """Finds the distinct keys of a batch, and joins the rows found for them to it. Compiled in the subtask."""
 
     def __init__(self, node: LookupNode, input_type: LogicalType, time_zone: str) -> None:
         self._arguments = (node, input_type, time_zone)
@@ -69,13 +69,13 @@ class LookupJoin:
         return LookupJoin, self._arguments
 
     def compile(self) -> _Compiled:
-        """Raises ``UnsupportedPlan`` that names what cannot be done."""
+        """Compiles conditions and projections. Raises ``UnsupportedPlan`` that names what is not supported."""
         if self._compiled is None:
             self._compiled = _compiled(*self._arguments)
         return self._compiled
 
     def ask(self, batch: pa.RecordBatch) -> Question:
-        """Returns the different keys of a batch."""
+        """Returns the distinct keys of a batch."""
         made = self.compile()
         columns = made.keys.evaluate(batch)
         can = np.ones(batch.num_rows, bool)
@@ -96,7 +96,7 @@ class LookupJoin:
         return Question(batch, found, batch_of(keys, made.key_schema, len(used)))
 
     def join(self, question: Question, found: FoundRows) -> pa.RecordBatch:
-        """Returns the rows of a batch with what was found for their keys."""
+        """Joins the rows of a batch with the rows found for their keys."""
         made = self.compile()
         node, input_type, _ = self._arguments
         width = len(input_type.fields)
@@ -131,7 +131,7 @@ class LookupJoin:
 
 
 class LookupJoinFunction(Function):
-    """The join of a batch, one question at a time."""
+    """The lookup join as an operator's function: one lookup for each batch."""
 
     def __init__(self, join: LookupJoin, table: LookupTable) -> None:
         self._join, self._table = join, table
@@ -150,13 +150,13 @@ class LookupJoinFunction(Function):
 
 
 def nothing(schema: pa.Schema) -> FoundRows:
-    """No row was found."""
+    """Returns an empty result of a lookup."""
     rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     return FoundRows(np.empty(0, np.int64), rows)
 
 
 def _pairs(question: Question, found: FoundRows) -> tuple[Positions, Positions]:
-    """Each row of the batch with each row of its key: both as positions, by rows of the batch."""
+    """Returns the pairs of matching rows, as positions in the batch and in the rows found, ordered by the batch."""
     counts = np.bincount(found.keys, minlength=question.keys.num_rows).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])
     asking = np.flatnonzero(question.codes >= 0)

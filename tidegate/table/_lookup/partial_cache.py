@@ -1,4 +1,4 @@
-"""Answers that are kept by key (Flink: ``DefaultLookupCache.java``)."""
+"""A lookup cache with limits: keeps answers by key (Flink: ``DefaultLookupCache.java``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS: Final = frozenset({MAX_ROWS, AFTER_WRITE, AFTER_ACCESS, MISSING_KEYS})
 
 @dataclass(frozen=True)
 class CacheLimits:
-    """``max_keys``: Flink calls it rows, and counts keys. ``None``: no limit."""
+    """Limits of a partial lookup cache; ``None``: no limit. ``max_keys``: Flink's option calls it rows, and counts keys."""
 
     max_keys: int | None = None
     after_write_ms: int | None = None
@@ -36,7 +36,7 @@ class CacheLimits:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> CacheLimits:
-        """Raises ``InvalidJob`` that names the option."""
+        """Reads the limits from the options of a table. Raises ``InvalidJob`` that names the option."""
         most = options.get(MAX_ROWS)
         if most is not None and (not most.isdecimal() or int(most) < 1):
             raise InvalidJob(f"Invalid value for option '{MAX_ROWS}': '{most}' is not a whole number from 1")
@@ -68,7 +68,7 @@ def _duration_ms(options: Mapping[str, str], key: str) -> int | None:
 
 
 class PartialCache:
-    """The rows of keys, of which the one that was asked for longest ago goes first."""
+    """Caches the rows of keys; evicts the least recently used key first."""
 
     def __init__(self, limits: CacheLimits) -> None:
         self._limits = limits
@@ -78,7 +78,7 @@ class PartialCache:
         return len(self._held)
 
     def get(self, key: Row, now_ms: int) -> Sequence[Row] | None:
-        """``None``: it is not kept, or not any longer."""
+        """Returns the cached rows of a key; ``None``: it is not cached, or has expired."""
         found = self._held.get(key)
         if found is None:
             return None
@@ -94,7 +94,7 @@ class PartialCache:
         return rows
 
     def put(self, key: Row, rows: Sequence[Row], now_ms: int) -> None:
-        """Keeps what was found, also that nothing was, if that is to be kept."""
+        """Caches the rows found for a key; an empty result only if that is configured."""
         if not rows and not self._limits.keeps_missing_keys:
             return
         self._held[key] = rows, now_ms, now_ms
@@ -108,7 +108,7 @@ def _clock_ms() -> int:
 
 
 class CachedTable:
-    """A table whose answers are kept in the subtask."""
+    """A lookup table whose answers are cached in the subtask."""
 
     def __init__(self, table: LookupTable, limits: CacheLimits, now_ms: Callable[[], int] = _clock_ms) -> None:
         self._table, self._limits, self._now_ms = table, limits, now_ms
@@ -116,16 +116,16 @@ class CachedTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
-        """With nothing kept."""
+        """Opens the table, with an empty cache."""
         self._cache = PartialCache(self._limits)
         self._table.open(context)
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of keys that are kept, and those that the table has for the others."""
+        """Returns the rows of keys, from the cache or else from the table."""
         now_ms, get = self._now_ms(), self._cache.get
         asked = [key for _, key in changes_of(keys)]
         kept = [get(key, now_ms) for key in asked]

@@ -1,4 +1,4 @@
-"""What a lookup join asks of a table: the rows of many keys at once."""
+"""The interface of lookup tables: returns the rows of many keys at once."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows of a table. ``keys``: for each of them the position of the key that has found it; they do not decrease."""
+    """Rows found by a lookup. ``keys``: for each row the position of its key, in ascending order."""
 
     keys: Positions
     rows: pa.RecordBatch
 
     def chosen(self, mask: pa.BooleanArray) -> FoundRows:
-        """Those rows for which ``mask`` is true."""
+        """Filters the rows by a mask; null drops a row."""
         return FoundRows(self.keys[mask.fill_null(False).to_numpy(zero_copy_only=False)], self.rows.filter(mask))
 
 
 class LookupTable(Protocol):
-    """A table that is asked. It is pickled into the subtask, and opened there."""
+    """A table that lookup joins can read. It is pickled into the subtask, and opened there."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
 
     def open(self, context: RuntimeContext) -> None:
-        """Before the first question."""
+        """Called before the first lookup."""
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys, which are different, and none of which is null; their columns have the names of the table's."""
+        """Returns the rows of some keys, which are distinct and not null; their columns have the names of the table's."""
 
     def close(self) -> None:
-        """After the last question, also when the subtask failed."""
+        """Called after the last lookup, also when the subtask failed."""
 
 
 def in_order(keys: Positions, rows: pa.RecordBatch) -> FoundRows:
-    """What was found in any order."""
+    """Sorts rows found by a lookup by the positions of their keys."""
     if (keys[1:] >= keys[:-1]).all():
         return FoundRows(keys, rows)
     order = np.argsort(keys, kind="stable")

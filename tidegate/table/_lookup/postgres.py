@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL that are asked for the rows of many keys in one statement (Flink: ``JdbcRowDataLookupFunction.java``, one key at a time)."""
+"""Lookup tables in PostgreSQL, which fetch the rows of many keys in one statement (Flink: ``JdbcRowDataLookupFunction.java``, one key at a time)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.plan.logical_types import LogicalType, TypeRoot
 from tidegate.table._lookup.port import FoundRows, in_order
 
 MAX_KEYS: Final = 10_000
-"""Keys of one statement. Chosen, not measured: their texts stay below a megabyte."""
+"""How many keys one statement looks up. Chosen, not measured: their texts stay below a megabyte."""
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _SERVER_TYPES: Final = {
@@ -41,13 +41,14 @@ _SERVER_TYPES: Final = {
     TypeRoot.VARCHAR: "text",
     TypeRoot.VARBINARY: "bytea",
 }
-"""As which types keys are compared; other types are refused, as Flink's PostgreSQL dialect refuses most of them."""
+"""PostgreSQL types as which keys are compared, by SQL type; other types are refused, as Flink's dialect refuses most of them."""
 _TEXTS: Final = ("text", "varchar")
 
 
 @dataclass(frozen=True)
 class PostgresPlace:
-    """``table``: as PostgreSQL names it. ``max_retries``: how often what fails for reasons outside of the statement is tried again."""
+    """A table in PostgreSQL and how to connect. ``table``: as PostgreSQL names it. ``max_retries``: how often a failed request is retried, unless the
+    statement itself is wrong."""
 
     name: str
     conninfo: str
@@ -56,7 +57,7 @@ class PostgresPlace:
 
 
 def check_type(name: str, column: str, type: LogicalType) -> None:
-    """Raises ``InvalidJob`` for a type that is not read."""
+    """Raises ``InvalidJob`` for a column type that cannot be read."""
     if type.root not in _SERVER_TYPES:
         raise InvalidJob(
             f"The PostgreSQL dialect doesn't support type: {type}, of the column {column!r} of the table {name}. Declare it as one of "
@@ -65,7 +66,7 @@ def check_type(name: str, column: str, type: LogicalType) -> None:
 
 
 class _Asked:
-    """What both ways of reading have: a connection that is made again when it is lost."""
+    """The base of both readers: a connection that is opened again when it is lost."""
 
     def __init__(self, place: PostgresPlace, row_type: LogicalType) -> None:
         self._place, self._row_type = place, row_type
@@ -73,12 +74,12 @@ class _Asked:
 
     @property
     def name(self) -> str:
-        """The name of the table, for messages."""
+        """Returns the name of the table, for messages."""
         return self._place.name
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return arrow_schema(self._row_type)
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ class _Asked:
             connection.close()
 
     def _again(self, work: Callable[[Any], _T]) -> _T:
-        """Does ``work`` with the connection; so often again, with a second more in between, where it fails for reasons outside of it."""
+        """Runs ``work`` with the connection; retries errors that are not the statement's own, waiting one second longer each time."""
         for attempt in range(self._place.max_retries + 1):
             try:
                 if self._connection is None:
@@ -104,7 +105,7 @@ class _Asked:
         raise AssertionError("unreachable")
 
     def _columns(self, cursor: Any, first: int, rows: int) -> list[pa.Array]:
-        """The columns of a result, as the texts of the server are read."""
+        """Converts the texts of a query result to columns."""
         result = cursor.pgresult
         found = []
         for at, field in enumerate(self._row_type.fields, first):
@@ -114,10 +115,10 @@ class _Asked:
 
 
 class PostgresRows(_Asked):
-    """A table that is read whole."""
+    """A table in PostgreSQL that is read as a whole."""
 
     def read(self) -> pa.RecordBatch:
-        """All of its rows, by a connection of its own."""
+        """Reads all rows, over a connection of its own."""
         names = ", ".join(quoted(field.name) for field in self._row_type.fields) or "NULL"
         statement = f"SELECT {names} FROM {quoted_table(self._place.table)}"
 
@@ -133,7 +134,7 @@ class PostgresRows(_Asked):
 
 
 class PostgresLookup(_Asked):
-    """A table that is asked for the rows of keys. ``key_columns``: positions in ``row_type``. Values are compared by the server."""
+    """A table in PostgreSQL that is looked up by key. ``key_columns``: positions in ``row_type``. The server compares the values."""
 
     def __init__(self, place: PostgresPlace, row_type: LogicalType, key_columns: Sequence[int]) -> None:
         super().__init__(place, row_type)
@@ -141,7 +142,7 @@ class PostgresLookup(_Asked):
         self._statement = ""
 
     def open(self, context: RuntimeContext) -> None:
-        """Connects, and reads which types the columns of the key have."""
+        """Connects, and reads the types of the key columns from the server."""
         try:
             self._statement = self._prepared()
         except BaseException:
@@ -170,7 +171,7 @@ class PostgresLookup(_Asked):
         )
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys, which the server has when it is asked."""
+        """Returns the rows that the server has now for some keys."""
         found = [self._some(keys.slice(at, MAX_KEYS), at) for at in range(0, keys.num_rows, MAX_KEYS)]
         if len(found) == 1:
             return found[0]
@@ -190,7 +191,7 @@ class PostgresLookup(_Asked):
 
 
 def _texts(column: pa.Array) -> list[str]:
-    """Keys as the server reads them."""
+    """Formats keys as PostgreSQL reads them."""
     if pa.types.is_binary(column.type):
         return [f"\\x{value.hex()}" for value in column.to_pylist()]
     texts: list[str] = column.cast(pa.string()).to_pylist()
@@ -198,7 +199,7 @@ def _texts(column: pa.Array) -> list[str]:
 
 
 def _values(table: str, name: str, texts: list[bytes | None], type: pa.DataType) -> pa.Array:
-    """Texts of the server as values of a column. Raises ``SchemaMismatch`` where they are none."""
+    """Parses texts of the server to a column. Raises ``SchemaMismatch`` for a text that is not a value of the type."""
     if pa.types.is_binary(type):
         return pa.array([None if text is None else bytes.fromhex(text[2:].decode()) for text in texts], type)
     made = pa.array(texts, pa.binary()).cast(pa.string())
@@ -222,7 +223,7 @@ def _values(table: str, name: str, texts: list[bytes | None], type: pa.DataType)
 
 
 def _decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
-    """Rounded to the digits of the type, half up; what does not fit is null, as Flink's ``DecimalData`` makes it."""
+    """Parses decimals, rounded half up to the scale of the type; those that do not fit become null, as in Flink's ``DecimalData``."""
     step = decimal.Decimal(1).scaleb(-type.scale)
     most = decimal.Decimal(10) ** (type.precision - type.scale)
     found = []

@@ -1,4 +1,4 @@
-"""When a table that is kept whole is read again: the options ``lookup.full-cache.*`` (Flink: ``LookupOptions.java``, ``PeriodicCacheReloadTrigger.java``,
+"""When a full lookup cache is reloaded: the options ``lookup.full-cache.*`` (Flink: ``LookupOptions.java``, ``PeriodicCacheReloadTrigger.java``,
 ``TimedCacheReloadTrigger.java``)."""
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Reloads:
-    """Every ``interval_s``; ``is_fixed_rate``: from the start of one reading to the start of the next, else from its end. ``second_of_day``: in UTC, of the
-    first reading, where it is at a time of the day."""
+    """The reload schedule of a full cache: every ``interval_s``. ``is_fixed_rate``: measured from start to start, otherwise from the end of one reload
+    to the start of the next. ``second_of_day``: in UTC, of the first reload, for a timed schedule."""
 
     interval_s: float
     is_fixed_rate: bool = False
     second_of_day: float | None = None
 
     def waits(self, now_s: Callable[[], float] = time.time) -> Callable[[], float]:
-        """A function that returns for how many seconds is to be waited until the next reading, asked behind each."""
+        """Returns a function that gives the seconds to wait until the next reload; it is called after each."""
         if self.second_of_day is None and not self.is_fixed_rate:
             return lambda: self.interval_s
         now = now_s()
@@ -52,7 +52,7 @@ class Reloads:
 
 
 def reloads_of(options: Mapping[str, str]) -> Reloads | None:
-    """``None``: it is read once. Raises ``InvalidJob`` that names the option."""
+    """Returns the reload schedule of a table; ``None``: it is read once. Raises ``InvalidJob`` that names the option."""
     strategy = options.get(STRATEGY, "PERIODIC").upper()
     if strategy == "PERIODIC":
         for key in (ISO_TIME, DAYS):
@@ -92,7 +92,7 @@ def _interval_ms(text: str) -> int:
 
 
 def _second_of_day(text: str) -> float:
-    """In UTC. A time without an offset is one of the machine's zone, as in Flink."""
+    """Parses a time of day to seconds in UTC. A time without an offset is in the machine's zone, as in Flink."""
     found = _TIME.fullmatch(text)
     try:
         if found is None:

@@ -1,4 +1,4 @@
-"""Keys without a row are asked for again (Flink: ``RetryableLookupFunctionDelegator.java``)."""
+"""Retries of lookups that found no row (Flink: ``RetryableLookupFunctionDelegator.java``)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tidegate.table._lookup.port import FoundRows, LookupTable, in_order
 
 @dataclass(frozen=True)
 class Retries:
-    """``attempts``: so often again, ``delay_s`` behind the last time."""
+    """A retry policy of lookups: at most ``attempts`` retries, ``delay_s`` after the last try."""
 
     delay_s: float
     attempts: int
 
     @staticmethod
     def of(options: RetryOptions | None) -> Retries | None:
-        """``None``: nothing is asked for again."""
+        """Returns the retry policy of a plan; ``None``: there are no retries."""
         if options is None or options.fixed_delay is None or not options.max_attempts:
             return None
         return Retries(options.fixed_delay / 1000, options.max_attempts)
 
 
 class RetriedTable:
-    """A table that is asked again for the keys that it has no row of. The subtask waits meanwhile, as in Flink."""
+    """A lookup table that retries keys without rows. The subtask waits meanwhile, as in Flink."""
 
     def __init__(self, table: LookupTable, retries: Retries, wait_s: Callable[[float], None] = time.sleep) -> None:
         self._table, self._retries, self._wait_s = table, retries, wait_s
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -45,7 +45,7 @@ class RetriedTable:
         self._table.open(context)
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys, as they were found in the end."""
+        """Returns the rows of some keys after all retries."""
         found = self._table.look_up(keys)
         for _ in range(self._retries.attempts):
             missing = np.setdiff1d(np.arange(keys.num_rows), found.keys, assume_unique=False)

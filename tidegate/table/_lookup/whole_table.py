@@ -1,4 +1,4 @@
-"""A table that is read whole and kept in memory, by the columns that are compared (Flink: ``LookupFullCache.java``, ``CacheLoader.java``)."""
+"""The full lookup cache: a table that is read as a whole and kept in memory (Flink: ``LookupFullCache.java``, ``CacheLoader.java``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.table._lookup.reloads import Reloads
 
 
 class IndexedRows:
-    """Rows that are found by the values of some columns: their positions are sorted by the hashes of these."""
+    """Rows indexed by the values of some columns: their positions are sorted by hash."""
 
     def __init__(self, rows: pa.RecordBatch, key_columns: Sequence[int]) -> None:
         known = np.ones(rows.num_rows, bool)
@@ -31,7 +31,7 @@ class IndexedRows:
         self._hashes = hashes[self._order]
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of each key, in the order in which they were given."""
+        """Returns the rows of each key, in the order of the table."""
         hashes = hash_columns(keys.columns)
         first = np.searchsorted(self._hashes, hashes, "left")
         counts = np.searchsorted(self._hashes, hashes, "right") - first
@@ -46,23 +46,23 @@ class IndexedRows:
 
 
 class Readable(Protocol):
-    """What is read whole."""
+    """A table that can be read as a whole."""
 
     @property
     def name(self) -> str:
-        """The name of the table, for messages."""
+        """Returns the name of the table, for messages."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """Returns the schema of the rows."""
 
     def read(self) -> pa.RecordBatch:
-        """All of its rows."""
+        """Reads all rows."""
 
 
 class WholeTable:
-    """Reads a table when it is opened, and again as ``reloads`` says, in a thread of its own: what was read before answers until then. A reading that fails
-    fails the next question, as in Flink."""
+    """A lookup table that is read as a whole when it is opened, and reloaded as ``reloads`` says by a background thread; lookups use the previous rows
+    until then. A reload that fails makes the next lookup fail, as in Flink."""
 
     def __init__(self, table: Readable, key_columns: Sequence[int], reloads: Reloads | None) -> None:
         self._table, self._key_columns, self._reloads = table, tuple(key_columns), reloads
@@ -73,7 +73,7 @@ class WholeTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that are found."""
+        """Returns the schema of the rows that are found."""
         return self._table.schema
 
     def open(self, context: RuntimeContext) -> None:
@@ -87,14 +87,14 @@ class WholeTable:
             self._thread.start()
 
     def look_up(self, keys: pa.RecordBatch) -> FoundRows:
-        """The rows of some keys, as they were when the table was read."""
+        """Returns the rows of some keys, as of the last reload."""
         if self._failed is not None:
             raise self._failed
         assert self._held is not None
         return self._held.look_up(keys)
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the background thread."""
         if self._closed is not None and self._thread is not None:
             self._closed.set()
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Flink's planner, which a Java process of the client runs: statements in, compiled plans out. No row passes through it.
+"""Flink's planner, run in a Java process of the client: it turns statements into compiled plans. No row passes through it.
 
 planner = running_planner()
 environment = make_table_environment(planner, {"parallelism.default": "1"}, is_streaming=True)

@@ -1,4 +1,4 @@
-"""Environments of Flink's, in the planner, with our tables in them."""
+"""Flink's ``TableEnvironment`` objects in the planner, with our tables registered in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALWAYS = {
 def make_table_environment(
     planner: Planner, options: Mapping[str, str], *, is_streaming: bool, functions: Functions | None = None
 ) -> Any:
-    """A new ``TableEnvironment`` of Java's, which asks us for every table. Raises ``PlannerUnavailable``."""
+    """Creates a Java ``TableEnvironment`` that asks us for every table. Raises ``PlannerUnavailable``."""
     with planner.errors():
         configuration = planner.jvm.org.apache.flink.configuration.Configuration()
         for key, text in {**options, **_ALWAYS}.items():

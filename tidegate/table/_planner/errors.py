@@ -1,4 +1,4 @@
-"""Errors of the planner, in Flink's own words, with the place in the statement underlined."""
+"""Errors of the planner, with Flink's messages and the place in the statement underlined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class InvalidStatement(InvalidJob):
 
 
 class PlannerUnavailable(ExternalError):
-    """The planner cannot be started, has ended, or does not answer."""
+    """The planner cannot be started, has exited, or does not answer."""
 
     code, is_lasting = "external", True
 
@@ -23,8 +23,8 @@ _PLACE = re.compile(r"(?:From )?line (\d+), column (\d+)(?: to line (\d+), colum
 
 
 def underlined(sql: str, message: str) -> str:
-    """The line of the statement that the first place in the message names, with marks below the text; empty without a place, or with
-    one outside of the statement. Lines and columns count from 1."""
+    """Returns the line of the statement that a message's first position names, with marks below the text; empty without a position, or with one outside
+    of the statement. Lines and columns count from 1."""
     found = _PLACE.search(message)
     if found is None:
         return ""
@@ -41,7 +41,7 @@ def underlined(sql: str, message: str) -> str:
 
 
 def chain_of(error: Any) -> list[tuple[str, str]]:
-    """Class and message of a Java exception and of its causes, outermost first."""
+    """Returns class and message of a Java exception and of its causes, outermost first."""
     found: list[tuple[str, str]] = []
     while error is not None and len(found) < 16:
         found.append((str(error.getClass().getName()), str(error.getMessage() or "")))
@@ -50,8 +50,7 @@ def chain_of(error: Any) -> list[tuple[str, str]]:
 
 
 def message_of(chain: list[tuple[str, str]]) -> str:
-    """What a chain of exceptions says, once: the message of the outermost, and those of causes that it does not hold. An exception
-    without words is named by its class."""
+    """Joins the messages of a chain of exceptions, without those that another one contains. An exception without a message is named by its class."""
     parts: list[str] = []
     for _kind, message in chain:
         if not message:
@@ -64,7 +63,7 @@ def message_of(chain: list[tuple[str, str]]) -> str:
 
 
 def refusal(chain: list[tuple[str, str]], sql: str = "", trace: str = "") -> InvalidStatement:
-    """The error for a statement that the planner refused."""
+    """Builds the error for a statement that the planner refused."""
     message = message_of(chain)
     if "BatchExecPython" in message:  # Flink has no plan for it
         message = "asynchronous functions, and aggregate functions of windows, of your own, do not run in batch mode yet: use streaming mode"

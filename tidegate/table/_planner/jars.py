@@ -1,4 +1,4 @@
-"""Where Java and Flink's jars are, and which of them planning needs.
+"""Finds Java and the jars of Flink that planning needs.
 
 The jars come with the package ``apache-flink-libraries`` (extra ``table``), or lie in ``$FLINK_HOME/lib`` of a Flink of the same minor version.
 """
@@ -22,14 +22,14 @@ PACKAGE = "apache-flink-libraries"
 JAVA_AT_LEAST = 17
 _INSTALL = 'pip install "tidegate[table]" (358 MB of jars)'
 _NEEDED = ("flink-dist", "flink-table-api-java-uber", "flink-table-runtime", "flink-cep")
-"""Those that planning needs beside the planner; flink-cep: for MATCH_RECOGNIZE, and for every plan to be written."""
+"""Jars that planning needs besides the planner; flink-cep is for MATCH_RECOGNIZE, and for writing any plan."""
 _LOGGING = ("log4j-api", "log4j-core", "log4j-slf4j-impl")
 PLANNER_LOADER = "flink-table-planner-loader"
 
 
 @dataclass(frozen=True)
 class Jars:
-    """``planner_loader`` holds the planner's own jar; ``others`` is the rest of the class path."""
+    """Paths of Flink's jars. ``planner_loader`` contains the planner's own jar; ``others`` is the rest of the class path."""
 
     version: str
     planner_loader: Path
@@ -37,7 +37,7 @@ class Jars:
 
 
 def find_jars(environment: Mapping[str, str] = os.environ) -> Jars:
-    """Raises ``PlannerUnavailable``, which says what to install, without jars, without one that is needed, or with another version."""
+    """Finds Flink's jars. Raises ``PlannerUnavailable``, which says what to install, if jars are missing or of another version."""
     folder = _package_folder()
     if folder is None and "FLINK_HOME" in environment:
         folder = Path(environment["FLINK_HOME"]) / "lib"
@@ -48,7 +48,7 @@ def find_jars(environment: Mapping[str, str] = os.environ) -> Jars:
 
 
 def jars_of(folder: Path) -> Jars:
-    """The jars in a ``lib`` folder of Flink. Raises ``PlannerUnavailable``."""
+    """Returns the jars in a ``lib`` folder of Flink. Raises ``PlannerUnavailable``."""
     found: dict[str, tuple[str, Path]] = {}
     for path in folder.glob("*.jar"):
         named = re.fullmatch(r"(.+?)-(\d[\w.]*)\.jar", path.name)
@@ -69,7 +69,7 @@ def jars_of(folder: Path) -> Jars:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> str:
-    """``$JAVA_HOME/bin/java``, or the ``java`` of the path. Raises ``PlannerUnavailable`` when there is none, or an older one than 17."""
+    """Returns the path of ``java``, from ``JAVA_HOME`` or the ``PATH``. Raises ``PlannerUnavailable`` if there is none, or one older than 17."""
     home = environment.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", ""))
     if found is None:

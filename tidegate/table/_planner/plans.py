@@ -1,4 +1,4 @@
-"""Compiled plans as JSON, also those with nodes of Python for which Flink has no JSON: another node of the same fields stands for each in the plan."""
+"""Compiled plans as JSON, including plans with Python nodes, for which Flink has no JSON: nodes with the same fields are substituted for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME_ALONE = re.compile(r'"table"\s*:\s*\{\s*"identifier"\s*:\s*"(?:[^"\\]|\\.)
 
 
 def plan_text(j_plan: Any, planner: Planner) -> str:
-    """The JSON of a compiled plan of Java, with all of its tables. Raises what py4j raises where a node has none."""
+    """Returns the JSON of a compiled Java plan, with all of its tables. Raises what py4j raises where a node has no JSON."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -37,14 +37,14 @@ def _internal(j_plan: Any, planner: Planner) -> Any:
 
 
 def _place(owner: Any, name: str) -> Any:
-    """A field of a class of Java, which can be read and written then."""
+    """Returns a field of a Java class by reflection, made accessible."""
     found = owner.getDeclaredField(name)
     found.setAccessible(True)
     return found
 
 
 def _hold_temporary_tables(j_plan: Any, planner: Planner) -> None:
-    """Flink writes the names alone of temporary tables, whose definitions a plan finds again in its session: here they are in the plan as others are."""
+    """Includes temporary tables in a plan: Flink writes only their names, since it finds their definitions in its session."""
     catalog = planner.jvm.org.apache.flink.table.catalog
     seen: set[int] = set()
 
@@ -78,7 +78,7 @@ def _replace_nodes(j_plan: Any, planner: Planner) -> None:
     made: dict[int, Any] = {}
 
     def visit(node: Any) -> Any:
-        """The node, or the one that stands for it, with inputs that have JSON."""
+        """Returns the node or its substitute, with inputs that have JSON."""
         number = int(node.getId())
         if number not in made:
             target = _stand_in(node, planner)
@@ -98,7 +98,7 @@ def _replace_nodes(j_plan: Any, planner: Planner) -> None:
 
 
 def _first_phase(node: Any) -> Any:
-    """The node that reads the rows: of a window aggregate in two phases the one below, else the node itself."""
+    """Returns the node that reads the rows: for a window aggregate in two phases the local one, otherwise the node itself."""
     if str(node.getClass().getSimpleName()) not in _BATCH_WINDOWS or not _place(node.getClass(), "isMerge").get(node):
         return node
     while True:

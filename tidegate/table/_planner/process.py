@@ -1,4 +1,4 @@
-"""The Java process of the planner: started once by a program, ended with it also when the program is killed.
+"""The Java process of the planner: started once by a program, and ended with it even when the program is killed.
 
     program ── standard input, a pipe ──▶ sh ─▶ java        the pipe breaks ─▶ java ends ─▶ sh removes the directory
              ◀─ port and token, by its standard output ──
@@ -29,7 +29,7 @@ from tidegate.table._planner.errors import PlannerUnavailable
 from tidegate.table._planner.jars import Jars, find_jars, find_java
 
 START_LIMIT_S = 120.0
-"""Far beyond what a start takes on a busy machine."""
+"""How many seconds the planner's start may take; far more than on a busy machine."""
 _PLANNER_JAR = "flink-table-planner.jar"
 _OPENED = (
     "java.lang",
@@ -58,27 +58,27 @@ if [ -n "$ARCHIVE" ] && [ -s "$DIRECTORY/new.jsa" ]; then mv -f "$DIRECTORY/new.
 rm -rf "$DIRECTORY"
 exit $status
 """
-"""Java is not replaced by the shell: who is killed cannot remove a directory."""
+"""The shell script that runs Java and removes its directory afterwards, also when Java is killed."""
 _LOG_BYTES = 2000
-"""Chosen: what a message shows of the log, some 20 lines."""
+"""How many bytes of the log an error message shows. Chosen: about 20 lines."""
 
 
 @dataclass
 class PlannerProcess:
-    """``port`` and ``token`` reach its gateway on 127.0.0.1."""
+    """A running planner process. ``port`` and ``token`` give access to its gateway on 127.0.0.1."""
 
     process: subprocess.Popen[bytes]
     directory: Path
     port: int
     token: str
     log: BinaryIO
-    """What Java wrote to its standard error; it can be read when its directory is gone."""
+    """What Java wrote to its standard error; readable after its directory is removed."""
 
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def stop(self, limit_s: float = 10.0) -> None:
-        """Ends it. Its archive, if it writes one, and its directory are dealt with behind the program's back."""
+        """Stops the process; its archive is written and its directory removed in the background."""
         self._close_pipes()
         if _writes_an_archive(self.process.args):
             return
@@ -88,7 +88,7 @@ class PlannerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """Ends it although it does not answer, and removes its directory."""
+        """Kills the process and removes its directory."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -102,13 +102,13 @@ class PlannerProcess:
                 pipe.close()
 
     def log_tail(self) -> str:
-        """The end of ``log``."""
+        """Returns the end of ``log``."""
         content = os.pread(self.log.fileno(), 1 << 20, 0) if not self.log.closed else b""
         return content[-_LOG_BYTES:].decode(errors="replace").strip()
 
 
 def start_planner(environment: Mapping[str, str] = os.environ, limit_s: float = START_LIMIT_S) -> PlannerProcess:
-    """Raises ``PlannerUnavailable``: no Java, no jars, or a process that ends or does not answer in ``limit_s``."""
+    """Starts the planner's process. Raises ``PlannerUnavailable`` without Java or jars, or if the process exits or does not answer within ``limit_s``."""
     jars, java = find_jars(environment), find_java(environment)
     claim = make_working_directory("planner", Configuration({}))
     cache = _cache(environment)
@@ -147,7 +147,7 @@ def start_planner(environment: Mapping[str, str] = os.environ, limit_s: float = 
 
 
 def _answer(started: PlannerProcess, limit_s: float) -> tuple[int, str]:
-    """Port and token, a line each."""
+    """Reads port and token, a line each, from the process."""
     stream = started.process.stdout
     assert stream is not None
     said, deadline = b"", time.monotonic() + limit_s
@@ -165,7 +165,7 @@ def _answer(started: PlannerProcess, limit_s: float) -> tuple[int, str]:
 
 
 def _planner_jar(jars: Jars, cache: Path | None) -> Path:
-    """The planner's own jar, taken out of its loader once: then Java needs not do that in every start, and can map its classes."""
+    """Extracts the planner's own jar from its loader into the cache, which spares every start that work and lets Java map its classes."""
     if cache is None:
         return jars.planner_loader
     target = cache / f"flink-table-planner-{jars.version}.jar"
@@ -183,7 +183,7 @@ def _planner_jar(jars: Jars, cache: Path | None) -> Path:
 
 
 def _cache(environment: Mapping[str, str]) -> Path | None:
-    """A folder that can be written, or ``None``."""
+    """Returns the cache folder, or ``None`` if it cannot be written."""
     given = environment.get("XDG_CACHE_HOME")
     try:
         folder = (Path(given) if given else Path.home() / ".cache") / "tidegate"
@@ -194,7 +194,7 @@ def _cache(environment: Mapping[str, str]) -> Path | None:
 
 
 def _archive(cache: Path, java: str, class_path: Sequence[Path]) -> Path:
-    """Java takes an archive only with the Java and the class path that it was written with."""
+    """Returns the path of the class data archive, whose name depends on the Java and class path that it is valid for."""
     stamps = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in class_path]
     home = Path(java).resolve()
     made_with = "\n".join([str(home), str(home.stat().st_mtime_ns), *_OPTIONS, *stamps])
@@ -210,5 +210,5 @@ def _writes_an_archive(command: object) -> bool:
 
 
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without options that Java would take and talk about, which are for other processes."""
+    """Returns the environment without the variables that inject options into every Java process."""
     return {name: text for name, text in environment.items() if name not in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")}

@@ -1,4 +1,4 @@
-"""The planner as Python sees it: a gateway to the Java process, whose errors are ours.
+"""The Python side of the planner: a gateway to the Java process that translates its errors.
 
 Java objects are what py4j gives (``Any``): the Table API passes them on, as PyFlink does.
 """
@@ -20,11 +20,11 @@ from tidegate.table._planner.process import PlannerProcess, start_planner
 
 STARTING = "Starting Flink's planner (Java) ..."
 ANSWER_LIMIT_S = 300.0
-"""How long one call may take; a plan takes less than a second."""
+"""The limit for one call in seconds; compiling a plan takes less than one."""
 
 
 class Planner:
-    """A running planner. Its errors: ``InvalidStatement`` where Flink refuses something, ``PlannerUnavailable`` where Java is gone."""
+    """A running planner. It raises ``InvalidStatement`` where Flink refuses something, ``PlannerUnavailable`` where the Java process is gone."""
 
     def __init__(self, process: PlannerProcess, limit_s: float = ANSWER_LIMIT_S) -> None:
         from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
@@ -56,12 +56,12 @@ class Planner:
 
     @property
     def jvm(self) -> Any:
-        """Java's packages by name."""
+        """Returns Java's packages, as attributes by name."""
         return self._gateway.jvm
 
     @property
     def api(self) -> Any:
-        """``org.apache.flink.table.api``."""
+        """Returns the Java package ``org.apache.flink.table.api``."""
         return self.jvm.org.apache.flink.table.api
 
     @property
@@ -69,7 +69,7 @@ class Planner:
         return self._process
 
     def array(self, kind: Any, values: list[Any]) -> Any:
-        """A Java array."""
+        """Creates a Java array of a class with these values."""
         made = self._gateway.new_array(kind, len(values))
         for index, value in enumerate(values):
             made[index] = value
@@ -77,7 +77,7 @@ class Planner:
 
     @contextlib.contextmanager
     def errors(self, sql: str = "") -> Iterator[None]:
-        """Turns what py4j raises inside the block into our errors; ``sql``: the statement that it is about."""
+        """Converts errors that py4j raises in the block to our errors. ``sql``: the statement concerned."""
         from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
         with _without_logs_of_py4j():
@@ -93,12 +93,12 @@ class Planner:
                 raise
 
     def stop(self) -> None:
-        """Again: no-op."""
+        """Stops the planner. A second call does nothing."""
         self._disconnect()
         self._process.stop()
 
     def _call_back(self, token: str) -> None:
-        """Java calls us with the token. Its ``resetCallbackClient`` would make a client without one."""
+        """Sets the client by which Java calls Python, with the token; Java's ``resetCallbackClient`` would make one without it."""
         jvm, server = self._gateway.jvm, self._gateway.java_gateway_server
         port = self._gateway.get_callback_server().get_listening_port()
         client = jvm.py4j.CallbackClient(port, server.getCallbackClient().getAddress(), token)
@@ -129,7 +129,7 @@ class Planner:
         return PlannerUnavailable(message, details=reason)
 
     def _disconnect(self) -> None:
-        """Objects of Java that are let go from now on send nothing."""
+        """Stops garbage collection of Java objects from sending messages to the gateway."""
         with contextlib.suppress(Exception), _without_logs_of_py4j():
             self._gateway._gateway_client.is_connected = False
             self._gateway.shutdown_callback_server()
@@ -142,7 +142,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _without_logs_of_py4j() -> Iterator[None]:
-    """py4j logs stack traces of what it raises, some to the root logger, which makes that write to the standard error."""
+    """Suppresses the stack traces that py4j logs for errors that it raises, in the block."""
     loggers = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
     for logger in loggers:
         logger.addFilter(_is_not_of_py4j)
@@ -159,7 +159,7 @@ _running_in = 0
 
 
 def running_planner(environment: Mapping[str, str] = os.environ) -> Planner:
-    """The planner of this program, started by the first call. Raises ``PlannerUnavailable``."""
+    """Returns the planner of this program; the first call starts it. Raises ``PlannerUnavailable``."""
     global _running, _running_in
     with _lock:
         if _running is None or _running_in != os.getpid() or not _running.process.is_alive():

@@ -1,6 +1,6 @@
-"""Our tables in Flink's planner: a module, implemented in Python, whose factory is asked for every ``CREATE TABLE``, whatever its connector.
+"""Our tables in Flink's planner: a module implemented in Python whose factory is called for every ``CREATE TABLE``, whatever its connector.
 
-The planner learns what a connector can do (changes, keys, projections); nothing here reads or writes a row.
+The planner learns what a connector supports (changes, keys, projections); no row is read or written here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONNECTOR = "org.apache.flink.table.connector"
 
 
 class _JavaObject:
-    """What Java asks of every object."""
+    """The base of Python objects that Java calls: ``equals``, ``hashCode`` and ``toString``."""
 
     def toString(self) -> str:
         return type(self).__name__
@@ -42,29 +42,27 @@ class _JavaObject:
 
 
 class Functions(Protocol):
-    """Functions that the planner finds by names of ours."""
+    """Functions that the planner finds by name in our module."""
 
     def names(self) -> Sequence[str]:
-        """All of them."""
+        """Returns the names of all functions."""
 
     def definition(self, name: str, planner: Planner) -> Any:
-        """Flink's definition of the function with a name; ``None``: there is none."""
+        """Returns Flink's definition of a function; ``None``: there is none of this name."""
 
 
 class NoFunctions:
-    """There are none."""
+    """A module without functions."""
 
     def names(self) -> Sequence[str]:
-        """None."""
         return ()
 
     def definition(self, name: str, planner: Planner) -> Any:
-        """``None``."""
         return None
 
 
 def make_module(planner: Planner, functions: Functions) -> object:
-    """For ``loadModule``."""
+    """Makes the module to pass to ``loadModule``."""
     return _Module(planner, functions)
 
 
@@ -150,7 +148,7 @@ class _Factory(_JavaObject):
 
 
 class _Source(_JavaObject):
-    """``changes``: as a ``Connector`` of the registry has them."""
+    """A table as the planner sees it. ``changes``: the changelog mode, as in the registry's ``Connector``."""
 
     def __init__(self, planner: Planner, changes: str, is_bounded: bool) -> None:
         self._planner = planner
@@ -170,7 +168,7 @@ class _Source(_JavaObject):
         return "tidegate"
 
     def applyProjection(self, projected: Any, *unused: object) -> None:
-        """The plan says which columns are read."""
+        """Accepts the projection; the plan says which columns are read."""
 
     def supportsNestedProjection(self) -> bool:
         return False
@@ -183,7 +181,7 @@ class _Source(_JavaObject):
 
 
 class _MetadataSource(_Source):
-    """A table whose rows have metadata. ``metadata``: the types of the keys."""
+    """A table with readable metadata columns. ``metadata``: SQL types by key."""
 
     def __init__(self, planner: Planner, changes: str, is_bounded: bool, metadata: Mapping[str, str]) -> None:
         super().__init__(planner, changes, is_bounded)
@@ -196,7 +194,7 @@ class _MetadataSource(_Source):
         return _types(self._planner, self._metadata)
 
     def applyReadableMetadata(self, keys: Any, produced: Any) -> None:
-        """The plan says which keys are read."""
+        """Accepts the metadata columns; the plan says which are read."""
 
     def supportsMetadataProjection(self) -> bool:
         return False
@@ -210,7 +208,7 @@ class _MetadataSource(_Source):
 
 
 class _LookedUpFiles(_MetadataSource):
-    """A table of files, which lookup joins may ask, too."""
+    """A file table, which can be scanned and looked up."""
 
     def getLookupRuntimeProvider(self, context: Any) -> Any:
         return _lookups(self._planner, is_asynchronous=False)
@@ -225,7 +223,7 @@ class _LookedUpFiles(_MetadataSource):
 
 
 class _LookupSource(_JavaObject):
-    """A table that only lookup joins ask."""
+    """A table that can only be looked up."""
 
     def __init__(self, planner: Planner, is_asynchronous: bool) -> None:
         self._planner = planner
@@ -241,7 +239,7 @@ class _LookupSource(_JavaObject):
         return "tidegate"
 
     def applyProjection(self, projected: Any, *unused: object) -> None:
-        """The plan says which columns are read."""
+        """Accepts the projection; the plan says which columns are read."""
 
     def supportsNestedProjection(self) -> bool:
         return False
@@ -254,7 +252,7 @@ class _LookupSource(_JavaObject):
 
 
 class _StreamSource(_Source):
-    """A stream of the program: its timestamps are metadata, and its watermarks go on."""
+    """A stream of the program as a table: record timestamps are metadata, and its watermarks are kept."""
 
     def listReadableMetadata(self) -> Any:
         types = self._planner.api.DataTypes
@@ -264,13 +262,13 @@ class _StreamSource(_Source):
         return found
 
     def applyReadableMetadata(self, keys: Any, produced: Any) -> None:
-        """The plan says which keys are read."""
+        """Accepts the metadata columns; the plan says which are read."""
 
     def supportsMetadataProjection(self) -> bool:
         return False
 
     def applySourceWatermark(self) -> None:
-        """Those of the stream go on."""
+        """Accepts SOURCE_WATERMARK(): the stream's watermarks pass through."""
 
     class Java:
         implements = (
@@ -281,7 +279,7 @@ class _StreamSource(_Source):
 
 
 class _Provider(_JavaObject):
-    """Says whether a table ends, which batch mode asks for; and a source that nothing reads, for EXPLAIN, which has the planner make Flink's operators."""
+    """Tells the planner whether a table is bounded, which batch mode requires, and gives it a dummy source, since EXPLAIN builds Flink's operators."""
 
     def __init__(self, planner: Planner, is_bounded: bool) -> None:
         self._planner = planner
@@ -303,7 +301,7 @@ class _Provider(_JavaObject):
 
 
 class _Sink(_JavaObject):
-    """``changes``: as a ``Connector`` of the registry has them."""
+    """A sink as the planner sees it. ``changes``: the changelog mode, as in the registry's ``Connector``."""
 
     def __init__(self, planner: Planner, changes: str) -> None:
         self._planner = planner
@@ -313,7 +311,7 @@ class _Sink(_JavaObject):
         return requested if self._changes == "any" else _mode(self._planner, self._changes)
 
     def getSinkRuntimeProvider(self, context: Any) -> Any:
-        """A sink that nothing writes, for EXPLAIN."""
+        """Returns a dummy sink, since EXPLAIN builds Flink's operators."""
         sink = self._planner.jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
         return self._planner.jvm.org.apache.flink.table.connector.sink.SinkV2Provider.of(sink)
 
@@ -328,16 +326,16 @@ class _Sink(_JavaObject):
 
 
 class _FileSink(_Sink):
-    """A table of files, whose rows may go to directories by some of their columns, and may replace those that are there."""
+    """A file table as a sink, which may be partitioned and overwritten."""
 
     def applyStaticPartition(self, partition: Any) -> None:
-        """The plan has these values as columns."""
+        """Accepts static partition values; the plan has them as columns."""
 
     def requiresPartitionGrouping(self, supports_grouping: bool) -> bool:
         return False
 
     def applyOverwrite(self, overwrite: bool) -> None:
-        """The plan says so."""
+        """Accepts INSERT OVERWRITE; the plan says so."""
 
     class Java:
         implements = (
@@ -348,7 +346,7 @@ class _FileSink(_Sink):
 
 
 class _MetadataSink(_Sink):
-    """A table that is written with metadata. ``metadata``: the types of the keys."""
+    """A sink with writable metadata columns. ``metadata``: SQL types by key."""
 
     def __init__(self, planner: Planner, changes: str, metadata: Mapping[str, str]) -> None:
         super().__init__(planner, changes)
@@ -361,7 +359,7 @@ class _MetadataSink(_Sink):
         return _types(self._planner, self._metadata)
 
     def applyWritableMetadata(self, keys: Any, consumed: Any) -> None:
-        """The plan says which keys are written."""
+        """Accepts the metadata columns; the plan says which are written."""
 
     class Java:
         implements = (
@@ -381,7 +379,7 @@ def _shape(context: Any) -> TableShape:
 
 
 def _types(planner: Planner, metadata: Mapping[str, str]) -> Any:
-    """A Java map from keys to data types, in their order."""
+    """Converts SQL types by key to a Java map of data types, in the same order."""
     types = planner.jvm.org.apache.flink.table.types
     loader = planner.jvm.Thread.currentThread().getContextClassLoader()
     found = planner.jvm.java.util.LinkedHashMap()
@@ -396,7 +394,7 @@ def _options(context: Any) -> dict[str, str]:
 
 
 def _lookups(planner: Planner, *, is_asynchronous: bool) -> Any:
-    """A provider of a function of Flink that is never called: without one the planner takes a table for one that has no lookups."""
+    """Returns a provider of a lookup function that is never called; without one the planner takes a table for one without lookups."""
     table = planner.jvm.org.apache.flink.table
     lookup = table.connector.source.lookup
     cache = lookup.cache.DefaultLookupCache.newBuilder().maximumSize(1).build()
